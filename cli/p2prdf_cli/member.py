@@ -95,6 +95,9 @@ def list_(peer: Peer = PEER_DEFAULT, as_json: Json = False) -> None:
 def introduced(member: Member, peer: Peer = PEER_DEFAULT, as_json: Json = False) -> None:
     """List the statements that a member introduced, as the other nodes recorded it.
 
+    A plus marks a published statement, a minus a deletion. Behind them stand the
+    subscriptions that the member ended.
+
     \b
     Examples:
       p2prdf member introduced 8d2f0c61b7a94e35
@@ -191,8 +194,8 @@ async def _list(peer: list[str], *, as_json: bool) -> None:
 # --- statements ----------------------------------------------------------------------------------
 
 
-async def _record(client: p2prdf.Client, member: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the stamp from which on a node's record is complete, and all statements of a member in it."""
+async def _record(client: p2prdf.Client, member: str) -> tuple[int, list[dict[str, Any]], list[str]]:
+    """Return the stamp from which on a node's record is complete, and a member's statements and ends in it."""
     found: list[dict[str, Any]] = []
     after: int | None = 0
     since = 0
@@ -200,7 +203,7 @@ async def _record(client: p2prdf.Client, member: str) -> tuple[int, list[dict[st
         page = await client.introduced(int(member, 16), after=after)
         found += page["statements"]
         since, after = page["since"], page["next"]
-    return since, found
+    return since, found, page["ended"]
 
 
 async def _introduced(member: str, peer: list[str], *, as_json: bool) -> ExitCode:
@@ -210,7 +213,7 @@ async def _introduced(member: str, peer: list[str], *, as_json: bool) -> ExitCod
     records, outcome = await _at_each(addresses, lambda client: _record(client, member))
     unique = {
         (each["stamp"], each["subject"], each["term"], each["object"], each["deleted"]): each
-        for _, record in records
+        for _, record, _ in records
         for each in record
     }
     for key in sorted(unique):
@@ -219,6 +222,11 @@ async def _introduced(member: str, peer: list[str], *, as_json: bool) -> ExitCod
             write_json({name: value for name, value in each.items() if name != "term"}, line=True)
         else:
             print("-" if each["deleted"] else "+", _spelled(_statement(each)))
+    for number in sorted({number for *_, ended in records for number in ended}):
+        if as_json:
+            write_json({"subscription": number, "ended": True}, line=True)
+        else:
+            print("ended subscription", number)
     return outcome
 
 
@@ -236,8 +244,8 @@ async def _repairs(addresses: list[str], member: str) -> tuple[list[tuple[Statem
     from p2prdf_cli.clean_up import NOTHING, Event, decide
 
     records, outcome = await _at_each(addresses, lambda client: _record(client, member))
-    since = max((begun for begun, _ in records), default=0)
-    statements = sorted({_statement(each) for _, record in records for each in record})
+    since = max((begun for begun, *_ in records), default=0)
+    statements = sorted({_statement(each) for _, record, _ in records for each in record})
     repairs = []
     for start in range(0, len(statements), _AT_ONCE):
         some = statements[start : start + _AT_ONCE]

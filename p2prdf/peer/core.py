@@ -621,7 +621,7 @@ class Peer:
             messages.SubscriptionRefused: lambda _, message: entry.refused(message),
             messages.SubscriptionClosed: lambda _, message: entry.closed(message),
             messages.AttachSubscription: host.attach,
-            messages.CloseSubscription: host.close,
+            messages.CloseSubscription: self._close_subscription,
             messages.RenewSubscriptions: host.renew,
             messages.GetRates: self._get_rates,
             messages.Rates: self._rates,
@@ -654,6 +654,7 @@ class Peer:
             messages.Expulsions: self._expulsions.take,
             messages.ClusterKnown: self._cluster.known,
             **host.handlers(),
+            messages.EndSubscription: self._end_subscriptions,
         }
 
     def _publications_complete(self, sender: Contact, message: messages.PublicationsComplete) -> None:
@@ -750,6 +751,14 @@ class Peer:
         if request.statements:
             return record.histories(request.statements)
         return record.listed(request.member, request.after)
+
+    def _close_subscription(self, sender: Contact, message: messages.CloseSubscription) -> None:
+        self._engine.introductions.ended(sender.key, [message.subscription])
+        self._host.close(sender, message)
+
+    def _end_subscriptions(self, sender: Contact, message: messages.EndSubscription) -> None:
+        self._engine.introductions.ended(sender.key, as_list(message.subscriptions))
+        self._host.records.take_end(message)
 
     def _expel(self, request: contract.Expel) -> None:
         try:

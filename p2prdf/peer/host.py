@@ -32,7 +32,6 @@ from p2prdf.wire.messages import (
     AskKnown,
     CloseSubscription,
     Contact,
-    EndSubscription,
     GetRates,
     GroupLeases,
     GroupsGone,
@@ -131,7 +130,6 @@ class Host:
         records, unknown = self.records, self.unknown
         return {
             KeepSubscription: records.take_subscription,
-            EndSubscription: lambda _, message: records.take_end(message),
             KeepAcknowledged: lambda _, message: records.take_acknowledged(message),
             KeepAnswers: lambda _, message: records.take_answers(message),
             KeepReported: lambda _, message: records.take_reported(message),

@@ -9,22 +9,26 @@ whether the sender was the origin (*first hand*).  The lists of all honest peers
 introduced, without signatures.  A statement that another member introduced first hand, too, is not a lie of the
 expelled one.  docs/explanation/design/members-that-lie.md has the argument and the cases that it does not cover.
 
-Cost: one list entry per received message; 27 bytes a statement and receiver, copied into columns by the thousand.
+Cost: one list entry per received message; 23 bytes a statement and receiver, copied into columns by the thousand.
 Nothing on the wire; on the disk the key of the sender in records of batches that came from another than the origin, and
 the record itself in snapshots.  Beyond ``introductions_max`` statements the oldest half is dropped, and ``since`` tells
 from when on the record is complete.  Elements of streams are left out: they are never deleted.
+
+Ends of subscriptions are recorded as well, each with the member that reported it first: ``ENDS_MAX`` of them, in memory
+alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from p2prdf import hlc
-from p2prdf.columns import Column, as_array, as_list
+from p2prdf.columns import Column, as_array
 from p2prdf.grow import GrowingColumn
 from p2prdf.rdf import quads
 from p2prdf.wire.messages import IndexTriples, Introduced
@@ -40,6 +44,8 @@ __all__ = ["LISTED_MAX", "Introductions"]
 GATHERED_MAX: Final = 1_024
 """Messages whose columns are held before they are copied."""
 GATHERED_ROWS_MAX: Final = 16_384
+ENDS_MAX: Final = 4_096
+"""Ended subscriptions of which the member that ended them is known; beyond, the oldest are forgotten."""
 LISTED_MAX: Final = 500
 """Statements of one answer to a list or to a question about histories."""
 
@@ -69,6 +75,8 @@ class Introductions:
         """Rows dropped; the number of a row is its place and these."""
         self.since = 0
         """The record is complete from this stamp on; 0: from the beginning."""
+        self._ends: dict[int, int] = {}
+        """By ended subscription the member that said so first."""
         self._unknown = self._known = False
         """Whether the disk had triples without their introducer, and whether it had a record."""
 
@@ -89,6 +97,14 @@ class Introductions:
     def published(self, batch: TripleBatch) -> None:
         """Record a publication that this peer took from a client."""
         self._note(self._exchange.own.key, True, batch)
+
+    def ended(self, sender: int, subscriptions: Iterable[int]) -> None:
+        """Record that a member ended subscriptions."""
+        for each in subscriptions if self._max else ():
+            if each and each not in self._ends:
+                self._ends[each] = sender
+        while len(self._ends) > ENDS_MAX:
+            del self._ends[next(iter(self._ends))]
 
     def _note(self, member: int, first_hand: bool, triples: IndexTriples | TripleBatch) -> None:
         count = len(triples)
@@ -154,15 +170,14 @@ class Introductions:
             self._known = True
             self.since = max(self.since, message.since)
             columns = (message.members, message.first_hand)
-            pairs = list(zip(*map(as_list, columns), strict=True))
-            start = 0
-            for at in range(1, len(pairs) + 1):
-                if at == len(pairs) or pairs[at] != pairs[start]:
-                    member, first_hand = pairs[start]
-                    terms = message.s[start:at], message.p[start:at], message.o[start:at]
-                    self._gathered.append((member, bool(first_hand), terms, message.time[start:at]))
-                    self._gathered_rows += at - start
-                    start = at
+            members, first_hand = (as_array(each) for each in columns)
+            differs = (np.diff(members) != 0) | (np.diff(first_hand) != 0)
+            bounds = [0, *(np.flatnonzero(differs) + 1).tolist(), len(message)]
+            for start, stop in pairwise(bounds if len(message) else ()):
+                terms = message.s[start:stop], message.p[start:stop], message.o[start:stop]
+                told = int(members[start]), bool(first_hand[start])
+                self._gathered.append((*told, terms, message.time[start:stop]))
+                self._gathered_rows += stop - start
             self._gather()
         elif message.introducer:
             self._note(message.introducer, False, message)
@@ -216,6 +231,7 @@ class Introductions:
             "total": int(np.count_nonzero(self._member.values == number)),
             "statements": list(self._told(some)),
             "next": int(some[-1]) + 1 + self._dropped if more else None,
+            "ended": [f"{each:016x}" for each, by in self._ends.items() if by == member],
         }
 
     def _told(self, places: npt.NDArray[Any]) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages
-from p2prdf.wire.contract import Persist
+from p2prdf.wire.contract import Persist, Unsubscribe
 
 both = pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
 RECORD = {"introductions_max": 1_000, "durable": True}
@@ -156,3 +156,13 @@ def test_without_the_setting_nothing_is_recorded():
     pair.pass_time(2.0)
     assert not listed(pair.peers[LOW.key], HIGH.key)["statements"]
     assert histories(pair.peers[LOW.key], TRIPLE, ("<urn:never>", "<urn:heard>", "<urn:of>")) == [[], []]
+
+
+def test_member_that_ended_a_subscription_first_is_listed():
+    pair = pair_of(LISTS)
+    ended = pair.subscribe(HIGH).subscription
+    pair.submit(HIGH, Unsubscribe(70, ended))
+    pair.pass_time(2.0)
+    enders = [each for each in pair.peers.values() if f"{ended:016x}" in listed(each, HIGH.key)["ended"]]
+    assert enders
+    assert not any(listed(each, 77)["ended"] for each in pair.peers.values())
