@@ -324,6 +324,8 @@ def test_members_are_called_with_what_they_know_and_looked_at_where_they_tell_th
     assert options["peer"] == f"{_one('Service', 'p2prdf')['metadata']['name']}:{PORT}"
     (port,) = container["ports"]
     assert options["metrics"] == f"0.0.0.0:{port['containerPort']}"
+    assert "wait" in options, "nodes may start later"
+    assert ("allow-private" in options) == (folder == "keepers"), "targets are pods, with private addresses"
     paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     for probe, path in paths.items():
         assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
