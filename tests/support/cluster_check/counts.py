@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-__all__ = ["Counts", "count", "read_last_line"]
+__all__ = ["Counts", "count", "read_last_line", "read_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +90,8 @@ def read_last_line(output: str) -> dict[str, Any]:
     if isinstance(found, dict):
         return found
     raise ValueError(f"the client ended without a report; its last line is {line!r}")
+
+
+def read_values(results: str, variable: str) -> list[str]:
+    """Return the values of a variable in query results of the format SPARQL 1.1 Results JSON."""
+    return [row[variable]["value"] for row in json.loads(results)["results"]["bindings"]]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cluster_check.counts import Counts, read_last_line
+from cluster_check.counts import Counts, read_last_line, read_values
 from cluster_check.kubectl import Cluster, Failed
 from cluster_check.objects import as_text, client_objects, dumps_objects, in_namespace, without
 from cluster_check.report import Result
@@ -426,11 +426,12 @@ def fleet(check: Check, result: Result) -> None:
         raise Failed(f"the Job is not complete: {done.stderr.strip()}\n{pods}\n{log}")
     seconds = time.monotonic() - began
     query = "SELECT ?o WHERE { ?s <urn:fleet:p> ?o }"
-    rows = check.exec("check", "p2prdf", "query", "--peer", PEER, "--json", query).count("\n")
+    found = read_values(check.exec("check", "p2prdf", "query", "--peer", PEER, "--json", query), "o")
     result.facts.append(
-        f"one driver and one executor published {FLEET_TRIPLES:,} triples in {seconds:.0f} s: {rows:,} rows"
+        f"one driver and one executor published {FLEET_TRIPLES:,} triples in {seconds:.0f} s: {len(found):,} rows, "
+        f"{len(found) - len(set(found)):,} doubled"
     )
-    if rows != FLEET_TRIPLES:
+    if sorted(map(int, found)) != list(range(FLEET_TRIPLES)):
         raise Failed("the rows are not the triples published")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cluster_check.counts import Counts, count, read_last_line
+from cluster_check.counts import Counts, count, read_last_line, read_values
 
 
 def test_each_acknowledged_publication_delivered_once_is_good() -> None:
@@ -51,3 +51,10 @@ def test_the_last_line_of_a_client_is_its_report() -> None:
     for output in ("", "live\n", "live\n[1]\n", "Traceback\nValueError: no\n"):
         with pytest.raises(ValueError, match="without a report"):
             read_last_line(output)
+
+
+def test_rows_of_a_query_are_its_bindings_and_not_its_lines() -> None:
+    results = '{"head":{"vars":["o"]},"results":{"bindings":[\n{"o":{"type":"literal","value":"7"}},\n'
+    results += '{"o":{"type":"literal","value":"7"}}\n]}}\n'
+    assert read_values(results, "o") == ["7", "7"]
+    assert read_values('{"head":{"vars":["o"]},"results":{"bindings":[]}}', "o") == []
