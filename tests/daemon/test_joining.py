@@ -186,3 +186,88 @@ async def test_nodes_whose_names_resolve_late_acknowledge_and_answer_nothing_bef
         assert (await status(node))["discovery"]["joining"] is None
         async with p2prdf.connect(node.address) as client:
             assert len((await client.query(QUERY)).rows) == 1
+
+
+async def refused(node):
+    """Return whether a node that listens refuses a publication and a query; a node that starts counts as one."""
+    try:
+        async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
+            for request in (client.publish(STATEMENT), client.query(QUERY, timeout_seconds=5)):
+                with pytest.raises(P2PRDFError):
+                    await request
+    except P2PRDFError:
+        return True
+    return True
+
+
+async def ask_until(done, node, acknowledged):
+    """Ask one query after the other; each answer holds all statements acknowledged before.  Return how many answers."""
+    answers = 0
+    while not done.is_set():
+        before = set(acknowledged)
+        try:
+            async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
+                rows = {s for (s,) in (await client.query(QUERY, timeout_seconds=5)).rows}
+        except P2PRDFError:
+            continue
+        assert before <= rows, f"{len(before - rows)} of {len(before)} statements missing: an answer in parts"
+        answers += 1
+    return answers
+
+
+async def publish_until(done, nodes, acknowledged):
+    """Publish one statement after the other, each at the next node, and note those that are acknowledged."""
+    number = 0
+    while not done.is_set():
+        number += 1
+        try:
+            async with p2prdf.connect(nodes[number % len(nodes)].address, reconnect_seconds=0) as client:
+                await client.publish([(f"<urn:person:{number}>", "<urn:likes>", "<urn:tea>")])
+        except P2PRDFError:
+            continue
+        acknowledged.append(f"<urn:person:{number}>")
+
+
+@pytest.mark.long
+async def test_three_nodes_whose_names_resolve_a_minute_late_are_ready_soon_and_never_answer_in_parts(
+    late, until, status
+):
+    nodes, file, launch = late
+    for node in nodes:
+        await until(lambda node=node: joining(node, status), seconds=60)
+    resolve_at, restarts = time.monotonic() + 60, 0
+    while time.monotonic() < resolve_at:
+        assert all([await refused(node) for node in nodes])
+        victim = restarts % 3
+        nodes[victim].kill()
+        nodes[victim], restarts = launch(victim), restarts + 1
+        await until(lambda victim=victim: joining(nodes[victim], status), seconds=60)
+    acknowledged, done = [], asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(ask_until(done, node, acknowledged)) for node in nodes]
+        group.create_task(publish_until(done, nodes, acknowledged))
+        file.touch()
+        began = time.monotonic()
+        await until(lambda: are_ready(nodes, status), seconds=60)
+        seconds = time.monotonic() - began
+        await until(lambda: enough(acknowledged), seconds=60)
+        done.set()
+    assert seconds < 10
+    assert any(task.result() for task in asking)
+    before = set(acknowledged)
+    nodes[0].kill()
+    for node in nodes[1:]:
+        async with p2prdf.connect(node.address) as client:
+            rows = {s for (s,) in (await client.query(QUERY)).rows}
+        assert before <= rows, "one kill loses no acknowledged statement"
+
+
+async def are_ready(nodes, status):
+    try:
+        return all([(await status(node))["discovery"]["joining"] is None for node in nodes])
+    except P2PRDFError:
+        return False
+
+
+async def enough(acknowledged):
+    return len(acknowledged) >= 20
