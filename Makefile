@@ -77,6 +77,10 @@ islands: $(STAMP) ## seeded schedules in which two clusters that were begun apar
 clock-steps: $(STAMP) ## seeded schedules in which clocks are wrong by minutes to years over restarts; SEEDS=500
 	@$(BIN)/python -m p2prdf.sim --faults --days 'clock steps' --seeds $(SEEDS) $(ARGS)
 
+.PHONY: slow-processors
+slow-processors: $(STAMP) ## seeded schedules in which the work of peers takes time, so that turns are split; SEEDS=500
+	@$(BIN)/python -m p2prdf.sim --faults --days 'slow processors' --seeds $(SEEDS) $(ARGS)
+
 .PHONY: mutants
 mutants: $(STAMP) ## tests without the rules that they are about, which must fail; NAME for one of them
 	@PYTHONPATH=tests/support $(BIN)/python -m mutants $(NAME)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import ClientListIntroduced, Contact
     from p2prdf_node.config import NodeConfig
     from p2prdf_node.parsing import QueryParser
+    from p2prdf_node.publications import Publications
     from p2prdf_node.rights import RightsTable
 
 __all__ = ["Clients"]
@@ -102,6 +103,7 @@ class Clients:
         self.answer_seconds = Histogram()
         """From writing a solution, the last of its frame, to its acknowledgement by the client."""
         self.stopping = False
+        self._admitted_last: Publications | None = None
         self._deliveries: dict[int, ClientSession] = {}
         self._pending: dict[int, Pending] = {}
         # Homes recognise a repeated opening by its number, also that of a node that was restarted.
@@ -128,13 +130,16 @@ class Clients:
         """Publications that are not yet acknowledged."""
         return sum(session.publications.under_way for session in self.sessions)
 
-    def admit(self) -> None:
+    def admit(self, may_go_on: Callable[[], bool] = lambda: True) -> None:
         """Give waiting publications to the peer while it has room, one client after the other.
 
-        One turn takes about ``TURN_ROWS`` triples, so that it stays short; ``schedule`` asks for another.
+        One turn takes about ``TURN_ROWS`` triples, or as many as ``may_go_on`` allows; ``schedule`` asks for another.
         """
         now = time.monotonic()
         every = [session.publications for session in self.sessions]
+        if self._admitted_last in every:  # the budget may have ended the last turn before all had theirs
+            first = every.index(self._admitted_last) + 1
+            every = [*every[first:], *every[:first]]
         waiting = [each for each in every if each.waiting and not each.quota_wait(now)]
         rows = 0
         while waiting and not self.busy():
@@ -143,6 +148,10 @@ class Clients:
                 return
             for each in waiting:
                 rows += each.admit_one()
+                self._admitted_last = each
+                if not may_go_on():
+                    self.schedule()
+                    return
             waiting = [each for each in waiting if each.waiting and not each.quota_wait(now)]
 
     def sweep(self, now: float) -> None:

@@ -135,6 +135,8 @@ class NodeConfig:
     introductions_max: int = 1_000_000
     """Statements of which this node records which member introduced them; with more the oldest half is dropped.
     0: it records none."""
+    turn_budget_seconds: float = 0.02
+    """Processor time after which a turn of the event loop stops, so that sockets are read; the next turn goes on."""
     audit_seconds: float = 20.0
     """Time after a publication at which replicas check samples of what its primary delivered; 0: no checks."""
     stream_idle_seconds: float = 10.0

@@ -28,7 +28,6 @@ import asyncio
 import contextlib
 import gc
 import hashlib
-import importlib
 import ipaddress
 import json
 import os
@@ -56,7 +55,7 @@ from p2prdf.errors import (
     Unavailable,
 )
 from p2prdf.monitoring.process import memory_bytes
-from p2prdf.peer import Peer, PeerConfig
+from p2prdf.peer import Pace, Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
@@ -72,7 +71,7 @@ from p2prdf_node.journal import Journal
 from p2prdf_node.logs import configure_logs, log_span
 from p2prdf_node.members import Members
 from p2prdf_node.membership import Membership
-from p2prdf_node.parsing import QueryParser, start_fork_server
+from p2prdf_node.parsing import QueryParser, load_grammar, start_fork_server
 from p2prdf_node.records import Records
 from p2prdf_node.seal import Keyring
 from p2prdf_node.seal_keys import SealKeysFile
@@ -98,8 +97,6 @@ JOIN_SECONDS: Final = 2.0
 """A node that begins a cluster waits for so long for other nodes before its ready line.
 
 After that time without a cluster it refuses new work, with the reason."""
-GRAMMAR_SECONDS: Final = 12.0
-"""A node loads SPARQL's grammar, which filters need, so long after it is ready: its start has more urgent work."""
 OTHERS_TOLD: Final = 8
 """Nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5
@@ -130,6 +127,7 @@ def run(config: NodeConfig, *, on_ready: Callable[[str], None] | None = None) ->
     Raises LocalProtocolError if the node cannot start.
     """
     configure_logs(config.log_format, config.log_level)
+    load_grammar()  # filters need it on the event loop, and children of the fork server share it
     fork_server = start_fork_server()
     try:
         from uvloop import new_event_loop
@@ -209,11 +207,9 @@ class Daemon:
                 "node_ready", address=format_address(own.host, own.port), key=f"{own.key:016x}",
                 durability=self.config.durability_in_force,
             )  # fmt: skip
-            warm = asyncio.get_running_loop().call_later(GRAMMAR_SECONDS, self._warm_up)
             self.spawn(self.parser.keep(), "parser")
             on_ready(f"ready {format_address(own.host, own.port)} {own.key:016x}")
             await self._stop.wait()
-            warm.cancel()
             await self._shut_down()
         self._unlock()
         return 1 if self._failed else 0
@@ -265,6 +261,7 @@ class Daemon:
             answers_age_seconds=config.retention_seconds,
             audit_seconds=config.audit_seconds,
             introductions_max=config.introductions_max,
+            turn_budget_seconds=config.turn_budget_seconds,
             stream_idle_seconds=config.stream_idle_seconds,
             stream_retention_seconds=config.stream_retention_seconds,
             rows_under_way_max=config.rows_under_way_max,
@@ -277,7 +274,8 @@ class Daemon:
             hot_text=config.hot_text == "on",
             trace_every=config.trace_every,
         )
-        peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
+        pace = Pace(config.turn_budget_seconds, time.thread_time)
+        peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy, pace=pace)
         clock = Clock()
         self.driver = Driver(peer, clock, self.spawn, _journal(config, identifier, self._codec, dictionary))
         if config.otlp_endpoint:
@@ -520,10 +518,6 @@ class Daemon:
                 self.links.forget(contact)
                 self.membership.suspect(contact.key)
 
-    def _warm_up(self) -> None:
-        """Load what the first filter needs, beside the loop."""
-        asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2prdf.rdf.sparql")
-
     def _catch_signals(self) -> None:
         if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
             return  # no signals there
@@ -604,8 +598,7 @@ class Daemon:
             "seal": self._seal_status(),
             "counts": dict(self.driver.counts),
             "failures": {name: self.driver.counts[f"{name}_failed"] for name in ("callbacks", "effects", "tasks")},
-            "turn_seconds": self.driver.turn_seconds.status(),
-            "turn_seconds_max": round(self.driver.turn_seconds_max, 4),
+            **self.driver.turn_status(),
             "memory_bytes": memory_bytes(),
             "garbage_collector": {"thresholds": gc.get_threshold(), "frozen": self._frozen},
         }

@@ -1,11 +1,15 @@
 """Drives one peer in real time: gives it requests, parcels and the time, and carries out its effects.
 
-Work is done per batch.  A parcel that comes in is only taken in; at the next turn of the loop, when
-whatever else had arrived is taken in too, one ``wake`` deals with all of it, and what the peer wants
-sent leaves as one frame per destination.  Idle a turn follows at once.  After a turn of many rows
-the next one waits as long as that turn took, at most ``LINGER_SECONDS``: meanwhile more is read, so
-under load batches grow, and with them what a CPU second carries.  What one turn may take in is
-bounded: beyond ``TURN_ROWS`` the connections that brought it are not read until the turn is over.
+Work is done per batch.  A parcel that comes in waits in the inbox (:mod:`p2prdf_node.inbox`).  A turn admits
+publications of clients, takes in parcels and has the peer work off all of it (``wake``); what the peer wants sent
+leaves as one frame per destination.  Idle a turn follows at once.  After a turn of many rows the next one waits as long
+as that turn took, at most ``LINGER_SECONDS``: meanwhile more is read, so under load batches grow, and with them what a
+CPU second carries.
+
+A turn has a budget of processor time (``turn_budget_seconds``): admission may use a quarter of it, parcels half of it,
+then the peer works until its own budget is spent.  What is left waits for the next turn, and the loop reads sockets in
+between: datagrams of the failure detector are answered after one turn at the latest
+(docs/explanation/design/turns.md).
 
 Effects go through the journal (:mod:`p2prdf_node.journal`), which holds back what must not be seen before
 something is on the disk.  While too much waits there, no turn is made: what the last ones brought
@@ -28,6 +32,7 @@ import structlog
 from p2prdf import hlc
 from p2prdf.monitoring.histogram import Histogram
 from p2prdf.wire import contract
+from p2prdf_node.inbox import Inbox
 from p2prdf_node.logs import LineLimit, log_span, trace_level
 from p2prdf_node.transport import Links, rows_of
 
@@ -42,8 +47,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "Driver"]
 
-TURN_ROWS: Final = 32_768
-"""Rows of peers that one turn takes in."""
+ADMISSION_SHARE: Final = 0.25
+"""Share of a turn's budget for publications of clients."""
+RECEIVE_SHARE: Final = 0.5
+"""Share of a turn's budget for parcels of other nodes."""
 LINGER_ROWS: Final = 500
 """Rows that make a turn worth waiting for more."""
 LINGER_SECONDS: Final = 0.005
@@ -74,7 +81,13 @@ class Driver:
         self.counts: Counter[str] = Counter()
         self.turn_seconds_max = 0.0
         """The longest turn: for so long nothing else was dealt with."""
+        self.turn_longest_component = ""
+        """The component that used most processor time of the longest turn."""
+        self.turn_component_seconds_max: dict[str, float] = {}
+        """The most processor time of each component in one turn."""
         self.turn_seconds = Histogram()
+        self._pace = peer.pace
+        self._inbox = Inbox()
         self._clock = clock
         self._spawn = spawn
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
@@ -83,7 +96,6 @@ class Driver:
         self._timer_at = float("inf")
         self._turn_rows = 0
         self._linger = 0.0
-        self._held: list[Connection] = []
         self._stopped = False
         self.on_span: Callable[[contract.Span, float], None] = log_span
         """Called with each span of what is traced, and its end (seconds since 1970)."""
@@ -135,14 +147,10 @@ class Driver:
         self._arm()
 
     def receive(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
-        """Give the peer a parcel, and hold the connection if this turn has brought enough."""
+        """Have a parcel taken in by one of the next turns, and hold the connection if too much waits."""
         if self._stopped:
             return  # it is not acknowledged, so the sender gives it to others
-        self.journal.take(self.peer.receive(parcel, sender=sender, now=self._clock()))
-        self._turn_rows += rows_of(parcel)
-        if self._turn_rows > TURN_ROWS:
-            connection.hold("turn")
-            self._held.append(connection)
+        self._inbox.put(parcel, sender, connection)
         self.schedule()
 
     def leave(self) -> None:
@@ -155,30 +163,67 @@ class Driver:
             return
         if self.journal.full:
             self.counts["turns_put_off"] += 1
+            self._take_in(urgent=True)
             self._links.flush()
             return  # the journal calls for a turn when there is room
         rows, self._turn_rows = self._turn_rows, 0
         self.counts["turns"] += 1
-        began = time.monotonic()
-        self._clients.admit()
+        began, pace = time.monotonic(), self._pace
+        pace.by_component.clear()
+        pace.begin("receive")
+        self._take_in(urgent=True)
+        if not self.peer.turn_open:
+            pace.enter("admission")
+            self._clients.admit(lambda: not pace.over_share(ADMISSION_SHARE))
+            pace.enter("receive")
+            rows += self._take_in(urgent=False)
         self.journal.take(self.peer.wake(now=self._clock()))
+        pace.enter("send")
         self._links.flush()
-        held, self._held = self._held, []
-        for connection in held:
-            self._release(connection)
-        self._arm()
-        took = time.monotonic() - began
-        self._linger = min(took, LINGER_SECONDS) if rows >= LINGER_ROWS else 0.0
-        self.turn_seconds_max = max(self.turn_seconds_max, took)
+        self._inbox.release()
+        pace.enter("")
+        more = bool(self._inbox) or self.peer.turn_open
+        self._linger = 0.0
+        if more:
+            self.counts["turns_split"] += 1
+            self.schedule()
+        else:
+            self._arm()
+        self._note_turn(time.monotonic() - began)
+        if not more and rows >= LINGER_ROWS:
+            self._linger = min(time.monotonic() - began, LINGER_SECONDS)
+
+    def _take_in(self, *, urgent: bool) -> int:
+        """Give the peer parcels until their share of the turn is spent; return how many rows these had."""
+        rows = 0
+        while (taken := self._inbox.take(urgent=urgent)) is not None:
+            parcel, sender = taken
+            self.journal.take(self.peer.receive(parcel, sender=sender, now=self._clock()))
+            rows += rows_of(parcel)
+            if not urgent and self._pace.over_share(RECEIVE_SHARE):
+                break
+        return rows
+
+    def _note_turn(self, took: float) -> None:
+        parts, most = self._pace.by_component, self.turn_component_seconds_max
+        for component, seconds in parts.items():
+            if seconds > most.get(component, 0.0):
+                most[component] = seconds
+        if took > self.turn_seconds_max:
+            self.turn_seconds_max = took
+            self.turn_longest_component = max(parts, key=lambda each: parts[each], default="")
         self.turn_seconds.observe(took)
 
-    @staticmethod
-    def _release(connection: Connection) -> None:
-        try:
-            connection.release("turn")
-        except Exception:  # one connection must not keep the others held
-            log.exception("connection_failed", address=connection.address)
-            connection.abort()
+    def turn_status(self) -> dict[str, Any]:
+        """Return the durations of turns, for people and monitoring."""
+        most = sorted(self.turn_component_seconds_max.items())
+        return {
+            "turn_seconds": self.turn_seconds.status(),
+            "turn_seconds_max": round(self.turn_seconds_max, 4),
+            "turn_longest_component": self.turn_longest_component,
+            "turn_component_seconds_max": {component: round(seconds, 4) for component, seconds in most},
+            "parcels_to_take_in": len(self._inbox),
+        }
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -212,6 +257,7 @@ class Driver:
     def stop(self) -> None:
         """Make no further turn, and take in nothing more; what the journal holds back is carried out all the same."""
         self._stopped = True
+        self._inbox.clear()
         if self._timer is not None:
             self._timer.cancel()
 

@@ -5,9 +5,10 @@ stop a thread.  Each node therefore keeps one child that only parses.  The child
 node, its memory is limited, and a query that exceeds its deadline is refused and its child killed.  Texts go in as
 length-prefixed UTF-8; the response is a frame of :mod:`p2prdf.wire.codec` with the parsed query or the error.
 
-On Linux a fork server (:mod:`p2prdf_node.fork_server`) forks the child, which shares the node's modules; elsewhere,
-and if the fork server has ended, the child is a new interpreter.  The SPARQL grammar is loaded at the first query, at
-the latest ``WARM_UP_SECONDS`` after the node is ready (:meth:`QueryParser.keep`).
+On Linux a fork server (:mod:`p2prdf_node.fork_server`) forks the child, which shares the node's modules, the SPARQL
+grammar among them: the node loads it before it forks the server, because the first filter needs it as well, on the
+event loop.  Elsewhere, and if the fork server has ended, the child is a new interpreter.  The child is started by the
+first query, at the latest ``WARM_UP_SECONDS`` after the node is ready (:meth:`QueryParser.keep`).
 
 Queries are parsed one after the other, in order of arrival; the number of waiting queries is bounded.
 """
@@ -35,7 +36,7 @@ from p2prdf_node.fork_server import ForkedChild, ForkServer
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Query
 
-__all__ = ["QUERY_BYTES_MAX", "QueryParser", "start_fork_server"]
+__all__ = ["QUERY_BYTES_MAX", "QueryParser", "load_grammar", "start_fork_server"]
 
 QUERY_BYTES_MAX: Final = 256 << 10
 """With the rules that a query brings along; without rules 16 KiB are taken."""
@@ -61,7 +62,7 @@ log = structlog.get_logger("parsing")
 
 def start_fork_server() -> ForkServer | None:
     """Fork the server of the parser's children: before the process has an event loop, threads, sockets or locks."""
-    return ForkServer.start(_load_grammar, _serve_socket)
+    return ForkServer.start(load_grammar, _serve_socket)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,14 +233,15 @@ def _answer(text: str, *, ordered: bool = False) -> bytes:
     return FrameCodec(TermNames(), LISTS).encode([answer])
 
 
-def _load_grammar() -> None:
+def load_grammar() -> None:
+    """Load the grammar, which takes a third of a second, unless it is loaded."""
     _answer("SELECT * WHERE { ?s ?p ?o }")  # the first parse builds the grammar
 
 
 def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:
     """Parse the texts that come in until the other side closes."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
-    _load_grammar()
+    load_grammar()
     outbound.write(_READY)
     outbound.flush()
     while len(header := inbound.read(_HEADER.size)) == _HEADER.size:

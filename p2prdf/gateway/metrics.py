@@ -18,7 +18,15 @@ METRICS: Final = (
     gauge("stopping", "stopping", "1 while the node stops."),
     gauge("memory_bytes", "memory_bytes", "Resident memory of the node."),
     gauge("turn_seconds_max", "turn_seconds_max", "Longest turn of the event loop."),
-    seconds("turn", "turn_seconds", "Turns of the event loop; the rate of their sum is its utilisation."),
+    seconds(
+        "turn", "turn_seconds",
+        "Turns of the event loop, with the messages taken in; the rate of their sum is its utilisation.",
+    ),
+    gauge(
+        "turn_component_seconds_max", "turn_component_seconds_max",
+        "Most processor time of a component in one turn.", "component",
+    ),
+    gauge("parcels_to_take_in", "parcels_to_take_in", "Messages of other nodes that wait for their share of a turn."),
     counter("failures", "failures", "Defects: effects, tasks and callbacks with an unexpected exception.", "what"),
     gauge("connections_open", "connections.open", "TCP connections to the node."),
     counter("connections_refused", "connections.refused", "TCP connections refused, by reason.", "reason"),

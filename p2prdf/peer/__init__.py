@@ -3,5 +3,6 @@
 from p2prdf.continuous.home import home_key
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.core import Entropy, Peer
+from p2prdf.peer.pace import Pace
 
-__all__ = ["Entropy", "Peer", "PeerConfig", "home_key"]
+__all__ = ["Entropy", "Pace", "Peer", "PeerConfig", "home_key"]

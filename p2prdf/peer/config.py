@@ -70,6 +70,9 @@ class PeerConfig:
     hops_max: int = 8
     """A message passed on this often is kept where it is: views of the ring disagree."""
 
+    turn_budget_seconds: float = 0.02
+    """Work after which a turn stops and the driver goes on with other things (docs/explanation/design/turns.md)."""
+
     batch_rows_max: int = 4096
     """Rows per message."""
 

@@ -15,12 +15,15 @@ The duties of a driver
 7. Number requests uniquely; each ends in one ``Completed``.  ``Notify`` hands solutions to the
    subscriber, who acknowledges them with ``AcknowledgeAnswers``, or gets no more after a window.
 8. While ``busy`` is true, take no new publications.
+9. While ``turn_open`` is true, the last turn has spent its budget and is not over: call ``wake`` again soon, and
+   meanwhile give the peer no parcels but acknowledgements.  It acknowledges nothing before the turn is over.
 
 A bad message never raises out of ``receive``: it is traced and dropped.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from math import inf
@@ -32,6 +35,7 @@ from p2prdf.continuous.home import subscription_home
 from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError, StampRefused
 from p2prdf.peer.cluster import Cluster
 from p2prdf.peer.config import PeerConfig
+from p2prdf.peer.deferred import Deferred
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
@@ -43,6 +47,7 @@ from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
 from p2prdf.peer.listing import listed
 from p2prdf.peer.low_mark import Known, LowMarks, Source
+from p2prdf.peer.pace import Pace
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.retention import Retention
 from p2prdf.peer.roles import Roles
@@ -93,7 +98,9 @@ class Peer:
         dictionary: TermDictionary,
         columns: Columns = ARRAYS,
         entropy: Entropy | None = None,
+        pace: Pace | None = None,
     ):
+        """``pace`` measures the work of turns; without it a nominal cost counts."""
         self.contact = contact
         self.config = config
         self.dictionary = dictionary
@@ -103,7 +110,8 @@ class Peer:
             else ColumnarTables(dictionary, _compile_filter)
         )
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
-        self._exchange = Exchange(contact, config, columns, first_transfer)
+        self._exchange = Exchange(contact, config, columns, first_transfer, pace)
+        self._pace = self._exchange.pace
         self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
         self._roles = Roles(self._exchange, self._engine, self._tables)
         draw = entropy.getrandbits if entropy is not None else self._exchange.draw
@@ -133,6 +141,7 @@ class Peer:
             self._exchange, self._kinds, (HOME,), lambda: self._engine.strays, self._engine.roll_forward.with_origin,
             first_transfer,
         )  # fmt: skip
+        self._deferred = Deferred(self._exchange, self._handle_deferred, (HOME,))
         self._repair.view_changed(gained=True)
         self._repair.on_in_step = self._host.view_changed
         self._repair.on_gifts_taken = self._host.gifts_taken
@@ -155,7 +164,9 @@ class Peer:
         self._unfinished = False
         """Whether publications kept in a former life may have to be finished."""
         self._check_leases_at: float | None = None
-        self._to_handle: list[tuple[Contact, Message]] = []
+        self._to_handle: deque[tuple[Contact, Message]] = deque()
+        self.turn_open = False
+        """Whether the last turn stopped because its budget was spent: something taken in is not worked off."""
         self._ring_changed = False
         """Whether something was heard of the ring since the last :meth:`wake`."""
         self.refused = 0
@@ -164,6 +175,10 @@ class Peer:
         self.stamps_corrected = 0
         """Records on the disk that carried a stamp from the future when this life began."""
         self._handlers = self._handler_table()
+        self._answers_of_repair: dict[type, Callable[[Contact, Any], None]] = {
+            messages.Totals: self._repair.totals, messages.Summary: self._repair.summary,
+            messages.Offer: self._repair.offer, messages.Want: self._repair.want,
+        }  # fmt: skip
         self._requests: dict[type, Callable[[Any], None]] = {
             contract.Publish: self._entry.publish, contract.Heartbeat: self._entry.heartbeat,
             contract.EndStream: self._entry.end_stream,
@@ -228,42 +243,90 @@ class Peer:
         return self._end()
 
     def wake(self, *, now: float) -> list[Effect]:
-        """Work off what has arrived, and do what is due."""
+        """Work off what has arrived, and do what is due, until the budget of the turn is spent.
+
+        A turn that is not over then stays open (``turn_open``), and the next call goes on with it.
+        """
         self._begin(now)
+        self._pace.begin("engine")
         self._follow_view()
+        if not self.turn_open:
+            self._begin_turn()
+        if self._work_off():
+            self._end_turn()
+            self.turn_open = False
+        else:
+            self.turn_open = True
+        self._pace.enter("")
+        return self._end()
+
+    def _begin_turn(self) -> None:
+        """Take in what has arrived, and do what is due."""
+        enter = self._pace.enter
         self._roles.settle()
         self._engine.turn()
+        enter("rejoin")
         self._engine.rejoin_some()
-        self._engine.audit.wake(steady=self._nothing_lacks() and not self._engine.rejoining)
+        enter("upkeep")
+        steady = self._nothing_lacks() and self._engine.idle and not self._engine.rejoining
+        self._engine.audit.wake(steady=steady)
         self._tables.forget_some()
         for contact in self._exchange.resend():
             self._contact_lost(contact)
+        enter("subscriptions")
         self._host.wake()
         self._entry.wake()
         self._explanations.wake()
+        enter("repair")
+        self._deferred.work()
         self._repair.wake()
+        enter("upkeep")
         self._engine.roll_forward.wake()
         self._check_leases()
-        exchange = self._exchange
-        self._gates.turn()
-        while self._to_handle or not self._engine.idle or exchange.after_turn:
-            self._handle_own()
-            self._engine.turn()
+        if self._engine.idle:
             self._gates.turn()
+
+    def _work_off(self) -> bool:
+        """Work off everything, or until the budget is spent: return whether nothing is left.
+
+        Calls of :attr:`Exchange.after_turn` wait for all of it, for messages to this peer itself among it.
+        """
+        exchange, engine, pace = self._exchange, self._engine, self._pace
+        is_first = True
+        while self._to_handle or not engine.idle or exchange.after_turn:
+            if not is_first and pace.over:
+                return False
+            is_first = False
+            pace.enter("subscriptions")
+            self._handle_own()
+            pace.enter("engine")
+            engine.turn()
+            if self._to_handle or not engine.idle:
+                continue
+            self._gates.turn()
+            if not engine.idle:
+                continue
             done, exchange.after_turn = exchange.after_turn, []
             for each in done:
                 each()
+        return True
+
+    def _end_turn(self) -> None:
+        """Evaluate, report low watermarks and acknowledge: all that was taken in is stored and sent on."""
+        exchange = self._exchange
+        self._pace.enter("subscriptions")
         self._host.evaluations.turn()
+        self._pace.enter("watermarks")
         self._low_marks.wanted = (
             self._host.owes or self._host.evaluations.doubtful or self._entry.wants_bookmarks
         )
         self._low_marks.streams = self._host.windows.streams | self._retention.streams
         self._low_marks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
         self._low_marks.wake()
+        self._pace.enter("subscriptions")
         self._cluster.wake()
-        self._handle_own()
+        self._handle_own(all_of_them=True)
         exchange.flush_acknowledgements()
-        return self._end()
 
     @property
     def deadline(self) -> float | None:
@@ -271,7 +334,8 @@ class Peer:
         exchange = self._exchange
         engine = self._engine
         if (
-            self._to_handle or self._ring_changed or not engine.idle or engine.rejoining
+            self.turn_open or self._deferred or self._to_handle or self._ring_changed or not engine.idle
+            or engine.rejoining
             or exchange.owes_acknowledgements or self._tables.forgetting
             or not self._retention.streams <= self._low_marks.streams or self._host.evaluations.restless
             or (not self._low_marks.wanted and self._entry.wants_bookmarks)
@@ -319,6 +383,11 @@ class Peer:
         return self._entry.publications_open
 
     @property
+    def pace(self) -> Pace:
+        """The measure of its work."""
+        return self._pace
+
+    @property
     def short_of_peers(self) -> bool:
         """Whether fewer peers are there than copies are needed: nothing is acknowledged meanwhile."""
         return self._exchange.members.short_of_peers
@@ -358,7 +427,7 @@ class Peer:
         """Whether nothing is under way from here: no unacknowledged message, nothing parked, nothing doubtful."""
         exchange = self._exchange
         return (
-            self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
+            self._engine.idle and not (self._to_handle or self._deferred or len(exchange.outbox) or exchange.parked)
             and not self._host.evaluations.restless and not self._host.evaluations.doubtful
             and not self._gates.restless
         )  # fmt: skip
@@ -548,6 +617,9 @@ class Peer:
             self.refused += 1
             self._exchange.trace("unexpected-message", kind=type(message).__name__, sender=str(sender))
             return
+        self._guarded(handler, sender, message)
+
+    def _guarded(self, handler: Callable[[Contact, Any], None], sender: Contact, message: Message) -> None:
         try:
             handler(sender, message)
         except P2PRDFError as error:
@@ -586,10 +658,16 @@ class Peer:
         """A message whose receiver turned out to be this peer: handled in the next turn."""
         self._to_handle.append((self.contact, message))
 
-    def _handle_own(self) -> None:
-        queue, self._to_handle = self._to_handle, []
-        for sender, message in queue:
-            self._handle(sender, message)
+    def _handle_own(self, *, all_of_them: bool = False) -> None:
+        """Handle messages to this peer itself that wait now, unless the budget is spent before."""
+        for _ in range(len(self._to_handle)):
+            self._handle(*self._to_handle.popleft())
+            self._pace.did()
+            if self._pace.over and not all_of_them:
+                return
+
+    def _handle_deferred(self, sender: Contact, message: Message) -> None:
+        self._guarded(self._answers_of_repair[type(message)], sender, message)
 
     def _answers_here(self, groups: Any, rows: messages.Rows) -> None:
         self._host.local_answers(groups, rows)
@@ -640,11 +718,11 @@ class Peer:
             ),
             messages.PublicationsComplete: self._publications_complete,
             messages.Leaving: self._repair.leaving,
-            messages.Totals: self._repair.totals,
+            messages.Totals: self._deferred.add,
             messages.Differing: self._repair.differing,
-            messages.Summary: self._repair.summary,
-            messages.Offer: self._repair.offer,
-            messages.Want: self._repair.want,
+            messages.Summary: self._deferred.add,
+            messages.Offer: self._deferred.add,
+            messages.Want: self._deferred.add,
             messages.Given: self._repair.given_all,
             messages.AskLoad: engine.hot.ask_load,
             messages.TellLoad: engine.hot.load.told,

@@ -64,6 +64,8 @@ SETTLED_SECONDS: Final = 2.0
 """How long the ring has to be the same before this peer counts as the only one that joins under its keys."""
 LOST_SECONDS: Final = 10.0
 """How long after the loss of a peer this peer does not count as the only one: messages to the other may come here."""
+PIECE_ROWS: Final = 8192
+"""A step of a turn stores about so many triples or rows: more would gain little by being stored at once."""
 RESTORED_AT_ONCE: Final = 8192
 """Triples of so many rows, kept in messages of a few, are stored at once after a restart."""
 
@@ -97,11 +99,12 @@ class Engine:
         self._columns = tables.columns
         self._dictionary = dictionary
         self._on_answers = on_answers
-        self._triples_in: list[tuple[Contact, IndexTriples, Arrival | None]] = []
-        self._rows_in: list[tuple[Contact, Forward, Arrival | None]] = []
+        self._pace = exchange.pace
+        self._triples_in: deque[tuple[Contact, IndexTriples, Arrival | None]] = deque()
+        self._rows_in: deque[tuple[Contact, Forward, Arrival | None]] = deque()
         self._not_heard: dict[Contact, dict[int, None]] = {}
         """Peers that sent something of groups that have ended here, and these groups."""
-        self._queries_in: list[tuple[Contact, IndexQuery, Arrival | None]] = []
+        self._queries_in: deque[tuple[Contact, IndexQuery, Arrival | None]] = deque()
         self._mine: list[TripleBatch] = []
         self._restored: list[TripleBatch] = []
         self._restored_rows = 0
@@ -169,26 +172,47 @@ class Engine:
     # --- a turn ----------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Work off everything taken in, and send what belongs to others."""
+        """Work off what was taken in, and send what belongs to others, until the budget of the turn is spent.
+
+        One step is done at least.  What is left is worked off by the next call; until then the engine is not idle.
+        """
         self._note_ring()
         self._tables.settled = self._settled
         self.hot.turn()
-        queries, self._queries_in = self._queries_in, []
-        triples, self._triples_in = self._triples_in, []
-        forwards, self._rows_in = self._rows_in, []
-        for sender, query, arrival in queries:
-            self._guarded(self._accept_queries, sender, query, arrival)
-        self._accept_triples(triples)
-        for sender, forward, arrival in forwards:
-            self._guarded(self._accept_rows, sender, forward, arrival)
-        self._tell_ended()
-        while self._mine or self._todo or self._copied or self._kept:
-            if self._mine:
-                self._store_mine()
-            else:
-                self._store_rows()
+        while (self._accept_next() or self._store_next()) and not self._pace.over:
+            pass
         self._out.send()
         self._traces.turn_over()
+
+    def _accept_next(self) -> bool:
+        """Accept the next message taken in, queries first; return whether there was one."""
+        if self._queries_in:
+            sender, query, arrival = self._queries_in.popleft()
+            self._guarded(self._accept_queries, sender, query, arrival)
+            self._pace.did()
+        elif self._triples_in:
+            sender, triples, arrival = self._triples_in.popleft()
+            self._accept_triples(sender, triples, arrival)
+            self._pace.did(len(triples))
+        elif self._rows_in:
+            sender, forward, arrival = self._rows_in.popleft()
+            self._guarded(self._accept_rows, sender, forward, arrival)
+            self._pace.did(len(forward.rows.group))
+        else:
+            return False
+        if not (self._triples_in or self._rows_in or self._queries_in):
+            self._tell_ended()
+        return True
+
+    def _store_next(self) -> bool:
+        """Store and join the next piece of what is this peer's; return whether there was one."""
+        if self._mine:
+            self._store_mine()
+        elif self._todo or self._copied or self._kept:
+            self._store_rows()
+        else:
+            return False
+        return True
 
     def _note_ring(self) -> None:
         """See what is over for so long that it need not be met any more."""
@@ -236,7 +260,7 @@ class Engine:
             self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
     def _store_mine(self) -> None:
-        mine, self._mine = self._mine, []
+        mine = self._take_mine()
         replicated = self._exchange.replicated
         for each in mine:
             self.hot.count_triples(each)
@@ -255,8 +279,18 @@ class Engine:
             work.end(roles=roles_told(union(batch.roles)))
         if self.gates is not None and self.gates.active:
             self.gates.take_triples(batch.s, batch.p, batch.o)
+        self._pace.did(len(batch))
         for each in mine:
             self._exchange.release(each.tokens)
+
+    def _take_mine(self) -> list[TripleBatch]:
+        """Take out triples to store, batch by batch, until there are ``PIECE_ROWS``."""
+        rows = count = 0
+        while count < len(self._mine) and rows < PIECE_ROWS:
+            rows += len(self._mine[count])
+            count += 1
+        mine, self._mine = self._mine[:count], self._mine[count:]
+        return mine
 
     def _route(self, rows: Derived, work: Work | None) -> None:
         """Send on what came of triples or rows, some of which may be traced."""
@@ -273,7 +307,8 @@ class Engine:
 
     def _store_rows(self) -> None:
         if self._kept:
-            rows = self._kept.take()
+            rows = self._kept.take(PIECE_ROWS)
+            self._pace.did(len(rows))
             self.audit.sample_rows(rows)
             work = self._traced_rows(rows) if self._traces.active else None
             self._keep_rows(rows)
@@ -282,7 +317,9 @@ class Engine:
                 work.end(step=rows.step, kept=True)
             self._note_derivations(rows)
             return
-        rows, copied = (self._todo.take(), False) if self._todo else (self._copied.take(), True)
+        copied = not self._todo
+        rows = (self._copied if copied else self._todo).take(PIECE_ROWS)
+        self._pace.did(len(rows))
         self.hot.count_rows(rows, copied=copied)
         if not copied:
             self.hot.copy_rows(rows)
@@ -357,33 +394,32 @@ class Engine:
 
     # --- triples ---------------------------------------------------------------------------------
 
-    def _accept_triples(self, arrived: list[tuple[Contact, IndexTriples, Arrival | None]]) -> None:
+    def _accept_triples(self, sender: Contact, message: IndexTriples, arrival: Arrival | None) -> None:
         """Keep what this peer owns; pass on the rest and tell the sender."""
-        for sender, message, arrival in arrived:
-            batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
-                message.origin, message.published, message.began, message.complete, message.stamp, message.words,
-                self.introductions.received(sender.key, message),
-            )  # fmt: skip
-            roles = union(message.roles)
-            if not roles:
-                self._keep_whole(batch)
-                continue
-            agreed = message.view and message.view == self._exchange.view
-            if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
-                self._mine.append(batch)
-                continue
-            if message.hops >= self._exchange.config.hops_allowed:
-                self._stray("triples", len(batch), sender)
-                batch.roles = _all_joined(batch.roles)
-                self._mine.append(batch)
-                continue
-            batch.tokens = self._exchange.arrivals.keep(arrival)
-            if self._exchange.replicated:
-                self._spread_copies(batch, keep_own=True)
-            else:
-                self._spread(batch, self.hot.accept)
-            self._exchange.release(batch.tokens)
+        batch = TripleBatch(
+            message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
+            message.origin, message.published, message.began, message.complete, message.stamp, message.words,
+            self.introductions.received(sender.key, message),
+        )  # fmt: skip
+        roles = union(message.roles)
+        if not roles:
+            self._keep_whole(batch)
+            return
+        agreed = message.view and message.view == self._exchange.view
+        if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
+            self._mine.append(batch)
+            return
+        if message.hops >= self._exchange.config.hops_allowed:
+            self._stray("triples", len(batch), sender)
+            batch.roles = _all_joined(batch.roles)
+            self._mine.append(batch)
+            return
+        batch.tokens = self._exchange.arrivals.keep(arrival)
+        if self._exchange.replicated:
+            self._spread_copies(batch, keep_own=True)
+        else:
+            self._spread(batch, self.hot.accept)
+        self._exchange.release(batch.tokens)
 
     def _keep_whole(self, batch: TripleBatch) -> None:
         """Keep triples that are indexed elsewhere, or later, until their publication is complete."""

@@ -26,6 +26,7 @@ from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.members import Members
+from p2prdf.peer.pace import Pace
 from p2prdf.peer.tokens import Tokens
 from p2prdf.peer.tracing import Traces
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
@@ -69,15 +70,20 @@ _UNRELIABLE = (
 class Exchange:
     """The way out of a peer."""
 
-    def __init__(self, own: Contact, config: PeerConfig, columns: Columns, first_transfer: int = 0):
+    def __init__(
+        self, own: Contact, config: PeerConfig, columns: Columns, first_transfer: int = 0, pace: Pace | None = None
+    ):
         self.own = own
         self.config = config
+        self.pace = pace or Pace(config.turn_budget_seconds)
         self.columns = columns
         self.now = 0.0
         self.clock = 0
         self.effects: list[Effect] = []
         self.after_turn: list[Callable[[], None]] = []
         """To be called when all that is taken in has been stored."""
+        self.put_since_cut: list[Message] | None = None
+        """What was put into the outbox since a cut of low marks was passed, while the turn of the cut lasts."""
         self.restoring = False
         self.in_step: Callable[[], bool] = lambda: True
         """Whether what homes know here has been compared with others (:mod:`p2prdf.peer.repair`)."""
@@ -430,6 +436,8 @@ class Exchange:
         if self.outbox.holds(to, message, tokens):
             return
         self.hold(tokens, to.key)
+        if self.put_since_cut is not None:
+            self.put_since_cut.append(message)
         transfer = self.outbox.put(to, message, tokens, self.now)
         if transfer is not None:
             self._out(to, message, transfer.number)

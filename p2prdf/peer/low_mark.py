@@ -12,7 +12,9 @@ acknowledgement leaves after what follows from the message has been put into the
 stamp in all outboxes, or the stamp of the cut if that is less, is a low mark (as in MillWheel: T. Akidau et al., VLDB
 2013, without a master).
 
-A peer also counts what it has taken in and not worked off: it looks again at the end of the turn.  It tells nothing
+A peer also counts what it has taken in and not worked off at the cut: all that it puts into its outbox from then to the
+end of the turn.  (To look into the outbox again at the end would not do: the budget may have split the turn, and what
+the first part sent may be acknowledged by then.)  It tells nothing
 (0) while copies may lack something: until all was compared and joined again after peers came or went, and for 20 s
 after as many were lost, and are not back, as copies make a publication safe, for they may be cut off and acknowledge
 some.  Fewer cannot: how many copies are needed does not shrink with the view.  Not alone, that is: who is not in the
@@ -222,6 +224,7 @@ class LowMarks:
             counts = cut // self._step * self._step
             if counts > last:  # between the two nothing was done here
                 self._low, self._low_cut = self._under_way(), counts
+                exchange.put_since_cut = []
                 streams = self.streams.union(*self._with_streams.values())
                 self._said = self._sources(streams) if streams else ()
 
@@ -255,7 +258,9 @@ class LowMarks:
         exchange, now = self._exchange, self._exchange.now
         wanted = self.wanted or bool(self.streams)
         if self._low is not None:
-            found, self._low = self._low.with_all(self._under_way()), None
+            found, self._low = self._low, None
+            found.add(exchange.put_since_cut or ())
+            exchange.put_since_cut = None
             low, view = found.low, exchange.view
             if not view or exchange.parked or exchange.members.short_of_peers or not self._steady():
                 low = 0
@@ -434,14 +439,6 @@ class UnderWay:
                 self.elements[mark] = min(self.elements[mark], time)
             elif len(self.elements) <= _BUSY_MAX:
                 self.elements[mark] = time
-
-    def with_all(self, other: UnderWay) -> UnderWay:
-        """Return both together."""
-        self.low = min(self.low, other.low)
-        self.homes |= other.homes
-        if other.elements:
-            self._add_elements(np.array([*self.elements.values(), *other.elements.values()], np.uint64))
-        return self
 
 
 def _stamps(message: Message) -> U64:

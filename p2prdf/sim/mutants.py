@@ -58,7 +58,7 @@ from p2prdf.store.light_state import IDENTITY, LightState
 from p2prdf.store.result_log import ResultLog, withdrawals
 from p2prdf.store.stays import Stays
 from p2prdf.store.tables import Derived, Tables
-from p2prdf.wire.contract import Bookmark
+from p2prdf.wire.contract import Bookmark, Effect
 from p2prdf.wire.messages import SURE, Contact, IndexTriples, MembersKnown, Want
 
 __all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
@@ -90,7 +90,8 @@ _ON: Final = {
     "former-lives-forgotten": "disks and snapshots, told of the living",
     "staged-not-in-snapshots": "disks and snapshots", "islands": "late bootstrap",
     "clusters-not-compared": "islands",
-    "stamps-uncorrected": "clock steps",
+    "stamps-uncorrected": "clock steps", "outbox-at-the-end": "slow processors, bookmarks",
+    "acknowledged-in-open-turns": "slow processors",
     "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
     "ended-rows-unanswered": "pinned",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
@@ -413,7 +414,40 @@ def _late_look() -> list[Change]:
         if self._cut != cut and self._low is not None:
             self._low = UnderWay()
 
-    return [(LowMarks, "passing", passing)]
+    original_wake = LowMarks.wake
+
+    def wake(self: LowMarks) -> None:
+        if self._low is not None:
+            self._low = self._under_way()
+        original_wake(self)
+
+    return [(LowMarks, "passing", passing), (LowMarks, "wake", wake)]
+
+
+def _outbox_at_the_end() -> list[Change]:
+    """Peers count what is in the outbox at the end of a turn, not what was put into it during a turn that was split."""
+    original = LowMarks.wake
+
+    def wake(self: LowMarks) -> None:
+        if self._exchange.put_since_cut is not None:
+            self._exchange.put_since_cut = list(self._exchange.outbox.messages())
+        original(self)
+
+    return [(LowMarks, "wake", wake)]
+
+
+def _acknowledged_in_open_turns() -> list[Change]:
+    """What was taken in is acknowledged when the budget of a turn is spent, though it is not worked off."""
+    original = Peer.wake
+
+    def wake(self: Peer, *, now: float) -> list[Effect]:
+        effects = original(self, now=now)
+        if self.turn_open:
+            self._exchange.flush_acknowledgements()
+            effects += self._end()
+        return effects
+
+    return [(Peer, "wake", wake)]
 
 
 def _own_clock_only() -> list[Change]:
@@ -687,6 +721,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("fellows-know", "who lost its disk is as good as missing to others", _fellows_know),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
         Mutant("late-look", "all look at what is under way at one cut", _late_look),
+        Mutant("outbox-at-the-end", "what a split turn sent holds low marks back", _outbox_at_the_end),
+        Mutant(
+            "acknowledged-in-open-turns", "nothing is acknowledged before its turn is over", _acknowledged_in_open_turns
+        ),
         Mutant("own-clock-only", "a message stamped after a cut is handled after it", _own_clock_only),
         Mutant("unsteady-marks", "no low mark while copies may lack something", _unsteady_marks),
         Mutant("bookmark-before-answers", "a bookmark follows the answers before it", _bookmark_before_answers),

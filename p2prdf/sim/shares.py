@@ -58,7 +58,7 @@ FEATURES: Final[dict[str, Feature]] = {
     "clock steps of hours": Feature(("clock-step-hours",), "make clock-steps"),
     "late bootstrap": Feature(("late-bootstrap",), "make late-bootstrap"),
     "islands": Feature(("islands",), "make islands"),
-    "slow processors": Feature(("slow-processor",), "no command yet"),
+    "slow processors": Feature(("slow-processor",), "make slow-processors"),
 }
 """By name.  A new feature is one line here; its failure counts itself in ``happened`` under a name of ``shown_by``."""
 

@@ -30,7 +30,7 @@ from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, Columns
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.address_cache import OVERLAYS
-from p2prdf.peer import Peer, PeerConfig
+from p2prdf.peer import Pace, Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.sim.faults import CALM, Faults
@@ -56,7 +56,7 @@ from p2prdf.wire.contract import (
     Trace,
 )
 from p2prdf.wire.describe import describe
-from p2prdf.wire.messages import Contact, FindNode, Nodes, Parcel, Query
+from p2prdf.wire.messages import Acknowledge, Contact, FindNode, Nodes, Parcel, Query
 from p2prdf.wire.trace_context import TraceContext
 
 if TYPE_CHECKING:
@@ -147,6 +147,10 @@ class Node:
     turns: int = 0
     turned_at: float = 0.0
     next_event: int = 0
+    busy_until: float = 0.0
+    """A peer whose work takes time neither wakes nor takes in parcels before."""
+    held: list[tuple[Parcel, Contact]] = field(default_factory=list)
+    """Parcels that wait for the end of a turn whose budget was spent."""
     requests: dict[int, Publishing | Subscriber] = field(default_factory=dict)
     subscribers: dict[int, Subscriber] = field(default_factory=dict)
     early: dict[int, list[Notify]] = field(default_factory=dict)
@@ -227,11 +231,15 @@ class World(VirtualTime):
         mixed = options.tables == "mixed" and self._random.random() < 0.5
         columns: Columns = ARRAYS if options.tables == "arrays" or mixed else LISTS
         entropy = self._generator(f"peer {index}")
-        peer = Peer(contact, config, dictionary, columns=columns, entropy=entropy)
+        peer = Peer(contact, config, dictionary, columns=columns, entropy=entropy, pace=self._pace(index, config))
         skew_max = options.faults.skew_seconds_max
         skew = self._random.uniform(-skew_max, skew_max) if skew_max else 0.0
         codec = FrameCodec(dictionary, columns) if options.through_codec else None
         return Node(index, contact, peer, dictionary, columns, codec, skew)
+
+    def _pace(self, index: int, config: PeerConfig) -> Pace:  # noqa: ARG002
+        """Return what measures the work of a peer."""
+        return Pace(config.turn_budget_seconds)
 
     def _introduce(self, node: Node) -> None:
         """Tell a peer its neighbourhood and, if wanted, its routing table; with copies, all peers."""
@@ -368,12 +376,18 @@ class World(VirtualTime):
     def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:
         if isinstance(parcel.message, FindNode | Nodes):
             self.lookups.receive(node, parcel.message, sender)
+        elif node.peer.turn_open and not isinstance(parcel.message, Acknowledge):
+            node.held.append((parcel, sender))
         else:
             self._carry_out(node, node.peer.receive(parcel, sender=sender, now=self.now + node.skew))
 
     def _wake(self, node: Node) -> None:
         node.timer = None
         self._carry_out(node, node.peer.wake(now=self.now + node.skew))
+        if node.held and not node.peer.turn_open:
+            held, node.held = node.held, []
+            for parcel, sender in held:
+                self._receive(node, parcel, sender)
 
     def _carry_out(self, node: Node, effects: Sequence[Effect]) -> None:
         for effect in effects:

@@ -37,9 +37,22 @@ class Backlog:
         else:
             parts.append(rows)
 
-    def take(self) -> Derived:
-        """Take out all rows of the lowest step of some plan."""
-        return joined(self._parts.pop(heapq.heappop(self._order)), self._columns)
+    def take(self, rows_max: int | None = None) -> Derived:
+        """Take out rows of the lowest step of some plan: all, or parts until there are ``rows_max`` rows."""
+        place = self._order[0]
+        parts = self._parts[place]
+        count, rows = len(parts), 0
+        if rows_max is not None:
+            for at, part in enumerate(parts, 1):
+                rows += len(part)
+                if rows >= rows_max:
+                    count = at
+                    break
+        if count == len(parts):
+            del self._parts[heapq.heappop(self._order)]
+            return joined(parts, self._columns)
+        self._parts[place] = parts[count:]
+        return joined(parts[:count], self._columns)
 
 
 def part_of(rows: Derived, index: Index, columns: Columns) -> Derived:

@@ -46,6 +46,7 @@ FIRING: dict[str, dict[str, str]] = {
     "P2prdfStateDamaged": {"p2prdf_storage_damaged": "1x60"},
     "P2prdfBusy": {"p2prdf_busy": "1x60"},
     "P2prdfLoopBusy": {"p2prdf_turn_seconds_sum": "0+57x60"},
+    "P2prdfTurnsLong": {"p2prdf_turn_seconds_count": "0+62x60", 'p2prdf_turn_seconds_bucket{le="1"}': "0+60x60"},
     "P2prdfPublicationsSlow": {
         'p2prdf_publication_seconds_bucket{level="indexed",le="5"}': "0+90x60",
         'p2prdf_publication_seconds_bucket{level="indexed",le="10"}': "0+100x60",
@@ -86,6 +87,7 @@ QUIET: dict[str, dict[str, str]] = {
     "P2prdfAnswersDropped": {"p2prdf_answers_dropped_total": "9x60"},
     "P2prdfMessagesRefused": {"p2prdf_messages_refused_total": "0+1x30 30x30"},
     "P2prdfLoopBusy": {"p2prdf_turn_seconds_sum": "0+50x60"},
+    "P2prdfTurnsLong": {"p2prdf_turn_seconds_count": "0+61x60", 'p2prdf_turn_seconds_bucket{le="1"}': "0+60x60"},
     "P2prdfPublicationsSlow": {
         'p2prdf_publication_seconds_bucket{level="indexed",le="5"}': "0+100x60",
         'p2prdf_publication_seconds_bucket{level="indexed",le="+Inf"}': "0+100x60",

@@ -354,6 +354,13 @@ def _clock_steps(day: BadDay) -> BadDay:
     return replace(day, options=options, failures=failures)
 
 
+def _slow_processors(day: BadDay) -> BadDay:
+    """Let work take time at half of the peers, so that turns are split, while processes and disks fail."""
+    weights = {"crash": 6.0, "failpoint": 8.0, "power-cut": 2.0, "cut": 2.0, "suspicion": 2.0, "subscriber-crash": 2.0}
+    day = _many(day, weights, down_max_seconds=2.0, detect_max_seconds=1.0, slowness_max=40.0)
+    return replace(day, failures=replace(day.failures, times_as_much=2))
+
+
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": with_features,
     "plain": lambda day: day,
@@ -401,6 +408,8 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "late bootstrap": _late_bootstrap,
     "islands": _islands,
     "clock steps": _clock_steps,
+    "slow processors": _slow_processors,
+    "slow processors, bookmarks": lambda day: _bookmarks(_slow_processors(day)),
 }
 """By name: what becomes of a drawn day."""
 

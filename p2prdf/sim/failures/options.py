@@ -66,6 +66,8 @@ class Failures:
     some seconds, from one restart to another.
     ``graphs``, ``rules``, ``windows``: clients leave queries over named graphs, rules, and a query with a window over
     a stream, and publish for them (:mod:`p2prdf.sim.failures.features`).
+    ``slowness_max``: the work of half of the peers takes virtual time, up to so many times the nominal cost, so that
+    the budget of a turn is often spent; with 0 it takes none.
     """
 
     span_seconds: float = 12.0
@@ -122,6 +124,7 @@ class Failures:
     rules: bool = False
     windows: bool = False
     islands_seconds: float = 0.0
+    slowness_max: float = 0.0
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -24,12 +24,13 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
+from random import Random
 from typing import TYPE_CHECKING, Final, Protocol
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_list
 from p2prdf.errors import LocalProtocolError
-from p2prdf.peer import Peer
+from p2prdf.peer import Pace, Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.sim.failures.disk import Disk, Record
 from p2prdf.sim.failures.links import Cut, Links
@@ -174,6 +175,16 @@ class FailingWorld(World):
         self.machines = [Machine() for _ in nodes]
         return nodes
 
+    def _pace(self, index: int, config: PeerConfig) -> Pace:
+        """Return the measure of a peer's work; a slow peer has the same slowness in all its lives."""
+        most = self.failures.slowness_max
+        chance = Random(f"p2prdf {self.options.seed} slow processor {index}")
+        if not most or chance.random() < 0.5:
+            return super()._pace(index, config)
+        if index >= len(self.machines):
+            self.happened["slow-processor"] += 1
+        return Pace(config.turn_budget_seconds, slowness=chance.uniform(most / 10, most))
+
     def _introduce(self, node: Node) -> None:
         self.views.start(node)
 
@@ -239,6 +250,8 @@ class FailingWorld(World):
         machine.ended_at = self.now + node.skew
         machine.life += 1
         machine.queue.clear()
+        node.held.clear()
+        node.busy_until = 0.0
         if node.timer is not None:
             node.timer.cancelled = True
             node.timer = None
@@ -275,7 +288,8 @@ class FailingWorld(World):
             node.dictionary = TermDictionary()
             node.codec = FrameCodec(node.dictionary, node.columns)
         entropy = self._generator(f"peer {node.index} life {machine.life}")
-        node.peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
+        config, pace = node.peer.config, self._pace(node.index, node.peer.config)
+        node.peer = Peer(node.contact, config, node.dictionary, columns=node.columns, entropy=entropy, pace=pace)
         node.turns = 0
         records = [message for record in machine.disk.durable for message in self.read(node, record)]
         machine.started_at = now = self.now + node.skew
@@ -409,6 +423,9 @@ class FailingWorld(World):
 
     def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:
         if self._arrives(node, sender):
+            if self.now < node.busy_until:
+                self.schedule(node.busy_until - self.now, self._receive, node, parcel, sender)
+                return
             self._note_clock(node)
             super()._receive(node, parcel, sender)
 
@@ -446,9 +463,19 @@ class FailingWorld(World):
             listener.ended(why)
 
     def _wake(self, node: Node) -> None:
-        if self.alive(node):
-            self._note_clock(node)
-            super()._wake(node)
+        if not self.alive(node):
+            return
+        if self.now < node.busy_until:
+            node.timer = self.set_timer(node.busy_until, self._wake, node)
+            return
+        self._note_clock(node)
+        life = self.machines[node.index].life
+        super()._wake(node)
+        if self.failures.slowness_max and self.machines[node.index].life == life:
+            if node.peer.turn_open:
+                self.happened["turn-split"] += 1
+            if node.peer.pace.slowness > 1:
+                node.busy_until = self.now + node.peer.pace.spent
 
     def submit(self, node: Node, request: Request) -> None:
         """Hand a request to a peer and carry out what it wants done."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,12 +14,13 @@ from slow_disk import Disk, breathe
 
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS
-from p2prdf.peer import Peer, PeerConfig
+from p2prdf.peer import Pace, Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import contract
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Parcel
-from p2prdf_node.driver import TURN_ROWS, Clock, Driver
+from p2prdf_node.driver import Clock, Driver
+from p2prdf_node.inbox import ROWS_MAX
 from p2prdf_node.journal import Journal
 from p2prdf_node.records import Records
 from p2prdf_node.storage import Storage
@@ -45,7 +48,7 @@ class Outside:
     def flush(self):
         pass
 
-    def admit(self):
+    def admit(self, may_go_on):
         self.admitted += 1
 
     def notify(self, effect):
@@ -77,7 +80,9 @@ class Wire:
 class Node:
     """One node without sockets."""
 
-    def __init__(self, directory, *, files=None, queued_bytes_max=1 << 20, compact_bytes_min=1 << 30, alone=True):
+    def __init__(
+        self, directory, *, files=None, queued_bytes_max=1 << 20, compact_bytes_min=1 << 30, alone=True, pace=None
+    ):
         self.terms = TermDictionary()
         self.disk = Disk()
         self.outside = Outside()
@@ -89,7 +94,7 @@ class Node:
             self.storage, Records(FrameCodec(self.terms, ARRAYS)), durability="fsync",
             queued_bytes_max=queued_bytes_max, compact_bytes_min=compact_bytes_min, thread=self.disk,
         )  # fmt: skip
-        self.peer = Peer(OWN, PeerConfig(durable=True), self.terms)
+        self.peer = Peer(OWN, PeerConfig(durable=True), self.terms, pace=pace)
         self.clock = Clock()
         self.driver = Driver(self.peer, self.clock, lambda work, _: work.close(), self.journal)
         self.driver.connect(self.outside, self.outside, self.outside, disk_failed=self._failed)
@@ -167,8 +172,8 @@ async def test_while_too_much_waits_for_the_disk_no_turn_is_made_and_connections
     await breathe()
     assert node.journal.full
     turns = node.driver.counts["turns"]
-    node.receive(100, TURN_ROWS)
-    node.receive(100 + TURN_ROWS, 1)
+    node.receive(100, ROWS_MAX)
+    node.receive(100 + ROWS_MAX, 1)
     await breathe()
     assert node.driver.counts["turns"] == turns
     assert node.driver.counts["turns_put_off"] >= 1
@@ -176,9 +181,10 @@ async def test_while_too_much_waits_for_the_disk_no_turn_is_made_and_connections
     assert node.peer.status()["triples"] == 100
     await node.disk.turn()
     assert node.wire.holds == set()
-    assert node.peer.status()["triples"] == 101 + TURN_ROWS
+    assert node.peer.status()["triples"] >= 100 + ROWS_MAX
     assert node.outside.acknowledged() == [1]
     await node.close()
+    assert node.peer.status()["triples"] == 101 + ROWS_MAX
     assert node.outside.acknowledged() == [1, 2, 3]
 
 
@@ -248,3 +254,91 @@ async def test_a_peers_snapshot_takes_the_place_of_its_log(tmp_path, monkeypatch
     again = Node(tmp_path)
     assert again.peer.status()["triples"] == count
     await again.close()
+
+
+# --- turns with a budget -------------------------------------------------------------------------
+
+
+class Meter:
+    """Processor time that the test lets pass: so much whenever it is read."""
+
+    def __init__(self, step):
+        self.now, self.step = 0.0, step
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+def busy_node(tmp_path):
+    """Return a node whose every step spends the budget of a turn."""
+    config = PeerConfig(durable=True)
+    return Node(tmp_path, pace=Pace(config.turn_budget_seconds, Meter(config.turn_budget_seconds)))
+
+
+async def test_the_loop_goes_on_with_other_things_between_the_turns_of_a_busy_node(tmp_path):
+    """As it answers datagrams of the failure detector, whatever waits for the peer."""
+    busy = busy_node(tmp_path)
+    for number in range(20):
+        busy.receive(number, 1)
+    waiting = []
+    for _ in range(200):
+        await asyncio.sleep(0)
+        waiting.append(busy.driver.turn_status()["parcels_to_take_in"])
+    steps = [before - after for before, after in pairwise(waiting)]
+    assert max(steps) == 1, "a turn takes in one parcel here, then the loop has its turn"
+    assert waiting[-1] == 0
+    while busy.disk.work:
+        await busy.disk.turn()
+    await breathe()
+    assert busy.peer.status()["triples"] == 20
+    await busy.close()
+    assert sorted(busy.outside.acknowledged()) == list(range(1, 21))
+
+
+async def test_acknowledgements_of_others_are_taken_in_before_parcels_that_wait(tmp_path):
+    busy = busy_node(tmp_path)
+    for number in range(5):
+        busy.receive(number, 1)
+    busy.driver.receive(Parcel(0, 0, Acknowledge(np.array([77], np.uint64))), FAR, busy.wire)
+    taken = []
+    receive = busy.peer.receive
+    busy.peer.receive = lambda parcel, **rest: (taken.append(type(parcel.message)), receive(parcel, **rest))[1]
+    await breathe()
+    assert taken[0] is Acknowledge
+    await busy.close()
+
+
+async def test_publications_are_admitted_in_the_turns_that_begin_and_not_in_one_that_is_open(tmp_path):
+    busy = busy_node(tmp_path)
+    for number in range(3):
+        busy.receive(number, 1)
+        parcel, sender = busy.driver._inbox.take(urgent=False)
+        busy.peer.receive(parcel, sender=sender, now=busy.clock())
+    await asyncio.sleep(0)
+    assert busy.peer.turn_open
+    admitted = busy.outside.admitted
+    await asyncio.sleep(0)
+    assert busy.outside.admitted == admitted
+    await busy.close()
+
+
+async def test_the_longest_turn_names_its_component(tmp_path):
+    busy = busy_node(tmp_path)
+    busy.receive(0, 1)
+    await breathe()
+    status = busy.driver.turn_status()
+    assert status["turn_longest_component"] in status["turn_component_seconds_max"]
+    assert {"receive", "engine", "repair"} <= status["turn_component_seconds_max"].keys()
+    await busy.close()
+
+
+async def test_a_stopped_node_takes_in_nothing_that_waits_and_acknowledges_nothing_of_it(tmp_path):
+    busy = busy_node(tmp_path)
+    for number in range(5):
+        busy.receive(number, 1)
+    busy.driver.stop()
+    await breathe()
+    assert busy.peer.status()["triples"] == 0
+    await busy.close()
+    assert busy.outside.acknowledged() == []

@@ -522,3 +522,13 @@ def test_marks_of_another_view_or_unasked_for_are_not_taken(following, wanting):
         marks.marks.take_elements(OTHER, ElementMark(CUT * CALM_CUTS, view, column()))
         marks.tell((1 << 64) - 1)
         assert [each.elements for each in marks.known] == [None]
+
+
+def test_what_a_split_turn_sent_holds_the_mark_back_though_it_is_acknowledged_before_the_turn_is_over(watched):
+    watched.at(CUT + 0.001)
+    watched.exchange.send(OTHER, triples(hlc.from_seconds(CUT - 10)))
+    watched.exchange.acknowledged(OTHER, column(*[each.number for each in watched.exchange.outbox._open.values()]))
+    assert not len(watched.exchange.outbox)
+    watched.marks.wake()
+    (mark,) = watched.sent(LowMark)
+    assert mark.low == hlc.from_seconds(CUT - 10)

@@ -159,12 +159,13 @@ def test_a_question_alone_does_not_tell_a_peer_what_others_know() -> None:
     peer.submit(OwnersFound(1, (OWN,), complete=True), now=1000.0)
     peer.submit(ContactSeen(ONE), now=1000.0)
     peer.receive(Parcel(1, 0, Summary(1, 18, 5, [0])), sender=ONE, now=1000.1)
-    assert peer.status()["lacks"] == "others"
     effects = [*peer.wake(now=1000.2), *peer.wake(now=1000.3)]
+    assert peer.status()["lacks"] == "others"
     asked = [each.parcel.message for each in effects if isinstance(each, Send)]
     (question,) = (each for each in asked if isinstance(each, Summary))
     offer = Offer(question.request, question.kind, True, False, [], [], 0, False, 3, True)
     peer.receive(Parcel(2, 0, offer), sender=ONE, now=1000.4)
+    peer.wake(now=1000.4)
     assert [peer.status()[each] for each in ("lacks", "members_max")] == ["homes", 3]
 
 

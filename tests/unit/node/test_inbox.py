@@ -1,0 +1,82 @@
+"""Parcels that wait for their share of a turn: in order, acknowledgements first, and never too many."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.wire.messages import Acknowledge, Contact, Leaving, Parcel
+from p2prdf_node.inbox import PARCELS_MAX, Inbox
+
+SENDER = Contact(1, "127.0.0.1", 7400)
+
+
+class Wire:
+    """A connection that parcels come on."""
+
+    address = "test"
+
+    def __init__(self, *, fails=False):
+        self.held = self.aborted = False
+        self.fails = fails
+
+    def hold(self, reason):
+        assert reason == "turn"
+        self.held = True
+
+    def release(self, reason):
+        assert reason == "turn"
+        if self.fails:
+            raise ValueError("a defect")
+        self.held = False
+
+    def abort(self):
+        self.aborted = True
+
+
+def put(inbox, wire, count, message=None):
+    for number in range(count):
+        inbox.put(Parcel(number, 0, message or Leaving()), SENDER, wire)
+
+
+def taken(inbox, count, *, urgent=False):
+    return [found[0].transfer if (found := inbox.take(urgent=urgent)) else None for _ in range(count)]
+
+
+def test_parcels_are_taken_in_the_order_of_their_arrival():
+    inbox = Inbox()
+    put(inbox, Wire(), 3)
+    assert taken(inbox, 4) == [0, 1, 2, None]
+    assert len(inbox) == 0
+
+
+def test_acknowledgements_are_taken_apart_from_the_others_and_hold_no_connection():
+    inbox, wire = Inbox(), Wire()
+    put(inbox, wire, 2)
+    put(inbox, wire, PARCELS_MAX + 1, Acknowledge([1]))
+    assert not wire.held
+    assert taken(inbox, 1, urgent=True) == [0]
+    assert taken(inbox, 1) == [0]
+
+
+def test_a_connection_that_brings_too_much_is_held_until_half_of_it_is_taken():
+    inbox, wire, other = Inbox(), Wire(), Wire()
+    put(inbox, wire, PARCELS_MAX + 1)
+    assert wire.held
+    assert not other.held
+    taken(inbox, PARCELS_MAX // 2)
+    inbox.release()
+    assert wire.held
+    taken(inbox, 1)
+    inbox.release()
+    assert not wire.held
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_connection_that_fails_when_it_is_released_keeps_no_other_held():
+    inbox, bad, good = Inbox(), Wire(fails=True), Wire()
+    put(inbox, bad, PARCELS_MAX + 1)
+    put(inbox, good, 1)
+    taken(inbox, PARCELS_MAX + 2)
+    inbox.release()
+    assert bad.aborted
+    assert not good.held
