@@ -1,0 +1,25 @@
+"""Work takes time at half of the peers, so that turns are split and processes crash while turns are open.
+
+``make slow-processors`` runs 500 such schedules.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.sim.failures.days import run_day
+from p2prdf.sim.mutants import MUTANTS
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_peers_whose_turns_are_split_keep_every_promise(seed: int) -> None:
+    verdict = run_day("slow processors", seed)
+    assert verdict.good, verdict.report()
+    assert verdict.happened["slow-processor"]
+    assert verdict.happened["turn-split"] > 100
+    assert verdict.acknowledged
+
+
+def test_a_peer_that_acknowledges_in_an_open_turn_loses_copies() -> None:
+    verdict = MUTANTS["acknowledged-in-open-turns"].run(1)
+    assert "copies" in {problem.kind for problem in verdict.problems}
