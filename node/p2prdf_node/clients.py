@@ -156,7 +156,8 @@ class Clients:
 
     def sweep(self, now: float) -> None:
         """Do what is due at monotonic time ``now``; called once a second or so."""
-        self.admit()
+        if any(session.publications.waiting for session in self.sessions):
+            self.schedule()  # a quota may have room again
         for session in list(self.sessions):
             session.publications.refuse_overdue(now)
             session.cut_off_overdue(now)
