@@ -73,7 +73,7 @@ class World:
         """``rights``: the text of a file."""
         self.requests = []
         self.is_busy = self.short = False
-        self.refusal = None
+        self.refusal = self.merging = None
         self.work = []
         self.turns_due = 0
         self.terms = TermDictionary()
@@ -82,6 +82,7 @@ class World:
         self.clients = Clients(
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
             schedule=self.schedule, busy=self.busy, refusal=lambda: self.refusal, short=lambda: self.short,
+            merging=lambda: self.merging,
             status=lambda: '{"fine": true}', spawn=lambda work, _: self.work.append(work),
             others=lambda: OTHERS, rights=lambda: self.table, listed=lambda after: f'{{"after": {after}}}',
         )  # fmt: skip

@@ -455,3 +455,28 @@ def test_traces_of_publications_that_do_not_follow_are_bounded_and_bad_ones_refu
         wire.take(messages.ClientTrace(9, str(TraceContext(1, 2))))
     with pytest.raises(RemoteProtocolError, match="traceparent '0815'"):
         world.client().take(messages.ClientTrace(1, "0815"))
+
+
+def test_one_time_queries_are_refused_while_two_clusters_merge_and_subscriptions_are_not():
+    world = World()
+    world.merging = "two clusters have met"
+    wire = world.client()
+    (refused,) = wire.take(messages.ClientSubscribe(1, "good", "csbv", False, 30.0, once=True))
+    assert (refused.code, refused.text) == ("clusters-merging", "two clusters have met")
+    assert isinstance(world.subscribed(wire), messages.ClientSubscribed)
+    world.merging = None
+    assert wire.take(messages.ClientSubscribe(2, "good", "csbv", False, 30.0, once=True)) == []
+    world.work.pop().close()
+
+
+def test_a_one_time_query_that_would_be_answered_during_a_merge_is_ended_with_the_reason():
+    world = World()
+    wire = world.client()
+    wire.take(messages.ClientSubscribe(1, "good", "csbv", False, 30.0, once=True))
+    asyncio.run(world.work.pop())
+    (request,) = world.taken(contract.Subscribe)
+    world.complete(request, contract.Subscribed(50, 1, (0,)))
+    world.merging = "two clusters have met"
+    world.clients.bookmark(contract.Bookmark(50, 9))
+    assert wire.sent[-1] == messages.ClientEnded(50, "clusters-merging", "two clusters have met")
+    assert [request.subscription for request in world.taken(contract.Detach)] == [50]
