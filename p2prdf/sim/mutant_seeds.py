@@ -24,12 +24,17 @@ OF_DAEMONS: Final = {
     "no-probe-of-rows": Known("plain", 0, "missing"),
     "unordered-identities": Known("plain", 0, "missing"),
     "no-repair": Known("plain", 0, "restless"),
+    "forget-on-restart": Known("power cuts", 28, "missing"),
     "give-up-lost": Known("plain", 14, "copies"),
     "begun-before-live": Known("members", 0, "missing"),
+    "one-stay": Known("removals", 1, "missing"),
+    "rows-live-on": Known("removals", 2, "extra"),
     "answers-after-withdrawals": Known("removals", 63, "missing"),
     "always-sure": Known("removals", 63, "told"),
     "never-sure": Known("removals", 63, "extra"),
     "bookmark-before-answers": Known("bookmarks", 0, "bookmark"),
+    "names-taken-for-new": Known("disks and snapshots", 3, "missing"),
+    "withdrawn-leaf-comes-back": Known("standing queries", 4, "snapshot"),
     "ends-untold": Known("plain", 2, "restless"),
 }
 """By mutant, in the configuration of daemons."""

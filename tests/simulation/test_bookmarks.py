@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-import pytest
-
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.failures.clients import Publisher
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_bookmarks
 from p2prdf.sim.failures.world import FailingWorld
-from p2prdf.sim.mutants import MUTANTS, _changed
-from p2prdf.sim.shares import Configurations
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.messages import IndexTriples, Parcel
 
 SEEDS = range(40, 46)
 
 
-def run(seed: int, configurations: Configurations = "daemon") -> Verdict:
-    return run_bad_day(with_bookmarks(draw_bad_day(seed, configurations), slow=seed % 2 == 0))
+def run(seed: int) -> Verdict:
+    return run_bad_day(with_bookmarks(draw_bad_day(seed), slow=seed % 2 == 0))
 
 
 def test_bookmarks_are_true_whatever_happens():
@@ -35,18 +31,6 @@ def test_bookmarks_are_true_whatever_happens():
 
 def test_three_of_ten_days_have_bookmarks():
     assert 60 < sum(draw_bad_day(seed).failures.bookmarks for seed in range(300)) < 120
-
-
-@pytest.mark.parametrize(("name", "first"), [("marks-without-outbox", 70), ("bookmark-before-answers", 0)])
-def test_a_bookmark_told_too_early_is_found(name, first):
-    """The rarer mutants are left to ``make faults MUTANTS=1``."""
-    for seed in range(first, first + 200):
-        with _changed(MUTANTS[name].changes()):
-            verdict = run(seed, "varied")
-        if not verdict.good:
-            assert {problem.kind for problem in verdict.problems} == {"bookmark"}, verdict.report()
-            return
-    pytest.fail("200 seeds and the mutant lives")
 
 
 def test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_copies():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAMES = ("graphs", "rules", "windows")
 SMALL = 63
-"""A seed of few peers in the configuration of daemons."""
+"""A cheap seed: few peers, a short span, the configuration of daemons."""
 
 
 def _with(name: str, seed: int = SMALL) -> BadDay:
@@ -50,7 +50,7 @@ def test_a_schedule_with_a_feature_breaks_no_promise_and_shows_it(name: str):
 
 
 def _judged(name: str, change: Callable[..., list]) -> Verdict:
-    """Run a schedule with what subscribers of one feature are told changed on the last metre."""
+    """Run a schedule with one feature, and with all notifications changed on the last metre."""
 
     def prepare(world: FailingWorld) -> None:
         original = world._notify

@@ -172,17 +172,6 @@ def test_a_rule_of_taking_over_that_is_not_kept_is_found(name):
     assert not records or any(record.complaints for record in records)
 
 
-def test_a_withdrawal_that_comes_before_what_it_takes_back_must_be_remembered():
-    """The other rules of standing queries are seldom missed on bad days: tests of their own find these."""
-    mutant = MUTANTS["withdrawn-leaf-comes-back"]
-    for seed in range(40):
-        with _changed(mutant.changes()):
-            verdict = run_bad_day(with_standing(with_removals(draw_bad_day(seed, "varied"))))
-        if not verdict.good:
-            return
-    pytest.fail("40 seeds and the mutant lives")
-
-
 def test_what_another_replica_took_back_is_told_again_if_it_is_true():
     """Two that take themselves for the primary may know different things: here one has not heard of a triple."""
     world = _small_world()

@@ -1,13 +1,13 @@
-"""Named graphs, rules and windows in fault schedules: what clients leave and publish, and what must come of it.
+"""Named graphs, rules and windows in fault schedules: their publications, their queries and their judges.
 
 Each feature draws from a random stream of its own and has publishers, subscribers and a judge of its own; a schedule
 of seed n fails in the same way with it and without it.
 
-* *Named graphs*: quads are published and removed; queries read them with GRAPH.  At rest a subscriber holds what
-  follows from the quads that the peers hold, and these are all quads that were acknowledged and never removed.
-* *Rules* are left at the start.  At rest their graph holds what follows from the triples that the peers hold.
-* *Windows*: publishers of one stream say how far they are, and close at last.  A subscriber is told of every report
-  exactly the rows of the elements in its window.
+* *Named graphs*: clients publish and delete quads; queries read them with GRAPH.  At rest a subscriber holds the
+  solutions over the quads that the peers hold, and the peers hold all acknowledged quads that no client deleted.
+* *Rules*: at rest, the derived graph is the closure of the triples that the peers hold.
+* *Windows*: publishers of one stream send watermarks, and close at last.  Every report has exactly the rows of the
+  elements in its window.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ class Feature(ABC):
         self._span = world.failures.span_seconds
         self.clients: list[SubscriberClient] = []
         self.publishings: list[RepeatedPublishing] = []
-        """Triples of the default graph, which the queries of the schedule may match."""
+        """Publications in the default graph; the drawn queries of the schedule may match them."""
 
     @property
     @abstractmethod
     def all_publishings(self) -> Sequence[RepeatedPublishing]:
-        """Everything that publishers of this feature wait for."""
+        """All publications of this feature."""
 
     @abstractmethod
     def judge(self, *, at_rest: bool) -> Iterator[Problem]:
         """Yield the promises that were broken."""
 
     def restless(self) -> str | None:
-        """Say what is still going on; None if nothing is."""
+        """Return the pending work as a text; None at rest."""
         for client in self.clients:
             record = client.record
             if record.closed_at is None and (not client.attached or record.unsettled):
@@ -137,11 +137,11 @@ class NamedGraphs(Feature):
 
     @property
     def all_publishings(self) -> Sequence[RepeatedPublishing]:
-        """Everything that publishers of this feature wait for."""
+        """All publications of this feature."""
         return self._publisher.published
 
     def judge(self, *, at_rest: bool) -> Iterator[Problem]:
-        """Yield what subscribers hold otherwise than it follows from what peers hold, and quads that these lost."""
+        """Yield solutions that differ from those over the held quads, and acknowledged quads that peers lost."""
         for client in self.clients:
             yield from check_standing(self._world, client.record, at_rest=at_rest)
         published = self._publisher.published
@@ -169,7 +169,7 @@ _READINGS: Final = (
 
 
 class Rules(Feature):
-    """Rules that peers evaluate together, triples that they match, and a reader of the graph of what follows."""
+    """Rules that peers evaluate together, triples that match them, and a reader of the derived graph."""
 
     def __init__(self, world: FailingWorld, random: Random):
         super().__init__(world, random)
@@ -199,11 +199,11 @@ class Rules(Feature):
 
     @property
     def all_publishings(self) -> Sequence[RepeatedPublishing]:
-        """Everything that publishers of this feature wait for."""
+        """All publications of this feature."""
         return self.publishings
 
     def judge(self, *, at_rest: bool) -> Iterator[Problem]:
-        """Yield facts in the graph that do not follow, and facts that follow and are not there."""
+        """Yield unfounded facts of the derived graph, and missing ones."""
         for client in self._readers:
             yield from check_standing(self._world, client.record, at_rest=at_rest)
         if not at_rest:
@@ -231,15 +231,15 @@ def _form(rule: ConjunctiveQuery) -> InferenceRule:
 _EPOCH_MS: Final = 1_091_944_800_000
 _STREAM: Final = "<urn:stream>"
 _STEP_MS: Final = 200
-"""By which the next elements of a publisher are younger than the last ones at least, before some of them are late."""
+"""Least distance in event time between two batches of a publisher, before lateness."""
 _SILENT_MS: Final = 60_000
 IDLE_SECONDS: Final = 30.0
-"""How long peers wait for a silent publisher: longer than any publisher of a schedule is cut off."""
+"""Time that peers wait for a silent publisher: longer than any cut of a schedule."""
 _END_PATIENCE_SECONDS: Final = 8.0
 
 
 class _StreamPublisher(Publisher):
-    """A publisher of elements that says how far it is, and closes after the last of them."""
+    """A publisher of elements that sends watermarks, and closes after the last element."""
 
     def __init__(self, world: FailingWorld, name: str, random: Random, late_ms: int):
         super().__init__(world, name, random)
@@ -247,22 +247,22 @@ class _StreamPublisher(Publisher):
         self._clock_ms = _EPOCH_MS
         self._left = random.randint(5, 10)
         self.closed = False
-        """Whether it knows that its end is kept."""
+        """A peer has confirmed the end of its stream."""
 
     def begin(self) -> None:
-        """Publish elements, one batch after the other, and say how far it is meanwhile."""
+        """Publish elements, one batch after the other, and send watermarks meanwhile."""
         self._heartbeat()
         self._emit()
 
     @property
     def upto(self) -> int:
-        """The time up to which everything is acknowledged that this publisher publishes, or will publish."""
+        """The watermark: no element up to this time is unacknowledged or still to come."""
         open_times = [time for each in self.published if each.open for time in each.times]
         last = self._clock_ms + 1 if not self._left else self._clock_ms + _STEP_MS - self._late_ms
         return max(_EPOCH_MS, min([last, *open_times]) - 1)
 
     def crash(self, publishing: RepeatedPublishing) -> None:
-        """Go on: a stream whose publisher is gone has reports that nobody can foretell."""
+        """Do not crash: the reports of a stream would depend on unacknowledged elements."""
 
     def _emit(self) -> None:
         rng = self._random
@@ -291,7 +291,7 @@ class _StreamPublisher(Publisher):
             self._end()
 
     def _end(self) -> None:
-        """Ask some peer to keep the end of the stream, until one says so."""
+        """Ask one peer after the other to keep the end of the stream, until one confirms."""
         if self.closed:
             return
         node = self._elsewhere()
@@ -305,7 +305,7 @@ class _StreamPublisher(Publisher):
         self._world.schedule(_END_PATIENCE_SECONDS, self._end)
 
     def ended(self, outcome: contract.Outcome | None) -> None:
-        """Hear whether a peer keeps the end; None: the connection is lost."""
+        """Take the outcome of the end of the stream; None: the connection is lost."""
         if isinstance(outcome, contract.StreamEnded):
             self.closed = True
         else:
@@ -332,7 +332,7 @@ _WINDOW: Final = (
 
 
 class Windows(Feature):
-    """One or two publishers of a stream, and a query with a window over it that is told in a stream of rows."""
+    """One or two publishers of a stream, and a query with a window over it (RSTREAM)."""
 
     def __init__(self, world: FailingWorld, random: Random):
         super().__init__(world, random)
@@ -354,11 +354,11 @@ class Windows(Feature):
 
     @property
     def all_publishings(self) -> Sequence[RepeatedPublishing]:
-        """Everything that publishers of this feature wait for."""
+        """All publications of this feature."""
         return [each for publisher in self._publishers for each in publisher.published]
 
     def restless(self) -> str | None:
-        """Say what is still going on; None if nothing is."""
+        """Return the pending work as a text; None at rest."""
         if not all(publisher.closed for publisher in self._publishers):
             return "the publishers of a stream have not closed"
         return super().restless() or (None if self._got() == self._owed() else "a reader waits for reports of a window")
@@ -383,7 +383,7 @@ class Windows(Feature):
         return owed
 
     def judge(self, *, at_rest: bool) -> Iterator[Problem]:
-        """Yield rows of reports that were not told, or that no window holds."""
+        """Yield missing rows of reports, and rows that no window has."""
         where = name_of(self._reader.record)
         for text in self._reader.record.complaints:
             yield Problem("told", where, text)
@@ -400,5 +400,5 @@ _FEATURES: Final = (("graphs", NamedGraphs), ("rules", Rules), ("windows", Windo
 
 
 def features(world: FailingWorld, generator: Callable[[str], Random]) -> list[Feature]:
-    """Return the features that the failures of a world switch on."""
+    """Return the features that the options of a world switch on."""
     return [kind(world, generator(name)) for name, kind in _FEATURES if getattr(world.failures, name)]

@@ -20,7 +20,7 @@ from p2prdf.reasoning.insertions import insertions
 from p2prdf.reasoning.ruled_query import rule_forms
 from p2prdf.sim.checkers import describe_bag
 from p2prdf.sim.closure import closed
-from p2prdf.sim.failures.checkers import check_standing, stored
+from p2prdf.sim.failures.checkers import check_audits, check_standing, stored
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
@@ -168,6 +168,7 @@ class _Day:
         for what, facts in (("missing", owed - held), ("unfounded", held - owed)):
             if facts:
                 verdict.problems.append(f"{what}: {describe_bag(Counter(facts))} of {sorted(base)}")
+        verdict.problems += map(str, check_audits(world))
         for client in self._readers:
             verdict.problems += [
                 f"{problem.kind}: {problem}" for problem in check_standing(world, client.record, at_rest=True)

@@ -33,6 +33,7 @@ from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.terms import lexical
 from p2prdf.sim.checkers import describe_bag
 from p2prdf.sim.closure import closed
+from p2prdf.sim.failures.checkers import check_audits
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
@@ -425,6 +426,7 @@ class _Day:
         open_still = [each for each in self._publishers if each.closing and not each.closed]
         verdict.problems += [f"not closed: {each.identity:x}" for each in open_still]
         verdict.problems += [f"not acknowledged: {each.failures[-1:]}" for each in self._publishings() if each.open]
+        verdict.problems += map(str, check_audits(self.world))
         if unlike := self._unlike():
             verdict.problems.append(f"at rest: {unlike}")
         verdict.counts["elements forgotten"] += sum(peer.status()["elements_forgotten"] for peer in self._peers())
