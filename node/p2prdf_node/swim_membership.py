@@ -96,6 +96,11 @@ HAILS_MAX: Final = 256
 KNOCKS_MAX: Final = 64
 """Connections being tried; further ones are not."""
 KNOCK_SECONDS: Final = 1.0
+FEW_SECONDS: Final = 10.0
+"""For so long after its start a node takes no work with at most half of the members that it remembers.
+
+Members of another time, if there are any, make themselves known within that time.
+"""
 ASK_TIME_SECONDS: Final = 5.0
 """So often a member with a clock too different to be heard is asked for its time, at most."""
 ASK_TIME_MAX: Final = 16
@@ -268,6 +273,12 @@ class SwimMembership:
             return "another live node has this node's place on the ring"
         if not self._swim.complete and self._complete.is_set():
             return f"there are more nodes than a view can hold ({self._swim.config.view_max}): setting membership"
+        here, remembered = len(self._swim.living) + 1, self._remembered()
+        if 2 * here <= remembered and time.monotonic() < self._began + FEW_SECONDS:
+            return (
+                f"this node has just started, and sees {here} of the {remembered} nodes that there were: the others may"
+                f" have clocks of another time; it waits for {FEW_SECONDS:g} s"
+            )
         return None
 
     def status(self) -> dict[str, Any]:

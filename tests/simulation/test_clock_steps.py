@@ -11,7 +11,7 @@ from p2prdf.sim.failures.days import run_day
 from p2prdf.sim.mutants import MUTANTS
 
 
-@pytest.mark.parametrize("seed", [4, 5, 11])
+@pytest.mark.parametrize("seed", [4, 5, 11, 13])  # 13: two of eight are behind together
 def test_what_was_acknowledged_is_delivered_although_clocks_were_wrong(seed: int) -> None:
     verdict = run_day("clock steps", seed)
     assert verdict.good, verdict.report()

@@ -30,6 +30,9 @@ _READABLE_SECONDS: Final = 10.0
 """Peers whose clocks differ by more cannot read each other's datagrams."""
 _TOLD_SECONDS: Final = 60.0
 """How long the number of members counts that a peer of another time has told."""
+_STRANGERS_SECONDS_MAX: Final = 8.0
+_FEW_SECONDS: Final = 10.0
+"""For so long after its start a peer takes no work with at most half of the members that it remembers."""
 
 
 class Views:
@@ -42,6 +45,8 @@ class Views:
         self._views: dict[int, dict[int, Contact]] = {}
         self._told: dict[int, dict[int, tuple[int, float]]] = {}
         """By peer: the number of members that each peer of another time has told it, and when."""
+        self._began: dict[int, tuple[float, float]] = {}
+        """By peer: when its process began, and how long after that peers of another time make themselves known."""
         self._resolve_at: float | None = None
         """When the names of peers resolve; until then no peer sees another."""
         self._meet_at: float | None = None
@@ -62,6 +67,8 @@ class Views:
         """Tell a peer that starts who is there, and have it and the others look at each other."""
         world = self._world
         self._told.pop(node.index, None)
+        strangers = Random(f"{world.options.seed} strangers {node.index} {world.now}")
+        self._began[node.index] = world.now, strangers.uniform(0.0, _STRANGERS_SECONDS_MAX)
         if self._resolve_at is None:
             self._resolve_at = world.now + self._failures.late_bootstrap_seconds
             if self._failures.islands_seconds:
@@ -234,16 +241,22 @@ class Views:
     def fenced(self, node: Node) -> bool:
         """Return whether a peer takes no new work, since a peer of another time sees at least as many members.
 
-        What such a peer has told counts for some time (:mod:`p2prdf.overlay.swim_clock`).
+        Such a peer makes itself known with a delay, and what it has told counts for some time
+        (:mod:`p2prdf.overlay.swim_clock`).  A peer that has just started waits for that if it sees few others.
         """
+        if not self._failures.clock_steps_max:
+            return False
+        began, delay = self._began[node.index]
         told = self._told.setdefault(node.index, {})
         for other in self._world.members():
             if abs(other.skew - node.skew) <= _READABLE_SECONDS:
                 told.pop(other.index, None)
-            elif other is not node and self._reached(node, other):
+            elif other is not node and self._reached(node, other) and self._world.now >= began + delay:
                 told[other.index] = len(self.of(other)), self._world.now
         since = self._world.now - _TOLD_SECONDS
         own = len(self.of(node))
+        if self._world.now < began + _FEW_SECONDS and 2 * own <= node.peer.members_max:
+            return True
         return any(members >= own and at >= since for members, at in told.values())
 
     def true(self) -> bool:

@@ -447,21 +447,42 @@ async def test_the_smaller_of_two_views_of_different_times_is_fenced_and_the_lar
         for node in nodes:
             await node.start()
         await until(lambda: all_know_all(right) and all_know_all(wrong))
-        await until(lambda: all(node.member.fenced for node in wrong))
+        await until(lambda: all("3 nodes of its time, this node 2" in (node.member.fenced or "") for node in wrong))
         assert "3600 s" in wrong[0].member.fenced
-        assert "3 nodes of its time, this node 2" in wrong[0].member.fenced
-        assert [node.member.fenced for node in right] == [None] * 3
+        await until(lambda: [node.member.fenced for node in right] == [None] * 3)
         strangers = wrong[0].member.status()["strangers"]
         assert [each["offset_seconds"] for each in strangers] == pytest.approx([-hour] * len(strangers), abs=0.5)
         assert wrong[0].member.status()["clock_suspect"]
         for node in wrong:
-            node.member._clock = right[0].member._clock
-        await wrong[1].crash()
+            await node.crash()
         again = Node(VIEW, bootstrap=[right[0]])
         nodes.append(again)
         await again.start()
         await until(lambda: all_know_all([*right, again]))
         assert again.member.fenced is None, "it starts with a right clock, and serves at once"
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_a_node_with_few_of_the_members_that_it_remembers_waits_for_those_of_another_time(monkeypatch):
+    nodes = [Node(VIEW)]
+    nodes += [Node(VIEW, bootstrap=nodes[:1]) for _ in range(2)]
+    for node in nodes:
+        node.member._remembered = lambda: 5
+    try:
+        for node in nodes[:2]:
+            await node.start()
+        await until(lambda: all_know_all(nodes[:2]))
+        assert "sees 2 of the 5 nodes" in nodes[0].member.fenced
+        await nodes[2].start()
+        await until(lambda: all_know_all(nodes))
+        assert [node.member.fenced for node in nodes] == [None] * 3, "more than half of them are here"
+        await nodes[2].crash()
+        await until(lambda: all_know_all(nodes[:2]))
+        assert nodes[0].member.fenced
+        monkeypatch.setattr(swim_membership, "FEW_SECONDS", 0.0)
+        assert nodes[0].member.fenced is None
     finally:
         for node in nodes:
             await node.crash()
