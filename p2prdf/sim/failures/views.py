@@ -87,7 +87,7 @@ class Views:
                 world.tell(node, ContactSeen(other.contact, world.zone(other)))
         world.tell(node, self.owners(node, node.contact.key))
         self._see_doors(node)
-        if self._meet_at is not None:
+        if self._meet_at is not None or (self._failures.late_bootstrap_seconds and len(view) > 1):
             world.tell(node, ClusterEntered())
         for other in others:
             if other not in apart:
