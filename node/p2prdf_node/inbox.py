@@ -2,7 +2,8 @@
 
 A frame brings hundreds of parcels, and taking one in may cost tens of milliseconds.  So frames are decoded when they
 arrive, and each turn takes in as many parcels as its budget allows, acknowledgements first: these free waiting
-messages.  For the peer a parcel that waits is one that is still on its way; parcels may overtake each other.
+messages.  For the peer a parcel that waits is one that is still on its way; parcels may overtake each other.  An
+impatient sender sends a parcel again; while the first copy waits, further ones are dropped.
 
 Bounds: connections that bring more than ``ROWS_MAX`` rows or ``PARCELS_MAX`` parcels are not read until half of that is
 taken in.
@@ -39,6 +40,10 @@ class Inbox:
         self._urgent: deque[tuple[Parcel, Contact]] = deque()
         self._others: deque[tuple[Parcel, Contact]] = deque()
         self._rows = 0
+        self._waiting: set[tuple[int, int]] = set()
+        """Sender and number of each transfer that waits."""
+        self.repeated = 0
+        """Copies that were dropped."""
         self._held: dict[Connection, None] = {}
 
     def __len__(self) -> int:
@@ -49,6 +54,11 @@ class Inbox:
         if isinstance(parcel.message, Acknowledge):
             self._urgent.append((parcel, sender))
             return
+        if parcel.transfer:
+            if (sender.key, parcel.transfer) in self._waiting:
+                self.repeated += 1
+                return
+            self._waiting.add((sender.key, parcel.transfer))
         self._others.append((parcel, sender))
         self._rows += rows_of(parcel)
         if (self._rows > ROWS_MAX or len(self._others) > PARCELS_MAX) and connection not in self._held:
@@ -62,6 +72,7 @@ class Inbox:
         if not self._others:
             return None
         parcel, sender = self._others.popleft()
+        self._waiting.discard((sender.key, parcel.transfer))
         self._rows -= rows_of(parcel)
         return parcel, sender
 
@@ -81,4 +92,5 @@ class Inbox:
         """Drop everything: nothing of it was acknowledged."""
         self._urgent.clear()
         self._others.clear()
+        self._waiting.clear()
         self._rows = 0

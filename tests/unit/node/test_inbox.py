@@ -7,7 +7,7 @@ import pytest
 from p2prdf.wire.messages import Acknowledge, Contact, Leaving, Parcel
 from p2prdf_node.inbox import PARCELS_MAX, Inbox
 
-SENDER = Contact(1, "127.0.0.1", 7400)
+SENDER, OTHER = Contact(1, "127.0.0.1", 7400), Contact(2, "127.0.0.1", 7401)
 
 
 class Wire:
@@ -34,7 +34,7 @@ class Wire:
 
 
 def put(inbox, wire, count, message=None):
-    for number in range(count):
+    for number in range(1, count + 1):
         inbox.put(Parcel(number, 0, message or Leaving()), SENDER, wire)
 
 
@@ -45,7 +45,7 @@ def taken(inbox, count, *, urgent=False):
 def test_parcels_are_taken_in_the_order_of_their_arrival():
     inbox = Inbox()
     put(inbox, Wire(), 3)
-    assert taken(inbox, 4) == [0, 1, 2, None]
+    assert taken(inbox, 4) == [1, 2, 3, None]
     assert len(inbox) == 0
 
 
@@ -54,8 +54,8 @@ def test_acknowledgements_are_taken_apart_from_the_others_and_hold_no_connection
     put(inbox, wire, 2)
     put(inbox, wire, PARCELS_MAX + 1, Acknowledge([1]))
     assert not wire.held
-    assert taken(inbox, 1, urgent=True) == [0]
-    assert taken(inbox, 1) == [0]
+    assert taken(inbox, 1, urgent=True) == [1]
+    assert taken(inbox, 1) == [1]
 
 
 def test_a_connection_that_brings_too_much_is_held_until_half_of_it_is_taken():
@@ -75,8 +75,26 @@ def test_a_connection_that_brings_too_much_is_held_until_half_of_it_is_taken():
 def test_a_connection_that_fails_when_it_is_released_keeps_no_other_held():
     inbox, bad, good = Inbox(), Wire(fails=True), Wire()
     put(inbox, bad, PARCELS_MAX + 1)
-    put(inbox, good, 1)
+    inbox.put(Parcel(1, 0, Leaving()), OTHER, good)
     taken(inbox, PARCELS_MAX + 2)
     inbox.release()
     assert bad.aborted
     assert not good.held
+
+
+def test_a_copy_of_a_parcel_that_waits_is_dropped_and_one_of_a_parcel_that_was_taken_is_not():
+    inbox, wire = Inbox(), Wire()
+    put(inbox, wire, 2)
+    put(inbox, wire, 2)
+    inbox.put(Parcel(1, 0, Leaving()), OTHER, wire)
+    assert (len(inbox), inbox.repeated) == (3, 2)
+    assert taken(inbox, 1) == [1]
+    put(inbox, wire, 1)
+    assert taken(inbox, 4) == [2, 1, 1, None]
+
+
+def test_parcels_without_a_number_are_all_kept():
+    inbox, wire = Inbox(), Wire()
+    for _ in range(2):
+        inbox.put(Parcel(0, 0, Leaving()), SENDER, wire)
+    assert len(inbox) == 2
