@@ -739,7 +739,7 @@ class Home:
         leaf.group.youngest = max(leaf.group.youngest, youngest)
         before = leaf.answers.version
         changes = leaf.answers.take(as_list(identity), oldests, as_list(born), [as_list(each) for each in bindings])
-        self.repeated += len(identity) - len(changes)
+        self.repeated += len(identity) - sum(change.new for change in changes)
         self.version += leaf.answers.version != before
         return changes
 

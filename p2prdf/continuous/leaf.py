@@ -41,6 +41,11 @@ class Change(NamedTuple):
     after: int
     born: int = 0
 
+    @property
+    def new(self) -> bool:
+        """Whether the answer was not known at all; else it is known to count for later subscriptions, too, or for none."""
+        return self.before == _NEVER
+
     def weight(self, since: int) -> int:
         """Return what changes for a subscription: 1 if it has the answer now, -1 if it has it no more."""
         return (self.after >= since) - (self.before >= since)

@@ -143,6 +143,19 @@ def test_what_leaves_answered_is_held_while_there_is_room(monkeypatch):
     assert [len(group.leaves[0].answers) for group in left] == [2, 0, 1]
 
 
+def test_a_known_answer_of_younger_triples_is_no_new_answer():
+    """Audits count new answers as withheld by a primary; a repeated publication has a later stamp at some replicas."""
+    home = Home(LISTS, log_rows_max=100)
+    query = parse_query("SELECT ?a { ?a <urn:p> ?b MINUS { ?a <urn:q> ?c } }")
+    message = OpenSubscription(1, home_key(query, Algorithm.CSBV), query, "csbv", False, WHO, 60.0)
+    group, _ = home.open_group(message, stamp=7)
+    leaf = group.leaves[0]
+    for stamp, known in ((10, 0), (10, 1), (20, 2)):
+        assert (home.answers, home.repeated) == (known, max(0, known - 1))
+        home.record_leaf(leaf, [5], [stamp], [stamp], ([1], [2]))
+    assert (home.answers, home.repeated) == (3, 2)
+
+
 def test_what_a_replica_says_that_it_knows_is_taken_by_others():
     assert max(Known) == KNOWN_MAX
 
