@@ -20,6 +20,7 @@ every parcel is really encoded and decoded.
 from __future__ import annotations
 
 import gc
+import math
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -424,6 +425,8 @@ class World(VirtualTime):
         if deadline is None:
             return
         when = deadline - node.skew
+        while when + node.skew < deadline:  # rounded, if the clock is wrong by years
+            when = math.nextafter(when, math.inf)
         turn_comes = when <= self.now
         if turn_comes:
             when = self.now

@@ -69,6 +69,8 @@ __all__ = [
 
 HEAL_SECONDS: Final = 60.0
 """Within which a healed world must be quiet."""
+SLOW_HEAL_SECONDS: Final = 240.0
+"""The bound if the work of some peers takes up to forty times as long: recovery is work as well."""
 
 COPIES: Final = ((3, 2), (3, 2), (3, 2), (3, 2), (3, 2), (5, 3), (2, 2), (1, 1))
 """Replicas per key and copies that must be safe; the first is what most stories have."""
@@ -482,9 +484,10 @@ class _Story:
 
     def _settle(self) -> None:
         """Let the world come to rest; that it does not while nothing fails is a problem."""
-        why = self._comes_to_rest(HEAL_SECONDS)
+        seconds = SLOW_HEAL_SECONDS if self.day.failures.slowness_max else HEAL_SECONDS
+        why = self._comes_to_rest(seconds)
         if why is not None:
-            self.verdict.problems.append(Problem("restless", "world", f"not at rest after {HEAL_SECONDS:g} s: {why}"))
+            self.verdict.problems.append(Problem("restless", "world", f"not at rest after {seconds:g} s: {why}"))
 
     def _comes_to_rest(self, seconds: float) -> str | None:
         """Let the world come to rest within so many seconds; say what is still going on if it does not.
