@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
     @property
     def new(self) -> bool:
-        """Whether the answer was not known at all; else it is known to count for later subscriptions, too, or for none."""
+        """Whether the answer was not known; else it counts for later subscriptions as well, or for none."""
         return self.before == _NEVER
 
     def weight(self, since: int) -> int:
