@@ -20,12 +20,12 @@ class Known(NamedTuple):
 
 OF_DAEMONS: Final = {
     "acknowledge-before-sync": Known("plain", 2, "copies"),
-    "one-copy": Known("plain", 0, "copies"),
+    "one-copy": Known("plain", 1, "copies"),
     "no-probe-of-rows": Known("plain", 0, "missing"),
     "unordered-identities": Known("plain", 0, "missing"),
     "no-repair": Known("plain", 0, "restless"),
     "forget-on-restart": Known("power cuts", 28, "missing"),
-    "give-up-lost": Known("plain", 14, "copies"),
+    "give-up-lost": Known("plain", 1, "copies"),
     "begun-before-live": Known("members", 0, "missing"),
     "one-stay": Known("removals", 1, "missing"),
     "rows-live-on": Known("removals", 2, "extra"),
@@ -40,7 +40,6 @@ OF_DAEMONS: Final = {
 """By mutant, in the configuration of daemons."""
 
 VARIED: Final = {
-    "settled-forgotten": Known("cuts", 81, "twice"),
     "settled-early": Known("cuts", 3_000_015, "twice"),
     "no-commit-wait": Known("clocks", 51, "missing"),
     "late-removals": Known("removals and disks", 18, "part"),
@@ -52,20 +51,17 @@ VARIED: Final = {
     "told-elsewhere-ignored": Known("parted, standing queries", 9, "extra"),
     "bare-contents-not-repaired": Known("parted, standing queries", 9, "extra"),
     "begun-anew": Known("disks and snapshots", 53, "twice"),
-    "marks-without-outbox": Known("bookmarks", 3, "bookmark"),
+    "marks-without-outbox": Known("bookmarks", 6, "bookmark"),
     "late-roles": Known("parted", 36, "missing"),
     "narrow-forever": Known("parted, again", 153, "missing"),
     "ended-unheard": Known("parted, again", 30, "told"),
     "sure-at-once": Known("standing queries, nothing removed", 161, "taken back"),
     "first-at-once": Known("disks and snapshots, told of the living", 1_101, "twice"),
-    "former-lives-forgotten": Known("disks and snapshots, told of the living", 1_132, "twice"),
     "strangers-unheard": Known("strangers", 1, "bookmark"),
     "late-look": Known("stragglers, busy", 42, "bookmark"),
     "staged-not-in-snapshots": Known("disks and snapshots", 1, "snapshot"),
     "without-origin": Known("gone halfway", 2, "part"),
     "fellows-know": Known("unseen absences", 4, "twice"),
     "unknown-withdrawals-refused": Known("pinned", 1, "restless"),
-    "over-not-in-snapshots": Known("pinned", 2, "snapshot"),
-    "ended-rows-unanswered": Known("pinned", 3, "restless"),
 }
 """By mutant, in a varied configuration."""
