@@ -13,6 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from notifications import with_notifications
 
 from p2prdf.columns import as_list
 from p2prdf.rdf.query import Algorithm
@@ -94,18 +95,8 @@ def test_the_same_seed_gives_the_same_trace_under_any_hash_seed():
 
 def _judged(change: Callable[..., list]) -> Verdict:
     """Run calm days with deliveries changed on their last metre until something shows."""
-
-    def prepare(world: FailingWorld) -> None:
-        original = world._notify
-
-        def notify(node, effect) -> None:
-            for changed in change(effect):
-                original(node, changed)
-
-        world._notify = notify  # type: ignore[method-assign]
-
     for seed in range(40):
-        verdict = run_bad_day(_calm_day(seed), prepare=prepare)
+        verdict = run_bad_day(_calm_day(seed), prepare=with_notifications(change))
         if not verdict.good:
             return verdict
     pytest.fail("40 seeds and nothing shows")

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
+from notifications import with_notifications
 
 from p2prdf.columns import as_list
 from p2prdf.sim.failures.days import DAYS
@@ -51,17 +52,7 @@ def test_a_schedule_with_a_feature_breaks_no_promise_and_shows_it(name: str):
 
 def _judged(name: str, change: Callable[..., list]) -> Verdict:
     """Run a schedule with one feature, and with all notifications changed on the last metre."""
-
-    def prepare(world: FailingWorld) -> None:
-        original = world._notify
-
-        def notify(node, effect) -> None:
-            for changed in change(effect):
-                original(node, changed)
-
-        world._notify = notify  # type: ignore[method-assign]
-
-    return run_bad_day(_with(name), prepare=prepare)
+    return run_bad_day(_with(name), prepare=with_notifications(change))
 
 
 @pytest.mark.parametrize("name", NAMES)

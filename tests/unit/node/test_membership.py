@@ -37,6 +37,18 @@ def settled(config, nodes):
     return one_ring(nodes)
 
 
+def tries_counted(node):
+    """Return the list of addresses that a node has found at each of its tries to join, from now on."""
+    tried, addresses = [], node.member._doors.addresses
+
+    async def counted():
+        tried.append(await addresses())
+        return tried[-1]
+
+    node.member._doors.addresses = counted
+    return tried
+
+
 @ALL
 async def test_all_members_of_a_small_overlay_know_each_other_and_report_each_once(config):
     async with overlay(8, config) as nodes:
@@ -53,13 +65,7 @@ async def test_a_node_that_reaches_no_bootstrap_address_owns_no_key_and_says_why
     node, first = Node(config, bootstrap=[]), None
     node.member.config = dataclasses.replace(node.member.config, bootstrap=("127.0.0.1:9",))
     node.member._doors = Doors(("127.0.0.1:9",))
-    tried, addresses = [], node.member._doors.addresses
-
-    async def counted():
-        tried.append(await addresses())
-        return tried[-1]
-
-    node.member._doors.addresses = counted
+    tried = tries_counted(node)
     await node.start()
     owner = asyncio.create_task(node.member.find_owners(7))
     try:
@@ -107,13 +113,7 @@ async def test_a_node_that_remembers_other_members_does_not_begin_a_cluster_by_f
     member = Node(config)
     node = Node(dataclasses.replace(config, first=True), bootstrap=[member])
     node.member._remembered = lambda: 3
-    tried, addresses = [], node.member._doors.addresses
-
-    async def counted():
-        tried.append(await addresses())
-        return tried[-1]
-
-    node.member._doors.addresses = counted
+    tried = tries_counted(node)
     await node.start()
     try:
         await until(lambda: len(tried) >= 4)
