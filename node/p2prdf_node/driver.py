@@ -136,7 +136,7 @@ class Driver:
         return json.dumps({"members": self.peer.expulsions()})
 
     def introduced(self, request: ClientListIntroduced) -> str:
-        """Return what a member introduced at this peer, as JSON text."""
+        """Return the statements that a member introduced at this peer, as JSON text."""
         return json.dumps(self.peer.introduced(request))
 
     def submit(self, request: Request) -> None:

@@ -369,7 +369,7 @@ class SwimMembership:
             self._known(DoorsMet())
 
     async def _hail(self, address: Address) -> Record | None:
-        """Return what the member at an address says of itself; None: no answer in time, or by another time."""
+        """Return the record that the member at an address tells of itself; None: none in time, or of another time."""
         if len(self._hails) >= HAILS_MAX or self._stopped:
             return None
         number = _HAIL | secrets.randbits(63)

@@ -640,7 +640,7 @@ class Client:
         return found
 
     async def histories(self, statements: Sequence[tuple[str, str, str]]) -> list[list[list[Any]]]:
-        """Return for each statement (at most 500) what the node that is used recorded: by whom and when.
+        """Return for each statement (at most 500) the events that the node in use recorded: the member and the time.
 
         A statement is named by subject, ``term`` and object of :meth:`introduced`.  Each event of it has a stamp,
         whether it was a deletion, the member's key, and whether the member was the origin itself.  Raises as

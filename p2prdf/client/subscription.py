@@ -193,7 +193,7 @@ class Subscription:
     def take_bookmark(self, stamp: int) -> None:
         """Take in a bookmark; of several with nothing between them the last is enough.
 
-        Another node may begin with one that is earlier than what was given out: that says nothing new.  It counts if
+        Another node may begin with one that is earlier than the last one given out; it is not news.  It counts if
         the last one is from the future: nodes whose clocks were ahead have told that, and go on with right ones.
         """
         last = self.bookmark

@@ -80,7 +80,7 @@ class Clocks:
         return self.reason is not None
 
     def meet_stranger(self, contact: Contact, offset: float, members: int, now: float) -> None:
-        """Take in the answer of a member of another time: by how much its clock is ahead, and what it sees."""
+        """Take in the answer of a member of another time: how far its clock is ahead, and how many members it sees."""
         self.strangers.pop(contact.key, None)
         while len(self.strangers) >= _STRANGERS_MAX:
             del self.strangers[next(iter(self.strangers))]

@@ -261,7 +261,7 @@ class Peer:
         return self._end()
 
     def _begin_turn(self) -> None:
-        """Take in what has arrived, and do what is due."""
+        """Take in all messages that have arrived, and do all work that is due."""
         enter = self._pace.enter
         self._roles.settle()
         self._engine.turn()

@@ -172,9 +172,9 @@ class Engine:
     # --- a turn ----------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Work off what was taken in, and send what belongs to others, until the budget of the turn is spent.
+        """Work off the messages taken in, and send other peers their rows, until the budget of the turn is spent.
 
-        One step is done at least.  What is left is worked off by the next call; until then the engine is not idle.
+        One step is done at least.  The next call works off the rest; until then the engine is not idle.
         """
         self._note_ring()
         self._tables.settled = self._settled
@@ -205,7 +205,7 @@ class Engine:
         return True
 
     def _store_next(self) -> bool:
-        """Store and join the next piece of what is this peer's; return whether there was one."""
+        """Store and join the next piece of the rows that this peer keeps; return whether there was one."""
         if self._mine:
             self._store_mine()
         elif self._todo or self._copied or self._kept:

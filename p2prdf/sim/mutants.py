@@ -425,7 +425,7 @@ def _late_look() -> list[Change]:
 
 
 def _outbox_at_the_end() -> list[Change]:
-    """Peers count what is in the outbox at the end of a turn, not what was put into it during a turn that was split."""
+    """Peers count the outbox at the end of a turn, not all messages that a split turn put into it."""
     original = LowMarks.wake
 
     def wake(self: LowMarks) -> None:

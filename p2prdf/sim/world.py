@@ -239,7 +239,7 @@ class World(VirtualTime):
         return Node(index, contact, peer, dictionary, columns, codec, skew)
 
     def _pace(self, index: int, config: PeerConfig) -> Pace:  # noqa: ARG002
-        """Return what measures the work of a peer."""
+        """Return the measure of the work of a peer."""
         return Pace(config.turn_budget_seconds)
 
     def _introduce(self, node: Node) -> None:

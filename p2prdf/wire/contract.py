@@ -18,8 +18,7 @@ __all__ = [
     "Detach", "DoorsMet", "Effect", "EndStream", "Ended", "Expel", "Expelled", "Explain", "Explained", "Failed",
     "FindOwner", "Heartbeat", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published",
     "Request", "Send", "Settled", "Span", "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
-    "Unsubscribed",
-    "WantBookmarks",
+    "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
 
 

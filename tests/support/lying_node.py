@@ -41,7 +41,7 @@ def withhold_solutions():
 
 
 def let_everybody_do_everything():
-    """Ask no client who it is, and so act for any of them."""
+    """Ask no client for its identity, and so act for any of them."""
 
     def open_account(self, _identity, _speaks_for, now):
         return Account("", ALL, self._publisher_key, now)

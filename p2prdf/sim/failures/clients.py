@@ -213,7 +213,7 @@ class _Attempt:
 class SubscriberClient(_AtSomePeer):
     """The client of one subscription; what it holds and what is wrong with it is in ``record``.
 
-    ``attachment`` counts its connections: what belongs to an earlier one is left alone.  ``bookmarks``: it asks for
+    ``attachment`` counts its connections: events of an earlier one are ignored.  ``bookmarks``: it asks for
     bookmarks if the subscribers of its schedule do.
     """
 

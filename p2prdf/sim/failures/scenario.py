@@ -537,12 +537,12 @@ class _Story:
         for node in self.world.living():
             if busy := self._busy(node):
                 return f"peer {node.index} {busy}"
-        # Replicas forget what was told of old reports each at a time of its own.
+        # Each replica forgets old reports at a time of its own.
         homes = not self.day.failures.windows
         return difference(self.world, homes=homes) if self.day.options.config.replicas > 1 else None
 
     def _busy(self, node: Node) -> str | None:
-        """Say what a peer still does; None if it is at rest."""
+        """Name the work that a peer still does; None if it is at rest."""
         status = node.peer.status()
         if not node.peer.quiet or status["rejoining"]:
             return f"is not quiet: {_status(node)}"

@@ -277,7 +277,7 @@ def busy_node(tmp_path):
 
 
 async def test_the_loop_goes_on_with_other_things_between_the_turns_of_a_busy_node(tmp_path):
-    """As it answers datagrams of the failure detector, whatever waits for the peer."""
+    """As it answers datagrams of the failure detector, however much waits for the peer."""
     busy = busy_node(tmp_path)
     for number in range(20):
         busy.receive(number, 1)

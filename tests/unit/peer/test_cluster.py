@@ -33,7 +33,7 @@ class Network:
             self.start(contact)
 
     def start(self, contact: Contact) -> Cluster:
-        """Begin a life of a peer, with what the former one kept."""
+        """Begin a life of a peer, with the records that the former one kept."""
         exchange = Exchange(contact, PeerConfig(replicas=3, copies_min=2, durable=True), LISTS)
         exchange.observe(self.now)
         cluster = Cluster(
