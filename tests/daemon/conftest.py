@@ -22,14 +22,14 @@ LAST_SECONDS = 1
 """How long nodes may take to leave that all leave at once: there is nobody to hand over to."""
 HERE = Path(__file__).parent
 _shared = {}
-"""What tests of several files share, by name: itself, and how it is ended."""
+"""Resources that tests of several files share: name to the pair of resource and function that ends it."""
 
 
 class NodeProcess:
     """One daemon as a child process."""
 
     def __init__(self, directory, name, *, module="p2prdf_node", **options):
-        """``module``: what is run, if it is not a node as all others are."""
+        """Start a process; ``module`` names the Python module to run, if it is not a node."""
         self.log = directory / f"{name}.log"
         command = [sys.executable, "-m", module]
         for option, value in {"listen": "127.0.0.1:0", "log_format": "json", **options}.items():
@@ -70,7 +70,7 @@ class NodeProcess:
         return self.process.wait(seconds)
 
     def close(self):
-        """Stop the process, whatever state it is in, and check that nothing failed unexpectedly in it."""
+        """Stop the process in any state, and check that its log holds no unexpected failure."""
         with contextlib.suppress(ProcessLookupError):
             self.process.terminate()
         try:
@@ -89,7 +89,7 @@ class NodeProcess:
 
 
 class Launcher:
-    """Starts nodes, and stops what it started."""
+    """Starts nodes, and stops all of them in the end."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -106,7 +106,7 @@ class Launcher:
         return node
 
     def overlay(self, count, **options):
-        """Start an overlay whose members join by the first one."""
+        """Start an overlay: the other members join by the first one."""
         first = self.start(**options)
         others = [self.launch(bootstrap=first.address, **options) for _ in range(count - 1)]
         return [first, *(node.wait_ready() for node in others)]
@@ -115,7 +115,7 @@ class Launcher:
         for node in self.nodes:
             with contextlib.suppress(ProcessLookupError):
                 node.process.terminate()
-        with contextlib.ExitStack() as stack:  # all are closed, whatever one of them raises
+        with contextlib.ExitStack() as stack:  # closes all, even if closing one of them raises
             for node in self.nodes:
                 stack.callback(node.close)
 
@@ -130,7 +130,7 @@ def launcher(tmp_path):
 
 @pytest.fixture(scope="session")
 def launcher_in(tmp_path_factory):
-    """Nodes of several tests: what they start is stopped when the context is left."""
+    """Start nodes for several tests, and stop them when the context is left."""
 
     @contextlib.contextmanager
     def started(name):
@@ -145,19 +145,22 @@ def launcher_in(tmp_path_factory):
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """End what tests share when those in this folder are over: nodes with nothing to do take time from the others.
+    """End the shared resources after the last test of this folder: idle nodes take time from the remaining tests.
 
-    There are thirty of them in the end, and most tests of the suite may still be to come.
+    Some thirty nodes are running at the end of this folder, and most tests of the suite may still follow.
     """
     if nextitem is None or nextitem.path.parent != HERE:
-        with contextlib.ExitStack() as stack:  # all are ended, whatever one of them raises
+        with contextlib.ExitStack() as stack:  # ends all, even if ending one of them raises
             while _shared:
                 _, (_, end) = _shared.popitem()
                 stack.callback(end)
 
 
 def shared(name, start):
-    """Return what is shared by a name; ``start`` returns it and how it is ended, and is called if it is not there."""
+    """Return the shared resource of a name; create it with ``start`` at first use.
+
+    ``start`` returns the resource and the function that ends it.
+    """
     if name not in _shared:
         _shared[name] = start()
     return _shared[name][0]
@@ -185,9 +188,9 @@ def overlays(tmp_path_factory):
 
 @pytest.fixture
 def keeping_all(tmp_path_factory):
-    """Five nodes that keep all, so that what was published before can be asked for by any pattern; not to be hurt.
+    """Five nodes with unlimited retention, so that any pattern finds earlier publications; tests must not hurt them.
 
-    Queries with conditions on texts wait by words there.
+    Queries with conditions on texts use keyword routing there.
     """
     return shared("all", lambda: running(tmp_path_factory.mktemp("all"), hot_text="on")).nodes
 
@@ -208,7 +211,7 @@ def spark(tmp_path_factory):
                 "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
                 "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
                 "spark.driver.memory": "512m", "spark.task.maxFailures": "3",
-                # Nothing is run often enough here to be worth what Java's better compiler takes.
+                # No code here runs often enough to repay the time of Java's optimising compiler.
                 "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             },
         )  # fmt: skip

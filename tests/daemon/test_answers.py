@@ -178,7 +178,7 @@ async def test_requests_that_make_no_sense_are_refused(overlay):
                 await client.subscribe(query, lease_seconds=lease)
         with pytest.raises(p2prdf.P2PRDFError, match="no subscription"):
             await client.attach(12345)
-        await client.unsubscribe(12345)  # ended is what it is, now as before
+        await client.unsubscribe(12345)  # ending an ended subscription changes nothing
 
 
 async def test_a_token_of_another_query_is_refused(overlay, ns):
@@ -199,7 +199,7 @@ async def test_a_token_of_another_query_is_refused(overlay, ns):
 
 
 @BOTH_OVERLAYS
-async def test_a_subscription_is_taken_up_at_another_node_without_what_was_acknowledged(overlay, ns):
+async def test_subscription_attached_at_another_node_omits_acknowledged_solutions(overlay, ns):
     query = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}"
 
     def triples(numbers):
@@ -227,7 +227,7 @@ async def test_a_subscription_is_taken_up_at_another_node_without_what_was_ackno
 
 
 @BOTH_OVERLAYS
-async def test_whoever_holds_a_subscription_hears_at_once_that_another_has_ended_it(overlay, ns):
+async def test_holder_of_a_subscription_hears_at_once_that_another_client_has_ended_it(overlay, ns):
     """At the same node or at another, left there or taken up; its lease is of a day, and says nothing for hours."""
     query = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}"
     for holder, other in itertools.product(overlay[:3], overlay[:2]):
@@ -241,7 +241,7 @@ async def test_whoever_holds_a_subscription_hears_at_once_that_another_has_ended
                     await anext(held)
 
 
-async def test_who_attaches_while_another_ends_it_is_refused_or_hears_of_the_end(overlay, ns):
+async def test_attach_that_races_with_an_unsubscribe_is_refused_or_followed_by_the_end(overlay, ns):
     """Whichever comes first, and nobody waits: it was told of the end, or that it is attached and then of the end."""
     query, outcomes = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}", Counter()
 

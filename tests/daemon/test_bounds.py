@@ -26,12 +26,12 @@ def frame(*parts):
 async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others_nothing(
     launcher, until, all_know_each_other, status
 ):
-    """Answers pile up for one that sleeps; another gets all of them while what waits stays within bounds."""
+    """Answers pile up for a sleeping subscriber; another subscriber gets all, and the backlog stays within bounds."""
     nodes = launcher.overlay(2, answers_window=1000, answers_pending_max=3000)
     await until(lambda: all_know_each_other(nodes))
     query = "SELECT ?s ?o { ?s <urn:slow> ?o }"
     sleeper = socket.create_connection(("127.0.0.1", nodes[0].port))
-    sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # or the kernel may take what a window holds
+    sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # or the kernel may buffer a whole window
     _, writer = await asyncio.open_connection(sock=sleeper, limit=1024)
     try:
         writer.write(frame(messages.ClientHello(CLIENT_VERSION, "sleeper")))
@@ -41,7 +41,7 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
             return (await status(nodes[0]))["clients"]["deliveries"] == 1
 
         async def piled_up(read):
-            """Tell whether a window of the sleeper's has been written or waits, beside what the other has read."""
+            """Tell whether a window of the sleeper is written or waits, besides the answers that the other read."""
             clients = (await status(nodes[0]))["clients"]
             return clients["answers"] + clients["answers_waiting"] == read + 1000
 
@@ -74,7 +74,7 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
         writer.transport.abort()
 
 
-async def test_a_sleeper_that_wakes_up_is_told_what_it_has_missed(launcher):
+async def test_a_subscriber_that_stopped_reading_is_told_the_gap_of_dropped_solutions(launcher):
     """The home keeps the newest solutions; those before them are a gap that is told, in order."""
     node = launcher.start(answers_window=100, answers_pending_max=1000)
     count = 5000
@@ -133,7 +133,7 @@ async def test_the_garbage_collector_is_tamed(overlay, status):
     assert state["frozen"] > 10_000
 
 
-async def test_status_tells_what_operators_ask(overlay, status):
+async def test_status_has_the_figures_that_operators_need(overlay, status):
     state = await status(overlay[0])
     assert len(state["peers"]) == 4
     assert state["memory_bytes"] > 10_000_000
@@ -141,7 +141,7 @@ async def test_status_tells_what_operators_ask(overlay, status):
     assert {"links", "waiting"} <= set(state["transport"])
 
 
-async def test_an_absent_subscriber_is_told_what_has_become_too_old_and_publishers_notice_nothing(
+async def test_absent_subscriber_is_told_the_gap_of_expired_solutions_and_publishers_notice_nothing(
     launcher, until, status
 ):
     node = launcher.start(retention_seconds=1)
@@ -164,8 +164,8 @@ async def test_an_absent_subscriber_is_told_what_has_become_too_old_and_publishe
         assert (batch.first, batch.gap, batch.columns) == (101, None, (['"new"'],))
 
 
-async def test_a_lease_is_a_second_at_least_whatever_a_client_asks_for(overlay, status):
-    """A subscription that is over before it is open had a node look for what is over for ever."""
+async def test_a_lease_below_a_second_is_refused(overlay, status):
+    """A subscription with a lease over before it opens made a node search for expired items without end."""
     before = (await status(overlay[0]))["peer"]["subscriptions_home"]
     session = await open_session("127.0.0.1", overlay[0].port, connect_seconds=60.0)
     try:

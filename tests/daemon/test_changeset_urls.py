@@ -21,7 +21,7 @@ HOURS = ("2014/10/02/21", "2014/10/02/22", "2014/10/03/00")
 
 
 def written(folder, count):
-    """Write a history as DBpedia Live lays it out; return positions, and what the dataset holds after each."""
+    """Write a history in the layout of DBpedia Live; return positions and the dataset's triples after each."""
     held = {}
     for number, (_, changeset, after) in enumerate(history(Random(7), count)):
         position = f"{HOURS[number * len(HOURS) // count]}/{number % (count // len(HOURS)):06}"
@@ -114,7 +114,7 @@ async def test_a_server_is_published_as_its_folder_is_whenever_the_command_is_ki
         assert not list((tmp_path / "third").iterdir()), "who is stopped leaves nothing behind"
 
 
-def test_what_is_no_source_is_refused_and_where_it_begins_can_be_said_later(keeping_all, tmp_path):
+def test_bad_sources_are_refused_and_the_start_position_can_be_given_later(keeping_all, tmp_path):
     put(tmp_path, "start.nt", "<urn:a> <urn:b> <urn:c> .\n")
     put(tmp_path, "000007.added.nt", "<urn:a> <urn:b> <urn:d> .\n")
     words = ("--peer", keeping_all[0].address, "--dataset", "urn:nowhere", "--start", tmp_path / "start.nt")

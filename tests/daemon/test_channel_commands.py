@@ -1,4 +1,4 @@
-"""``p2prdf channel`` through real nodes: what the commands do, say and refuse."""
+"""``p2prdf channel`` through real nodes: effects, output and refusals of the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PERSON = "<{}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <urn:Person> .\
 
 
 def run(*words):
-    """Run a command; return its exit code, what it wrote, and that as JSON where it is."""
+    """Run a command; return its exit code, its output (parsed where it is JSON) and its error output."""
     code, out, err = command(*words)
     lines = [json.loads(line) for line in out.splitlines()] if "--json" in words and code in (0, 1) else out
     return code, lines, err
@@ -80,7 +80,7 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
     assert [line.split()[0] for line in said.splitlines()] == ["ready", "took", "left"]
 
 
-def test_what_is_wrong_is_said(keeping_all, tmp_path):
+def test_wrong_arguments_are_refused_with_the_reason(keeping_all, tmp_path):
     peer, base = ("--peer", keeping_all[0].address), ("--base", "urn:wrong")
     query = tmp_path / "people.rq"
     query.write_text("SELECT ?x { ?x a <urn:Person> } LIMIT 3")

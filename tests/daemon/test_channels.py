@@ -1,4 +1,4 @@
-"""Semantic channels in an overlay of real nodes: whoever evaluates them, what is told is what holds, each once."""
+"""Semantic channels in an overlay of real nodes: subscribers hear each valid binding once, from any channel worker."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def people(*numbers):
 
 
 async def content(client, base):
-    """Return what is in the graph of a knowledge base."""
+    """Return the triples in the graph of a knowledge base."""
     return (await client.query(f"SELECT ?p ?o {{ GRAPH {base} {{ {base} ?p ?o }} }}")).rows
 
 
-async def test_what_follows_is_told_early_then_for_sure_and_again_after_a_deletion(keeping_all, base):
+async def test_consequences_are_tentative_then_confirmed_and_reported_again_after_a_deletion(keeping_all, base):
     reference = Channels(KnowledgeBase(parse_rules(STUDENTS)), lambda: 0.0)
     async with (
         p2prdf.connect(keeping_all[0].address) as client,
@@ -77,13 +77,14 @@ async def test_what_follows_is_told_early_then_for_sure_and_again_after_a_deleti
                 assert subscriber.heard.index(("tentative", each, False)) < subscriber.heard.index(
                     ("confirmed", each, False)
                 )
-            # A deletion takes back what followed, and only it; what comes again is told again.
+            # A deletion takes back the consequences of the deleted triples only; published again, they are reported
+            # again.
             await other.channels.delete(base, ("<urn:s3>", "?p", "?o"))
             await subscriber.exactly(people(0, 1, 2, *range(4, 12)))
             await client.channels.publish(base, student(3))  # acknowledged after the deletion was
             await subscriber.exactly(people(*range(12)))
             assert subscriber.told("confirmed").count(("<urn:s3>",)) == 2
-            # Of the graph nothing is left but what was published again: the log does not grow.
+            # The graph holds only the triples published since the deletion: the log does not grow.
             async with asyncio.timeout(SECONDS):
                 while len([p for p, _ in await content(client, base) if p == GRAPH]) != 12:
                     await asyncio.sleep(0.05)
@@ -95,13 +96,13 @@ async def test_what_follows_is_told_early_then_for_sure_and_again_after_a_deleti
                     "s4@x" in o and "Student" not in o for _, o in await content(client, base)
                 ):
                     await asyncio.sleep(0.05)
-            # Rules that are added later count: what follows by them is told.
+            # Rules added later take effect: their consequences are reported.
             await client.add_rules(base, parse_rules("?x a <urn:Person> :- ?x <urn:mail> ?m ."))
             await subscriber.exactly(people(*range(12)))
             (stats,) = await client.channels.stats("people")
             assert (stats["host"], stats["state"], stats["bindings"]) == (host.name[1:-1], "evaluated", 12)
             assert (stats["rules"], stats["deletions"]) == (2, 2)
-        # A second subscriber hears what holds; one from now on hears nothing of it.
+        # A second subscriber hears the valid bindings; a subscriber from now on hears none of them.
         async with subscribed(client, "people") as late:
             await late.exactly(people(*range(12)))
         assert [each["host"] for each in await client.channels.list()] == [host.name[1:-1]]
@@ -112,7 +113,7 @@ async def test_what_follows_is_told_early_then_for_sure_and_again_after_a_deleti
                 await asyncio.sleep(0.05)
 
 
-async def test_without_a_host_publications_are_safe_and_one_that_comes_tells_what_holds(keeping_all, base):
+async def test_publications_without_a_worker_are_kept_and_a_later_worker_reports_the_bindings(keeping_all, base):
     async with p2prdf.connect(keeping_all[1].address) as client:
         assert not await client.channels.create("lone", base, PEOPLE, begin_seconds=0)
         await client.channels.publish(base, [("<urn:a>", TYPE, "<urn:Person>")])
@@ -178,7 +179,7 @@ async def test_two_hosts_of_one_knowledge_base_tell_each_binding_once(keeping_al
         await client.channels.drop("both")
 
 
-async def test_what_is_wrong_is_refused_by_name_and_hurts_nobody(keeping_all, base):
+async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(keeping_all, base):
     async with p2prdf.connect(keeping_all[0].address) as client, hosting(keeping_all[2].address):
         channels = client.channels
         for wrong, error, what in (
@@ -210,7 +211,8 @@ async def test_what_is_wrong_is_refused_by_name_and_hurts_nobody(keeping_all, ba
                 await channels.publish(base, graph)
         with pytest.raises(LocalProtocolError, match="neither a canonical term nor a variable"):
             await channels.delete(base, ("<urn:a>", "p", "?o"))
-        # The same, published by somebody who asks nobody: it is told who looks, and the rest goes on.
+        # The same, published directly: nothing checks it. ``stats`` reports it to its readers, and the rest goes
+        # on.
         subclass = "<http://www.w3.org/2000/01/rdf-schema#subClassOf>"
         schema = terms.literal(f"# {'0' * 32} 1\n<urn:a> {subclass} <urn:b> .\n")
         await client.publish([(base, GRAPH, schema), (base, GRAPH, '"nonsense"'), (base, GRAPH, "<urn:x>"),
@@ -227,7 +229,7 @@ async def test_what_is_wrong_is_refused_by_name_and_hurts_nobody(keeping_all, ba
             await channels.publish(base, [*most, ("<urn:big>", TYPE, "<urn:Person>")])
             await channels.publish(base, [("<urn:a>", TYPE, "<urn:Person>")])
             await subscriber.exactly({("<urn:a>",), ("<urn:big>",)})
-            # What others write about what was told is put right.
+            # Forged reports in the graph of reports are corrected.
             forged = (subject_of("well"), "<urn:p2prdf:confirmed>", '"[\\"<urn:false>\\"]"')
             await client.publish([forged], graph=told_graph(base))
             await subscriber.until(lambda each: ("confirmed", ("<urn:false>",), True) in each.heard)
@@ -308,8 +310,8 @@ async def test_the_node_that_the_host_is_at_is_killed_and_then_the_host(launcher
 
 @pytest.mark.long  # leases have to run out
 @pytest.mark.parametrize("seed", range(HISTORIES))
-async def test_random_histories_while_hosts_are_killed_end_with_what_an_oracle_answers(keeping_all, base, seed):
-    """pyoxigraph works out closures and answers anew; what it never answered is never told."""
+async def test_random_histories_end_with_the_oracles_bindings_though_workers_are_killed(keeping_all, base, seed):
+    """pyoxigraph computes closures and bindings; a binding that it never found is never reported."""
     history, rng = random_history(seed), Random(seed)
     answers = states(history)
     names = rng.sample(sorted(CHANNELS), 5)

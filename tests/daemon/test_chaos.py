@@ -1,6 +1,6 @@
-"""Real nodes killed while clients publish and subscribe.  The whole of it is ``make chaos``; this is its smoke.
+"""Real nodes killed while clients publish and subscribe: the smoke test of ``make chaos``.
 
-What is checked does not depend on when processes start or stop: only how many answers there are does.
+No check depends on when processes start or stop; only the number of answers does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def test_without_faults_nothing_is_wrong():
 
 
 async def test_nodes_that_keep_nothing_lose_answers_and_the_tool_says_so():
-    """One kill of all nodes: whatever was not kept is gone, subscriptions first."""
+    """One kill of all nodes: all data without a copy on disk is gone, subscriptions first."""
     report = await play(
         replace(
             SMOKE, kills_max=1, rest_seconds=3.0, settings=ALONE,

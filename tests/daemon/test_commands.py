@@ -1,4 +1,4 @@
-"""Commands that are killed, or whose node is: ``subscribe --name`` and ``publish`` go on where they were."""
+"""Commands killed, or with a killed node: ``subscribe --name`` and ``publish`` go on from their last position."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def shown(address, chromium, view="", **how):
         await page.look(1440, 900)
         await page.go(f"{url}/console{view}")
         yield page, url
-        # The browser notes what the gateway refuses; whatever else it complains about is the page's fault.
+        # The browser logs the gateway's refusals; every other complaint is a defect of the page.
         assert [each for each in page.failures if "the server responded with a status of" not in each] == []
         assert page.dialogs == [], "what was published has run"
         origins = {each.split("://")[1].split("/")[0] for each in page.requested if "://" in each}
@@ -64,7 +64,7 @@ def rows(selector):
 
 
 @needs_browser
-async def test_the_ring_has_all_nodes_and_whoever_is_killed_is_missing(launcher, chromium):
+async def test_the_ring_shows_all_nodes_and_marks_a_killed_node_as_missing(launcher, chromium):
     nodes = launcher.overlay(3, hello_seconds=1, drain_seconds=1)
     async with shown(nodes[0].address, chromium) as (page, _):
         await page.until("document.querySelectorAll('#nodes tbody tr').length === 3")
@@ -154,7 +154,7 @@ async def test_answers_arrive_and_are_withdrawn_while_one_looks(keeping_all, ns,
 
 @pytest.mark.long
 @needs_browser
-async def test_what_is_followed_goes_on_when_the_connection_breaks(keeping_all, ns, chromium):
+async def test_a_followed_query_goes_on_when_the_connection_breaks(keeping_all, ns, chromium):
     async with (
         p2prdf.connect(keeping_all[1].address) as client,
         shown(keeping_all[0].address, chromium, "#query") as (page, _),
@@ -176,7 +176,7 @@ async def test_what_is_followed_goes_on_when_the_connection_breaks(keeping_all, 
 
 
 @needs_browser
-async def test_a_query_is_run_and_what_is_wrong_with_one_is_shown_at_its_place(keeping_all, ns, chromium):
+async def test_a_query_is_run_and_its_errors_are_shown_at_their_place(keeping_all, ns, chromium):
     async with (
         p2prdf.connect(keeping_all[1].address) as client,
         shown(keeping_all[0].address, chromium, "#query") as (page, _),
@@ -239,7 +239,7 @@ async def test_iris_are_shortened_by_the_prefixes_of_their_query(keeping_all, ns
 
 
 @needs_browser
-async def test_what_strangers_publish_is_text_and_never_runs(keeping_all, ns, chromium):
+async def test_hostile_terms_are_shown_as_text_and_never_run(keeping_all, ns, chromium):
     bad = f"{ns}x%3Cimg%20src=x%20onerror=alert(1)%3E'javascript:alert(2)"
     literal = json.dumps(HOSTILE)
     async with (
@@ -256,7 +256,7 @@ async def test_what_strangers_publish_is_text_and_never_runs(keeping_all, ns, ch
         await page.write("#query-text", f"CONSTRUCT WHERE {{ ?s <{ns}p> ?o }}")
         await page.click("#query-run")
         await page.until("document.querySelector('.triples')")
-        # In a plan, in the list of subscriptions, and in what a refusal says.
+        # In a plan, in the list of subscriptions, and in the text of a refusal.
         query = f"SELECT ?s {{ ?s <{ns}p> {literal} . ?s ?p <{bad}> FILTER(?p != {literal}) }}"
         standing = await client.subscribe(query)
         await page.write("#query-text", f"SELECT ?s {{ ?s <{ns}p> {literal} }}")
@@ -279,7 +279,7 @@ async def test_what_strangers_publish_is_text_and_never_runs(keeping_all, ns, ch
         page.failures = [each for each in page.failures if "TrustedHTML" not in each]
 
 
-# --- who may, and for whom it is made ----------------------------------------------------------------------------
+# --- permissions, and the page for each of them ----------------------------------------------------------------
 
 
 @needs_browser
@@ -336,7 +336,7 @@ async def test_keys_are_enough_and_all_fields_have_names(keeping_all, chromium):
 @needs_browser
 @pytest.mark.parametrize("width", [390, 1440])
 async def test_pages_fit_their_screen_and_their_colours_can_be_read(keeping_all, ns, chromium, width):
-    """Texts have a contrast of 4.5 to what they stand on, in light and dark; nothing reaches over the edge."""
+    """Texts have a contrast of 4.5 to their background, in light and dark mode; nothing reaches over the edge."""
     async with (
         p2prdf.connect(keeping_all[1].address) as client,
         shown(keeping_all[0].address, chromium) as (page, _),

@@ -1,4 +1,4 @@
-"""Derived graphs: what a CONSTRUCT answers comes to stand in its graph, and never holds itself up."""
+"""Derived graphs: a graph holds the answers of its CONSTRUCT query, and never supports itself."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def grandparents(ns):
 
 
 async def holds(client, graph):
-    """Return what is in a graph."""
+    """Return the triples in a graph."""
     return set((await client.query(f"SELECT ?s ?p ?o {{ GRAPH {graph} {{ ?s ?p ?o }} }}")).rows)
 
 
 async def until(steps, client, graph, expected):
-    """Let a derivation go on until its graph holds what is expected."""
+    """Let a derivation go on until its graph holds the expected triples."""
     async with asyncio.timeout(SECONDS):
         while await holds(client, graph) != expected:
             await anext(steps)
 
 
-async def test_a_graph_follows_what_is_published_and_removed_and_others_follow_it(keeping_all, ns):
+async def test_a_derived_graph_follows_changes_and_another_derived_graph_follows_it(keeping_all, ns):
     graph, second = f"<{ns}grand>", f"<{ns}great>"
     great = (
         f"PREFIX : <{ns}> CONSTRUCT {{ ?a :great ?d }} WHERE {{ GRAPH {graph} {{ ?a :grandparent ?c }} ?c :parent ?d }}"
@@ -64,7 +64,7 @@ async def test_a_graph_follows_what_is_published_and_removed_and_others_follow_i
                 await client.retract(parents(ns, "ab"))
                 await until(steps, client, graph, {(f"<{ns}b>", grand, d)})
                 await until(further, client, second, set())
-        # Nobody derives it now; whoever begins again finds out what has changed.
+        # Nobody derives the graph now; a derivation that begins again finds out the changes.
         await other.retract(parents(ns, "cd"))
         assert await holds(other, graph) == {(f"<{ns}b>", grand, d)}
         await other.publish(parents(ns, "ab"))
@@ -76,7 +76,7 @@ async def test_a_graph_follows_what_is_published_and_removed_and_others_follow_i
         assert await holds(client, graph) == set()
 
 
-async def test_what_would_hold_itself_up_is_refused_and_says_how(keeping_all, ns):
+async def test_a_derivation_that_would_support_itself_is_refused_with_its_circle(keeping_all, ns):
     one, two, three = (f"<{ns}{name}>" for name in ("one", "two", "three"))
 
     def reading(*graphs):
@@ -98,7 +98,7 @@ async def test_what_would_hold_itself_up_is_refused_and_says_how(keeping_all, ns
             await anext(steps)
         circle = f"{three} would be derived from itself: it reads {one}, which reads {two}, which reads {three}"
         await refused(other, reading(one, one), three, circle)
-        # What was refused is not on record; what is dropped is not any more.
+        # A refused derivation is not on record, and neither is a dropped one.
         async with contextlib.aclosing(client.derive(reading(three), two)) as steps:
             await anext(steps)
         await client.drop_derived(one)
@@ -111,9 +111,7 @@ def rule(head, *body):
     return Rule(Atom(*head), tuple(Atom(*each) for each in body))
 
 
-async def test_rules_that_call_themselves_are_followed_to_their_end_and_taken_back_with_what_held_them_up(
-    keeping_all, ns
-):
+async def test_recursive_rules_are_followed_to_their_end_and_taken_back_with_their_support(keeping_all, ns):
     graph, part, near, kind = f"<{ns}inferred>", f"<{ns}part>", f"<{ns}near>", f"<{ns}Place>"
     rules = [
         rule(("?x", part, "?z"), ("?x", part, "?y"), ("?y", part, "?z")),
@@ -160,7 +158,7 @@ async def test_rules_about_any_triple_and_about_too_many_predicates_are_refused_
 
 
 def test_the_command_derives_by_rules_and_ontologies(keeping_all, ns, tmp_path):
-    """What follows by both together; of a class without a name nothing is published, but by way of it."""
+    """Consequences of both together; a class without a name has none published, but passes its members on."""
     peer = ("--peer", keeping_all[2].address)
     rules, ontology = tmp_path / "places.rules", tmp_path / "places.ttl"
     rules.write_text(f"PREFIX : <{ns}>\nfar: ?x :far ?z :- ?x :in ?y , ?y :in ?z .\n")
@@ -194,7 +192,7 @@ def test_the_command_derives_by_rules_and_ontologies(keeping_all, ns, tmp_path):
     assert (code, "FILTER" in err, "column" in err) == (4, True, True)
 
 
-def test_the_command_derives_once_tells_what_it_did_and_drops(keeping_all, ns):
+def test_the_command_derives_once_reports_its_counts_and_drops(keeping_all, ns):
     peer = ("--peer", keeping_all[4].address)
     data = " . ".join(f"<{ns}{child}> <{ns}parent> <{ns}{parent}>" for child, parent in ("ab", "bc", "cd"))
     assert command("update", f"INSERT DATA {{ {data} }}", *peer)[0] == 0

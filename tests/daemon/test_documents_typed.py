@@ -1,4 +1,4 @@
-"""The commands of README, the tutorial and the how-to guides, typed into terminals: each prints what is shown."""
+"""The commands of README, tutorial and how-to guides, typed into terminals, print the output that the page shows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WITH_CONSOLE = [
 
 
 @pytest.mark.parametrize("path", WITH_CONSOLE, ids=lambda path: path.name)
-def test_commands_of_a_document_print_what_it_shows(path, tmp_path):
+def test_commands_of_a_document_print_the_output_it_shows(path, tmp_path):
     with Session(tmp_path) as session:
         run(path.read_text("utf-8"), session)
         assert session.typed >= 2

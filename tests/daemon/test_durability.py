@@ -22,7 +22,7 @@ def state_of(node_status):
     return peer["triples"], storage["damaged"], storage["durability"]
 
 
-async def test_what_was_acknowledged_survives_kill_9_and_restart(launcher, tmp_path, status, until):
+async def test_acknowledged_triples_survive_kill_9_and_restart(launcher, tmp_path, status, until):
     """Again and again, in the middle of a publication; a triple that was acknowledged is held ever after."""
     first = launcher.start(data=tmp_path / "data")
     node, acknowledged = first, 0
@@ -110,7 +110,7 @@ async def test_a_flipped_bit_is_told_and_the_rest_is_used(launcher, tmp_path, st
 
 
 def refused(tmp_path, **options):
-    """Start a node that must not start; return what it says."""
+    """Start a node that must not start; return its error output."""
     command = [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", "--data", tmp_path / "data"]
     for option, value in options.items():
         command += [f"--{option.replace('_', '-')}", str(value)]
@@ -133,8 +133,10 @@ def test_a_directory_that_is_in_use_or_not_ours_is_refused(launcher, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-async def test_a_node_whose_disk_fails_ends_with_status_1_and_acknowledges_nothing_of_it(launcher, tmp_path, status):
-    """The kernel fails an fsync; what was acknowledged before is there afterwards."""
+async def test_a_node_with_a_failing_disk_exits_with_status_1_and_acknowledges_nothing_unsaved(
+    launcher, tmp_path, status
+):
+    """The kernel fails an fsync; all triples acknowledged before it are there afterwards."""
     node = launcher.start(data=tmp_path / "data")
     async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
         await client.publish(NAMES[:500], batch_triples=50)
@@ -173,9 +175,9 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="mount is not installed")
-async def test_a_node_whose_disk_is_full_refuses_and_goes_on_when_there_is_room(small_disk, launcher, status, until):
+async def test_a_node_with_a_full_disk_refuses_and_goes_on_when_there_is_room(small_disk, launcher, status, until):
     node = launcher.start(data=small_disk / "data")
-    # What is left is too little for what is published, 1.2 MB; without the ballast there is room for all of it.
+    # The remaining room is too little for the 1.2 MB published; without the ballast there is room for all of it.
     (small_disk / "ballast").write_bytes(bytes(3_745_728))
 
     async def refuses():

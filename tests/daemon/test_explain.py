@@ -1,4 +1,4 @@
-"""Explanations by real nodes: of a query, of a subscription, from any node; and what cannot be explained."""
+"""Explanations by real nodes: of a query, of a subscription, from any node; and refusals of the unexplainable."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def test_queries_and_subscriptions_are_explained_at_any_node(overlay, unti
         subscription = await first.subscribe(query)
         await first.publish([(f"<{ns}a{n}>", f"<{ns}p>", f"<{ns}b{n}>") for n in range(12)])
 
-        async def all_wait():  # what follows from a publication is still on its way when that is acknowledged
+        async def all_wait():  # a publication is acknowledged before its consequences have arrived
             one, two = (await first.explain(subscription))["parts"][0]["steps"]
-            return (one["triples"], two["waiting"]) == (12, 12)  # what is counted is known a moment after the start
+            return (one["triples"], two["waiting"]) == (12, 12)  # a counter is reported a moment after the start
 
         await until(all_wait)
         for what in (subscription.id, subscription, f"{subscription.id:016x}"):

@@ -1,6 +1,6 @@
 """The fleet of k8s/fleet against real nodes: its driver's own arguments, real Spark, executors by the image's entry.
 
-Kubernetes is played by tests/support/kube_api.py, whose pods are processes of this machine.
+tests/support/kube_api.py plays Kubernetes; its pods are processes of this machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def cluster(tmp_path):
 
 
 def arguments_of_the_driver(api, overlay, tmp_path):
-    """Return what the driver's container is called with, as this machine has it instead of a cluster."""
+    """Return the arguments of the driver's container, with this machine in the place of a cluster."""
     job = yaml.safe_load((FLEET / "job.yaml").read_text())
     (container,) = job["spec"]["template"]["spec"]["containers"]
     fields = {

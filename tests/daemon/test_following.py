@@ -58,7 +58,7 @@ def publish(overlay, ns, numbers, *, remove=False):
 
 
 def told(rows):
-    """Return what is the same whenever rows are read: when they were born may not be."""
+    """Return the parts of rows that are the same at every reading: their time stamps may differ."""
     return [(row.terms, row.removed) for row in rows]
 
 
@@ -127,7 +127,7 @@ def test_the_first_batch_of_all_is_read_again_too(overlay, ns, follower):
     assert rest == []
 
 
-def test_what_is_done_does_not_come_again(overlay, ns, follower):
+def test_a_batch_marked_as_done_does_not_come_again(overlay, ns, follower):
     first = follower()
     start = begin(first)
     publish(overlay, ns, [1, 2])
@@ -154,7 +154,7 @@ def test_answers_taken_back_are_rows_and_read_again_like_others(overlay, ns, fol
         assert told(again.rows(begun, ended)) == told(rows)
 
 
-def test_what_came_and_went_before_it_was_read_is_in_no_batch_and_no_batch_waits_for_it(overlay, ns, follower):
+def test_rows_deleted_before_the_first_read_are_in_no_batch_and_delay_none(overlay, ns, follower):
     first = follower()
     start = begin(first)
     first.close()  # nobody reads

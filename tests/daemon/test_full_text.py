@@ -1,7 +1,7 @@
-"""Real texts through five real nodes: subscriptions, what there was before, and queries asked once.
+"""Real texts through five real nodes: subscriptions, earlier data, and queries asked once.
 
-Expected are the subjects that another program found; of conditions that its queries do not have, those of which this
-package's evaluation says that they hold, literal by literal.
+Expected are the subjects that another program found. For conditions that its queries lack, expected are the
+subjects of the literals for which this package's evaluation holds, tested literal by literal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ OWN = [
     (BODY, '"histor*" ftAND ftNOT "war*"'), (BODY, '"*ism" ftNEAR[0,4,unordered] "*ist"'), (BODY, '"of the"', "en"),
     (TITLE, 'ftNOT "*a*"', "en"), (TITLE, '"e*y" ftOR "history"', "de"), (BODY, '"the" ftNEAR[0,0] "united states"'),
 ]  # fmt: skip
-"""What the data's own queries leave out: masks, languages, nearness in any order; predicate, expression, range."""
+"""Conditions that the data's own queries lack: masks, languages, nearness in any order; predicate, expression, range.
+"""
 
 
 def here(text: str) -> str:
@@ -85,7 +86,7 @@ async def hold(subscription, wanted):
 
 
 async def test_real_texts_find_the_queries_that_they_satisfy(keeping_all, texts):
-    """Those of subscriptions left before and when half was there, and those asked once; and what is removed leaves."""
+    """Matches of subscriptions made before and halfway, and of queries asked once; matches of removed texts leave."""
     triples, asked = texts
     clients = [await p2prdf.connect(node.address) for node in keeping_all]
     try:

@@ -1,4 +1,4 @@
-"""The gateway on real sockets, in front of real nodes: what any HTTP client can do, and what none may."""
+"""The gateway on real sockets, in front of real nodes: requests of any HTTP client, and requests that it refuses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def rows_of(text):
 # --- SPARQL 1.1 Protocol -----------------------------------------------------------------------------------------
 
 
-async def test_every_format_is_what_a_parser_of_it_reads(keeping_all, ns):
+async def test_every_format_is_read_by_a_foreign_parser_of_it(keeping_all, ns):
     query = f"SELECT ?s ?o {{ ?s <{ns}p> ?o }}"
     formats = {
         "json": ox.QueryResultsFormat.JSON, "xml": ox.QueryResultsFormat.XML, "csv": ox.QueryResultsFormat.CSV,
@@ -174,7 +174,7 @@ async def test_all_ways_to_ask(keeping_all, ns):
     ("application/sparql-query", b"\xff", 400), ("application/sparql-query; charset=punycode", b"x", 415),
     ("application/sparql-query; charset=nonsense", b"x", 415), ("application/sparql-update", b"x", 415),
 ])  # fmt: skip
-async def test_what_is_no_text_is_no_query_to_subscribe_to(keeping_all, kind, body, status):
+async def test_a_query_that_is_not_text_is_refused_as_a_subscription(keeping_all, kind, body, status):
     async with (
         gateway(keeping_all[0].address) as (session, _),
         session.post("/events", data=body, headers={"Content-Type": kind}) as answer,
@@ -198,7 +198,7 @@ async def test_what_is_no_text_is_no_query_to_subscribe_to(keeping_all, kind, bo
     (("POST", {"data": io.BytesIO(b"#" * 5_000_000), "headers": ASKED}), 413, "/sparql"),
     (("PUT", {}), 405, "PUT /sparql"),
 ])  # fmt: skip
-async def test_what_the_protocol_does_not_have_is_a_problem(keeping_all, request_, status, told):
+async def test_requests_outside_the_protocol_are_answered_with_a_problem(keeping_all, request_, status, told):
     method, arguments = request_
     async with (
         gateway(keeping_all[0].address) as (session, _),
@@ -301,7 +301,7 @@ async def test_graphs_and_removals(keeping_all, ns):
     ({"data": "", "kind": "text/turtle", "headers": {"Idempotency-Key": "a b"}}, 400, "Idempotency-Key"),
     ({"data": "<urn:a> <urn:p> 1 .\n" * 2000, "kind": "text/turtle"}, 413, "30,000 bytes"),
 ])  # fmt: skip
-async def test_what_cannot_be_published_is_a_problem(keeping_all, arguments, status, told):
+async def test_unpublishable_bodies_are_answered_with_a_problem(keeping_all, arguments, status, told):
     kind, headers = arguments["kind"], arguments.get("headers", {})
     async with (
         gateway(keeping_all[0].address, body_bytes_max=30_000) as (session, _),
@@ -315,7 +315,8 @@ async def test_what_cannot_be_published_is_a_problem(keeping_all, arguments, sta
 
 @pytest.mark.parametrize("kind", ["text/turtle", "application/trig", "application/n-quads"])
 async def test_blank_nodes_of_a_body_are_not_removed_and_nothing_is_kept_of_them(keeping_all, ns, status, kind):
-    """Nobody else has them, and who removes what nobody has leaves something that is never forgotten."""
+    """Blank nodes of a body exist nowhere else, and deleting an absent triple leaves a tombstone that is kept for ever.
+    """
     bodies = {
         "text/turtle": f"<{ns}a> <{ns}p> [] . " * 50, "application/trig": f"_:g {{ <{ns}a> <{ns}p> 1 }}",
         "application/n-quads": f"_:s <{ns}p> <{ns}o> <{ns}g> .\n",
@@ -374,7 +375,7 @@ def objects_of(event, which):
     return [each["o"]["value"] for each in event[which]["results"]["bindings"]]
 
 
-async def test_server_sent_events_tell_what_comes_and_goes(keeping_all, ns):
+async def test_server_sent_events_report_additions_and_removals(keeping_all, ns):
     query = f"SELECT ?o {{ ?s <{ns}p> ?o }}"
     async with gateway(keeping_all[0].address) as (session, _):
         await publish(session, f'<{ns}a> <{ns}p> "old" .')
@@ -401,7 +402,7 @@ async def test_server_sent_events_tell_what_comes_and_goes(keeping_all, ns):
 
 
 async def test_events_go_on_at_another_gateway_where_they_broke_off_however_it_was_killed(keeping_all, ns):
-    """Whoever reads is cut off in the middle of bursts, and its gateway killed; each answer is told once."""
+    """The reader is cut off in the middle of bursts and its gateway is killed; each answer is delivered once."""
     query, count, rng = f"SELECT ?o {{ ?s <{ns}p> ?o }}", 600, Random(5)
     gateways = [await GatewayProcess.start(keeping_all[at].address) for at in (0, 3)]
     told, last_id = [], ""
@@ -439,7 +440,7 @@ async def test_events_go_on_at_another_gateway_where_they_broke_off_however_it_w
     assert sorted(map(int, told)) == list(range(count))
 
 
-async def test_what_came_at_once_is_told_in_parts_of_which_each_can_be_gone_on_from(keeping_all, ns):
+async def test_a_burst_is_delivered_in_parts_and_reading_resumes_after_any_of_them(keeping_all, ns):
     count = 1000
     async with gateway(keeping_all[0].address) as (session, _):
         await publish(session, "".join(f'<{ns}a> <{ns}p> "{number}" .\n' for number in range(count)))
@@ -458,7 +459,7 @@ async def test_what_came_at_once_is_told_in_parts_of_which_each_can_be_gone_on_f
         assert sorted(map(int, told)) == list(range(count))
 
 
-async def test_who_is_cut_off_before_the_first_answer_goes_on_there(keeping_all, ns):
+async def test_a_reader_cut_off_before_the_first_answer_resumes_there(keeping_all, ns):
     asked = {"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}
     async with gateway(keeping_all[0].address) as (session, _):
         async with session.get("/events", params=asked) as answer:
@@ -477,7 +478,7 @@ async def test_who_is_cut_off_before_the_first_answer_goes_on_there(keeping_all,
 
 
 async def test_a_reader_that_takes_nothing_and_is_cut_off_has_lost_nothing(keeping_all, ns):
-    """What is in buffers on its way, a thousand answers and more, is not acknowledged."""
+    """Answers in buffers on their way, more than a thousand, are not acknowledged."""
     count, last = 2500, f"<{ns}a> <{ns}p> "
     asked = "/events?" + urlencode({"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"})
     async with gateway(keeping_all[0].address) as (session, _):
@@ -601,7 +602,7 @@ async def test_sockets_tell_in_the_messages_of_sepa(keeping_all, ns, until):
         assert await until(is_gone, seconds=20), "it ends with its socket, and not with its lease"
 
 
-async def test_a_socket_goes_on_from_a_token_with_what_was_not_acknowledged_before_it(keeping_all, ns):
+async def test_a_socket_resumes_from_a_token_with_the_answers_not_acknowledged_before_it(keeping_all, ns):
     query = f"SELECT ?o {{ ?s <{ns}p> ?o }}"
     async with gateway(keeping_all[0].address) as (session, _), gateway(keeping_all[4].address) as (other, _):
         async with session.ws_connect("/subscribe") as socket:
@@ -697,7 +698,7 @@ async def test_the_first_notification_holds_more_than_a_home_lets_out_unacknowle
     ('{"unsubscribe": "x"}', "no subscription of this socket"),
     ('{"acknowledge": {"spuid": 3, "sequence": 1}}', "no subscription of this socket"),
 ])  # fmt: skip
-async def test_what_a_socket_is_told_wrongly_is_an_error_and_it_goes_on(keeping_all, ns, said, told):
+async def test_a_bad_message_on_a_socket_is_answered_with_an_error_and_the_socket_goes_on(keeping_all, ns, said, told):
     async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:
         await socket.send_str(said)
         error = await receive(socket, "error")
@@ -736,10 +737,10 @@ async def test_a_client_in_another_language(keeping_all, ns, tmp_path):
     assert (rest.decode().split(), process.returncode) == (["one", "two", "end"], 0)
 
 
-# --- who may -----------------------------------------------------------------------------------------------------
+# --- permissions -------------------------------------------------------------------------------------------
 
 
-async def test_tokens_allow_what_they_say_and_no_more(keeping_all, ns):
+async def test_tokens_allow_their_own_actions_and_no_others(keeping_all, ns):
     rights = {
         "reader-reader-reader": {Right.READ}, "writer-writer-writer": {Right.WRITE},
         "both-both-both-both": {Right.READ, Right.WRITE}, "unknown-unknown-unk": set(),
@@ -848,7 +849,7 @@ async def test_the_description_names_all_that_is_served(keeping_all):
     assert {(path, method) for path, methods in told["paths"].items() for method in methods} == served
 
 
-async def test_whatever_is_sent_the_gateway_says_what_is_wrong_with_it(keeping_all):
+async def test_every_bad_request_is_answered_with_the_reason(keeping_all):
     """Requests drawn from the description, and bytes that are none: never a failure of the gateway's own."""
     rng, paths, seen = Random(11), description()["paths"], set()
     texts = ["", "x", "SELECT * { ?s ?p ?o } LIMIT 1", "ASK { <urn:a> <urn:b> <urn:c> }", "urn:g", "\x00\ud7ff", "-1",
@@ -918,7 +919,7 @@ async def test_an_answer_that_has_begun_is_broken_off_and_has_no_second_one_in_i
             assert told.type is aiohttp.WSMsgType.CLOSED, told
 
 
-async def test_the_command_ends_what_it_has_begun(keeping_all, ns):
+async def test_the_command_ends_its_streams_and_sockets_when_it_stops(keeping_all, ns):
     process = await GatewayProcess.start(keeping_all[0].address, "--announce", "0.5")
     try:
         async with aiohttp.ClientSession() as session, asyncio.timeout(SECONDS):
@@ -956,7 +957,7 @@ async def test_the_command_says_why_it_does_not_begin(keeping_all, words, code, 
     assert (process.returncode, told in said.decode()) == (code, True), said
 
 
-async def test_metrics_are_what_the_node_and_the_gateway_tell(keeping_all, ns):
+async def test_metrics_equal_the_status_of_node_and_gateway(keeping_all, ns):
     async with gateway(keeping_all[0].address) as (session, _):
         await publish(session, f"<{ns}a> <{ns}p> 1, 2, 3 .")
         async with session.get("/events", params={"query": f"SELECT * {{ ?s <{ns}p> ?o }}"}) as answer:

@@ -68,7 +68,7 @@ def alike(rows):
 
 
 async def until_true(subscription, wanted, true):
-    """Take changes until what is true is the wanted bag."""
+    """Take changes until the current solutions are the wanted bag."""
     async with asyncio.timeout(SECONDS):
         while Counter(true.values()) != wanted:
             solution = await anext(subscription)
@@ -86,7 +86,7 @@ def published(*arguments, node):
     return [json.loads(line)["triples"] for line in out.splitlines()]
 
 
-def test_what_a_file_puts_into_graphs_is_answered_as_a_store_answers(keeping_all, ns, tmp_path):
+def test_graphs_of_a_file_are_answered_as_pyoxigraph_answers(keeping_all, ns, tmp_path):
     text = TRIG.format(ns=ns)
     (tmp_path / "data.trig").write_text(text)
     store = ox.Store()
@@ -97,7 +97,7 @@ def test_what_a_file_puts_into_graphs_is_answered_as_a_store_answers(keeping_all
         clients = [await p2prdf.connect(node.address) for node in keeping_all]
         try:
             asked = [f"PREFIX : <{ns}> {query}" for query in QUERIES]
-            # Other tests' graphs are there, too: what is asked is about this one's terms.
+            # Graphs of other tests are there, too: the queries are about terms of this test.
             results = await asyncio.gather(
                 *(clients[at % 5].query(query, algorithm="csbv") for at, query in enumerate(asked))
             )
@@ -108,7 +108,7 @@ def test_what_a_file_puts_into_graphs_is_answered_as_a_store_answers(keeping_all
                 await client.close()
 
     asyncio.run(ask())
-    # Removed again, but for what belongs to blank nodes, which are a file's own.
+    # Removed again, except for triples with blank nodes, which belong to one file.
     quads = [f"{quad} ." for quad in store if "_:" not in str(quad)]
     (tmp_path / "again.nq").write_text("\n".join(quads))
     assert published(tmp_path / "again.nq", "--delete", node=keeping_all[3]) == [len(quads)]
@@ -179,7 +179,7 @@ async def test_the_same_events_count_once_and_each_event_once(keeping_all, ns):
                 await one.subscribe(f"SELECT * {{ {text} }}", per_event=True)
 
 
-async def test_what_is_no_graph_is_refused_and_the_connection_goes_on(keeping_all, ns):
+async def test_a_bad_graph_is_refused_and_the_connection_goes_on(keeping_all, ns):
     a, p = f"<{ns}a>", f"<{ns}p>"
     async with p2prdf.connect(keeping_all[0].address) as client:
         for wrong, reason in (
@@ -194,7 +194,7 @@ async def test_what_is_no_graph_is_refused_and_the_connection_goes_on(keeping_al
         assert await client.query(f"ASK {{ GRAPH <{ns}g> {{ {a} {p} {a} }} }}")
 
 
-def test_commands_take_a_graph_for_what_names_none_and_explain_says_it(keeping_all, ns, tmp_path):
+def test_commands_take_a_graph_for_triples_without_one_and_explain_shows_it(keeping_all, ns, tmp_path):
     (tmp_path / "data.ttl").write_text(f"@prefix : <{ns}> . :a :p :b, :c .")
     (tmp_path / "data.nq").write_text(f"<{ns}a> <{ns}p> <{ns}d> .\n<{ns}a> <{ns}p> <{ns}e> <{ns}own> .\n")
     files = (tmp_path / "data.ttl", tmp_path / "data.nq")

@@ -1,4 +1,4 @@
-"""What strangers send over TCP and UDP costs them their connection, and nobody else anything."""
+"""Hostile bytes over TCP and UDP cost their sender the connection, and nobody else anything."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def healthy(node):
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("after_hello", [False, True], ids=["at first", "after hello"])
-async def test_what_is_no_frame_ends_the_connection_with_a_typed_reason(overlay, name, after_hello):
+async def test_bytes_that_are_no_frame_end_the_connection_with_a_typed_reason(overlay, name, after_hello):
     node = overlay[0]
     async with Stranger(node) as stranger:
         if after_hello:
@@ -135,7 +135,7 @@ async def test_the_first_frame_must_be_a_hello(overlay, first, complaint):
     ],
     ids=lambda message: type(message).__name__,
 )
-async def test_what_only_nodes_say_ends_a_client(overlay, message):
+async def test_messages_reserved_to_nodes_end_a_client(overlay, message):
     async with Stranger(overlay[0]) as stranger:
         stranger.writer.write(frame(ClientHello(CLIENT_VERSION, "")) + frame(message))
         said = await stranger.last_words()
@@ -148,7 +148,7 @@ async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status, until
     """It knows the node's key and speaks the protocol, but answers no sealed ping."""
     node = overlay[0]
 
-    async def settled():  # who has just started takes all roles for used, until others have told it which are
+    async def settled():  # a new node takes all indexes for used until the advertisements of others arrive
         found = await status(node)
         return found if found["peer"]["settled"] else None
 
@@ -162,7 +162,7 @@ async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status, until
     assert (await status(node))["peer"]["indexes"] == before["peer"]["indexes"]
 
 
-async def test_who_connects_and_says_nothing_is_closed(overlay):
+async def test_a_connection_without_a_valid_hello_is_closed(overlay):
     began = time.monotonic()
     async with Stranger(overlay[0]) as silent, Stranger(overlay[0]) as slow:
         slow.writer.write(frame(ClientHello(CLIENT_VERSION, ""))[:-1])
@@ -198,7 +198,7 @@ async def test_frames_that_never_end_and_connections_beyond_the_bound_are_closed
     assert (await until(recovered))["connections"]["refused"]["busy"] >= 1
 
 
-async def test_acknowledging_what_was_never_sent_changes_nothing_for_others(overlay):
+async def test_acknowledging_answers_that_were_never_sent_changes_nothing_for_others(overlay):
     query = "SELECT ?o { <urn:never> <urn:sent> ?o }"
     async with p2prdf.connect(overlay[0].address) as client, p2prdf.connect(overlay[1].address) as liar:
         subscription = await client.subscribe(query)
@@ -241,7 +241,7 @@ async def test_datagrams_that_are_not_sealed_change_nothing_and_get_no_answer(ov
 
 
 async def test_a_recorded_datagram_does_nothing_the_second_time(launcher, status, until, tmp_path):
-    """A relay between two nodes records what it passes on, and sends it again, to both of them."""
+    """A relay between two nodes records the datagrams that it passes on, and sends them again to both of them."""
     first = launcher.start()
     recorded = []
     loop = asyncio.get_running_loop()

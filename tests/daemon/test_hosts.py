@@ -1,6 +1,6 @@
-"""Real nodes on hosts of their own, with addresses that change and a network that breaks (``make netns``).
+"""Real nodes on test hosts of their own, with addresses that change and a network that breaks (``make netns``).
 
-Each story is told by a process of its own, whose namespaces go with it.
+Each scenario runs in its own process, and its network namespaces end with the process.
 """
 
 from __future__ import annotations

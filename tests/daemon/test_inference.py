@@ -1,4 +1,4 @@
-"""Queries with rules through real nodes: what follows is answered, also when a part of it goes, and circles fall."""
+"""Queries with rules through real nodes: consequences are answered, circles included, and leave with their support."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked(ns):
     return f"PREFIX : <{ns}> SELECT ?x ?y {{ ?x :isIn ?y }}"
 
 
-async def test_what_follows_comes_and_goes_with_what_it_follows_from(keeping_all, ns):
+async def test_consequences_come_and_go_with_their_premises(keeping_all, ns):
     rules = parse_rules(transitive(ns))
     async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[3].address) as other:
         await other.publish(places(ns, "ab", "bc"))
@@ -52,7 +52,7 @@ async def test_what_follows_comes_and_goes_with_what_it_follows_from(keeping_all
         await explicit.until(ns)
 
 
-async def test_rules_kept_in_the_overlay_serve_whoever_names_them(keeping_all, ns):
+async def test_rules_kept_in_the_overlay_serve_every_client_that_names_them(keeping_all, ns):
     name = f"<{ns}rules>"
     async with p2prdf.connect(keeping_all[1].address) as client, p2prdf.connect(keeping_all[4].address) as other:
         assert await client.add_rules(name, parse_rules(transitive(ns))) == 1
@@ -69,7 +69,7 @@ async def test_rules_kept_in_the_overlay_serve_whoever_names_them(keeping_all, n
 
 
 async def test_windows_and_rules_together(keeping_all, ns):
-    """What follows in a window follows from its elements and from what is no stream."""
+    """Consequences in a window follow from its elements and from triples outside of any stream."""
     query = f"""PREFIX : <{ns}> REGISTER ISTREAM :out AS
         SELECT ?x ?y FROM NAMED WINDOW :w ON :s [RANGE 2s STEP 1s] WHERE {{ WINDOW :w {{ ?x :isIn ?y }} }}"""
     async with p2prdf.connect(keeping_all[2].address) as client:
@@ -86,7 +86,7 @@ async def test_windows_and_rules_together(keeping_all, ns):
     assert {row[2].partition('"^^')[0] for row in got} == {'"1970-01-01T00:16:40Z'}
 
 
-async def test_what_is_no_rule_or_cannot_be_answered_is_refused_by_name(keeping_all, ns):
+async def test_bad_rules_and_unanswerable_queries_are_refused_by_name(keeping_all, ns):
     async with p2prdf.connect(keeping_all[0].address) as client:
         for text, reason in (
             (f"RULES {{ ?x <{ns}p> ?z :- ?x <{ns}p> ?y . }} SELECT * {{ ?x <{ns}p> ?y }}", r"\?z.*line 1"),

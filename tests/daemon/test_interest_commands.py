@@ -1,4 +1,4 @@
-"""``p2prdf interest`` and ``p2prdf serve interests`` through real nodes: what they do, say and refuse."""
+"""``p2prdf interest`` and ``p2prdf serve interests`` through real nodes: effects, output and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE = '<urn:x> <urn:type> <urn:A> .\n<urn:x> <urn:goals> "1" .\n<urn:y> <urn:goa
 
 
 def run(*words):
-    """Run a command; return its exit code, what it wrote, and that as JSON where it is."""
+    """Run a command; return its exit code, its output (parsed where it is JSON) and its error output."""
     code, out, err = command(*words)
     lines = [json.loads(line) for line in out.splitlines()] if "--json" in words and code in (0, 1) else out
     return code, lines, err
@@ -46,7 +46,7 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
         assert (run(*words, *peer))[0] == 0
 
     def state(name, wanted, position=None):
-        """Ask until an interest is in a state, and at a position; return the exit code and what is said."""
+        """Ask until an interest is in a state, and at a position; return the exit code and the state."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             code, (found,), _ = run("interest", "status", name, *peer, "--json")
@@ -130,7 +130,7 @@ def test_the_transactions_of_an_rdf_patch_are_published_each_once(keeping_all, t
     assert (code, f"{patch}" in err) == (4, True)
 
 
-def test_what_is_wrong_is_said(keeping_all, tmp_path):
+def test_wrong_arguments_are_refused_with_the_reason(keeping_all, tmp_path):
     peer = ("--peer", keeping_all[0].address)
     (tmp_path / "interest.rq").write_text("SELECT * { ?a <urn:p> ?b } LIMIT 3")
     add = ("interest", "add", "--dataset", "urn:d", "-f", tmp_path / "interest.rq", *peer, "--target")

@@ -1,4 +1,4 @@
-"""Interests that are registered in an overlay of real nodes: whoever keeps them, every target ends exact."""
+"""Interests registered in an overlay of real nodes: every target ends exact, from any sync worker."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def keeping(addresses, *, lease_seconds=4.0, kind=Keeper, potential_max=No
 
 
 async def held(endpoint, dataset, graph):
-    """Return what the graph of an endpoint holds."""
+    """Return the triples in a graph of an endpoint."""
     config = EndpointConfig(f"{endpoint.url}/update", f"{endpoint.url}/query", graph, attempts=1)
     target = Endpoint(config, dataset=dataset, hosts=Hosts(["127.0.0.1"], private=True))
     try:
@@ -79,7 +79,7 @@ async def held(endpoint, dataset, graph):
 
 
 async def exact(endpoint, dataset, expected):
-    """Wait until graphs hold what is expected."""
+    """Wait until graphs hold the expected triples."""
     async with asyncio.timeout(SECONDS):
         for graph, triples in expected.items():
             while await held(endpoint, dataset, graph) != triples:
@@ -87,7 +87,7 @@ async def exact(endpoint, dataset, expected):
 
 
 async def reported(client, name, state):
-    """Wait until an interest is in a state; return what is said of it."""
+    """Wait until an interest is in a state; return its status."""
     async with asyncio.timeout(SECONDS):
         while True:
             (found,) = await client.interests.status(name)
@@ -113,7 +113,7 @@ async def test_targets_are_exact_at_each_point_of_their_interests_lives(keeping_
         assert await client.interests.add(dataset, update, INTEREST, name="one", graph="<urn:g:one>") == one
         there = await on()
         await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there)})
-        # One that is added later begins with what there is.
+        # An interest added later begins with the current data.
         two = await client.interests.add(dataset, update, OTHER, graph="<urn:g:two>")
         await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there), "<urn:g:two>": slice_of(there, OTHER)})
         there = await on()
@@ -127,7 +127,7 @@ async def test_targets_are_exact_at_each_point_of_their_interests_lives(keeping_
         assert await held(endpoint, dataset, "<urn:g:one>") == before != slice_of(there)
         await client.interests.resume("one")
         await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there)})
-        # What others did there is found, and mended.
+        # Changes by others at the target are found, and repaired.
         found = await reported(client, "one", "current")
         assert found["position"] == publisher.position
         assert found["lag_seconds"] < 10
@@ -224,7 +224,7 @@ async def test_two_keepers_at_one_target_do_no_harm(keeping_all, dataset, endpoi
         await client.interests.remove("both")
 
 
-async def test_what_must_not_be_touched_and_what_does_not_answer_is_told_and_delays_nobody(
+async def test_forbidden_and_silent_targets_are_reported_and_delay_no_other_target(
     keeping_all, dataset, endpoint, free_port
 ):
     update = f"{endpoint.url}/update"

@@ -157,7 +157,7 @@ async def joining(node, status):
     return state["uptime_seconds"] > 2.5 and state["discovery"]["joining"]
 
 
-async def test_nodes_whose_names_resolve_late_acknowledge_and_answer_nothing_before_and_all_after(
+async def test_nodes_with_late_names_serve_nothing_before_the_names_resolve_and_all_after(
     late, until, status
 ):
     nodes, file, launch = late
@@ -229,7 +229,7 @@ async def publish_until(done, nodes, acknowledged):
 
 
 @pytest.mark.long
-async def test_three_nodes_whose_names_resolve_a_minute_late_are_ready_soon_and_never_answer_in_parts(
+async def test_three_nodes_with_names_a_minute_late_are_ready_soon_and_never_give_partial_answers(
     late, until, status
 ):
     nodes, file, launch = late

@@ -1,4 +1,4 @@
-"""Real nodes that are told to stop: what they had accepted, and what they kept for others, stays."""
+"""Real nodes that are told to stop: their accepted publications and their copies of others' data stay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHO = "SELECT ?s ?n ?a WHERE { ?s <urn:name> ?n . ?s <urn:age> ?a }"
 
 
 def told(node, event):
-    """Return what a node's log says of an event."""
+    """Return the records of an event in a node's log."""
     return [json.loads(line) for line in node.text().splitlines() if f'"{event}"' in line]
 
 
@@ -50,7 +50,7 @@ async def until_whole(nodes, status, until):
 
 @pytest.mark.long
 async def test_nodes_restarted_one_after_the_other_lose_and_repeat_nothing_while_clients_go_on(until):
-    """Everybody is told to stop once, with a disk; publishers and subscribers use whoever is there."""
+    """Every node, with a disk, is told to stop once; publishers and subscribers use any node that is there."""
     cluster = Cluster(5, {})
     try:
         await cluster.start()
@@ -99,8 +99,8 @@ async def test_nodes_restarted_one_after_the_other_lose_and_repeat_nothing_while
 
 
 @pytest.mark.long
-async def test_all_who_keep_something_may_leave_at_once_and_others_keep_it(launcher, status, until):
-    """Two of four, two copies, no disks: what both of them kept has been given to those who stay."""
+async def test_two_replicas_of_the_same_data_may_leave_at_once_and_others_keep_it(launcher, status, until):
+    """Two of four nodes leave, with two copies and no disks: they hand their data to the remaining nodes."""
     nodes = launcher.overlay(4, replicas=2, copies_min=2)
     await until_whole(nodes, status, until)
     async with p2prdf.connect(nodes[0].address) as client:
@@ -128,8 +128,8 @@ async def test_all_who_keep_something_may_leave_at_once_and_others_keep_it(launc
     assert answers == {s for s, _, _ in NAMES}
 
 
-async def test_whoever_left_in_order_is_not_missed_and_whoever_was_killed_is(launcher, status, until):
-    """For those who are missed others wait, lest nobody is left who knows what they knew."""
+async def test_a_node_that_left_in_order_is_not_waited_for_and_a_killed_node_is(launcher, status, until):
+    """The remaining nodes wait for a missing node, as it may hold the only copy of some data."""
     nodes = launcher.overlay(3, replicas=2, copies_min=1)
     await until_whole(nodes, status, until)
 
@@ -145,7 +145,7 @@ async def test_whoever_left_in_order_is_not_missed_and_whoever_was_killed_is(lau
     await until(lambda: counted_on(1, 2), seconds=60)
 
 
-async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launcher, status, until):
+async def test_a_leaving_node_reports_it_and_a_second_signal_ends_the_waiting(launcher, status, until):
     """The only other node does not answer, so there is nobody to hand anything over to."""
     options = {"ping_strikes_linked": 100_000, "drain_seconds": 600, "replicas": 2, "copies_min": 2}
     node, other = launcher.overlay(2, **options)
@@ -162,7 +162,7 @@ async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launc
 
         await until(under_way)
         async def all_that_comes():
-            async for _ in subscription:  # what needs no other node may be told before it goes
+            async for _ in subscription:  # answers that need no other node may come before it leaves
                 pass
 
         node.terminate()

@@ -357,7 +357,7 @@ async def test_one_member_expels_nobody(launcher, until, tmp_path):
 
     await until(reported, seconds=30)
     assert any("expulsion-reported" in node.text() and f'"reporter": "{liar.key}"' in node.text() for node in honest)
-    as_node = tls_of(cluster.folder_of_liar)  # whose certificate is good, and serves as a client's
+    as_node = tls_of(cluster.folder_of_liar)  # the certificate of a node is good, and serves as a client's
     async with p2prdf.connect(honest[0].address, tls=as_node) as client:
         with pytest.raises(p2prdf.NotAllowed, match="may not expel"):
             await client.expel(int(honest[1].key, 16))

@@ -1,7 +1,8 @@
-"""Clients that others wrote, as they are: rdflib's stores, SEPA's two clients, Comunica.
+"""Foreign clients, unchanged: rdflib's stores, SEPA's two clients, Comunica.
 
-rdflib is among our dependencies.  The others are used where they are installed (Node.js finds packages by NODE_PATH);
-what SEPA's clients send is also spelled out here, so that it is tested without them.
+rdflib is among our dependencies.  The others are used where they are installed (Node.js finds packages by
+NODE_PATH). The requests of SEPA's clients are also spelled out here, so that they are tested without an
+installation.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ async def test_context_aware_rdflib_store_writes_graphs_and_reads_them_by_graph_
 # --- SEPA ----------------------------------------------------------------------------------------
 
 
-async def test_what_sepa_s_python_client_sends_is_answered_as_it_expects(keeping_all, ns):
+async def test_requests_of_sepa_s_python_client_are_answered_as_it_expects(keeping_all, ns):
     """As sepy 0.43 does it: only 200 is success, and each message is a notification or ``unsubscribed``."""
     async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:
         headers = {"Accept": "application/sparql-results+json"}
@@ -142,7 +143,7 @@ async def test_what_sepa_s_python_client_sends_is_answered_as_it_expects(keeping
         assert "unsubscribed" in await socket.receive_json(timeout=SECONDS)
 
 
-async def test_what_sepa_s_javascript_client_sends_is_answered_as_it_expects(keeping_all, ns):
+async def test_requests_of_sepa_s_javascript_client_are_answered_as_it_expects(keeping_all, ns):
     """As sepa-js 0.13 does it: options of HTTP go along with every message."""
     options = {"httpsAgent": {"keepAlive": True}, "headers": {}}
     async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:

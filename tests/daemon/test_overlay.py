@@ -1,4 +1,4 @@
-"""Nodes find each other, notice who is gone, and keep strangers out."""
+"""Nodes find each other, notice that a node is gone, and keep strangers out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_bootstrap_takes_host_names_and_survives_those_that_do_not_resolve
     await until(lambda: all_know_each_other([first, second]))
 
 
-async def test_who_is_killed_comes_back_or_says_goodbye(
+async def test_a_killed_or_leaving_node_is_noticed_and_comes_back_with_its_key(
     launcher, until, all_know_each_other, tmp_path, kind, options_of
 ):
     """A kill is noticed by silence, a goodbye at once; a data directory keeps the identifier."""

@@ -51,7 +51,7 @@ async def test_where_nodes_are_missing_clients_are_told_how_many_copies_can_be_h
             await client.subscribe("SELECT ?o WHERE { ?s <urn:p> ?o }", busy_seconds=0)
 
 
-async def test_whoever_finds_no_room_to_connect_is_told_so(launcher):
+async def test_a_client_that_exceeds_the_connection_bound_is_refused_as_busy(launcher):
     node = launcher.start(connections_max=1)
     async with p2prdf.connect(node.address) as client:
         await client.status()  # a connection without any request would make room

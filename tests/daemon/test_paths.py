@@ -1,4 +1,4 @@
-"""Names from outside are no paths: what is made of one lies in the folder that it is for, or nothing is made."""
+"""Names from outside are no paths: a file made from a name lies in its folder, or is not made."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_positions_that_are_let_through_are_numbers():
 
 
 def test_index_pages_name_nothing_outside_of_their_folder():
-    """The pages of a server that is hostile; what is asked for next is made of the names alone."""
+    """The pages of a hostile server; the next requests are made from the names alone."""
     pages = found = 0
     for name in generated(9, GENERATED // 4):
         body = f"<title>Index of /x</title><a href='{name}'>x</a><a href='{quote(name, safe='')}'>x</a>".encode()
@@ -87,7 +87,7 @@ def test_index_pages_name_nothing_outside_of_their_folder():
 
 
 def test_the_state_of_a_subscription_is_written_for_names_alone(tmp_path):
-    """The command checks a name before a file is opened; who does not is refused by what a name may be, too."""
+    """The command checks a name before it opens a file; an unchecked name is refused by its characters, too."""
     folder = tmp_path / "deep" / "state"
     folder.mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
@@ -123,7 +123,7 @@ async def test_names_that_clients_give_make_no_file_of_a_node_or_a_gateway(launc
 
 
 def files(folder: Path) -> list[str]:
-    """Return what there is in a folder."""
+    """Return the paths of all files in a folder, relative to it."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 

@@ -1,4 +1,4 @@
-"""Who says that it lives beside a key does not get what is under it, unless its certificate is for that place."""
+"""A node that claims a position beside a key gets no data of the key, unless its certificate grants the position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ["kademlia", "chord overlay"]
 
 
 def place_of(subject):
-    """Return the ring key of a triple by its subject: who lives there is its owner, whatever the metric."""
+    """Return the ring key of a triple by its subject: a node at this position owns it, under any metric."""
     return keys.role_key(keys.S, keys.term_hash(subject), 0, 0)
 
 
@@ -27,7 +27,7 @@ async def state(node, folder):
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_place_that_a_certificate_does_not_give_is_told_nothing(launcher, until, tmp_path, options_of, kind):
-    """The node says so in datagrams, which all who know the cluster secret can; triples are sent to certificates."""
+    """Datagrams carry the claim: every holder of the cluster secret can send them. Triples go to certificates only."""
     certificates, place = Certificates(tmp_path), place_of("<urn:wanted>")
     options = {"replicas": 1, "copies_min": 1, "hello_seconds": 3, **options_of(kind)}
     honest = launcher.start(**certificates.settings(certificates.node()), **options)

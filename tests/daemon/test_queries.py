@@ -1,4 +1,4 @@
-"""Queries of all forms, asked once or left standing, over what was published before: real nodes against pyoxigraph."""
+"""Queries of all forms, once or standing, over earlier publications: real nodes against pyoxigraph."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def expected(triples, query):
 
 
 async def until_true(subscription, wanted, true=None):
-    """Take changes until what is true (so far: ``true``) is the wanted bag; each comes once and leaves at most once."""
+    """Take changes until the current solutions are the wanted bag; each solution comes once and leaves at most once.
+
+    ``true``: the solutions before, by identity; it is updated.
+    """
     true = {} if true is None else true
     async with asyncio.timeout(SECONDS):
         while same_values(Counter(true.values())) != wanted:
@@ -131,7 +134,7 @@ async def test_answers_are_those_of_a_store_with_the_same_data_at_whichever_node
             await client.close()
 
 
-async def test_what_is_acknowledged_counts_and_what_is_removed_does_not(keeping_all, ns):
+async def test_acknowledged_triples_are_answered_and_deleted_ones_are_not(keeping_all, ns):
     query = f"SELECT ?s {{ ?s <{ns}p> <{ns}o> }}"
     triples = [(f"<{ns}{n}>", f"<{ns}p>", f"<{ns}o>") for n in range(20)]
     async with p2prdf.connect(keeping_all[1].address) as one, p2prdf.connect(keeping_all[3].address) as other:
@@ -165,7 +168,7 @@ async def test_rows_come_in_the_order_asked_for(keeping_all, ns, query):
     ]
 
 
-async def test_an_order_by_what_distinct_has_thrown_away_is_refused(keeping_all, ns):
+async def test_an_order_by_a_variable_that_distinct_has_dropped_is_refused(keeping_all, ns):
     async with p2prdf.connect(keeping_all[2].address) as client:
         with pytest.raises(p2prdf.QueryRefused, match=r"ORDER BY.*what is not projected"):
             await client.query(f"SELECT DISTINCT ?p {{ ?s ?p <{ns}o> }} ORDER BY ?s")
@@ -213,7 +216,7 @@ async def test_a_query_is_answered_soon_though_a_node_was_just_killed(launcher, 
     assert took[1] < 15, "it did not wait until the lost one was given up"
 
 
-async def test_what_is_no_text_is_refused(keeping_all):
+async def test_a_query_with_surrogates_is_refused(keeping_all):
     async with p2prdf.connect(keeping_all[0].address) as client:
         for ask in (client.query, client.subscribe):
             with pytest.raises(p2prdf.QueryRefused, match="surrogates at character 12"):
@@ -229,7 +232,7 @@ async def test_a_query_that_takes_too_long_is_told(keeping_all, ns):
 # --- standing queries ----------------------------------------------------------------------------
 
 
-async def test_standing_answers_follow_what_is_published_and_removed(keeping_all, ns):
+async def test_standing_answers_follow_publications_and_deletions(keeping_all, ns):
     data = university(ns)
     optional, count = (
         f"PREFIX : <{ns}> SELECT ?who ?mail {{ ?who :worksFor :d1 OPTIONAL {{ ?who :mail ?mail }} }}",
@@ -284,7 +287,7 @@ async def test_since_the_beginning_each_answer_comes_once_while_publishing_goes_
                     assert each is late
 
 
-async def test_who_asks_since_a_time_gets_what_was_published_from_then_on(keeping_all, ns):
+async def test_a_subscription_since_a_time_gets_publications_from_then_on(keeping_all, ns):
     query = f"SELECT ?s {{ ?s <{ns}p> <{ns}o> }}"
     async with p2prdf.connect(keeping_all[1].address) as client, asyncio.timeout(SECONDS):
         standing = await client.subscribe(query)
@@ -378,7 +381,7 @@ async def test_updates_are_carried_out_in_order(keeping_all, ns):
         rows = (await other.query(f"{prefix} SELECT ?n ?name {{ ?n :name ?name }}")).rows
         (node,) = {node for node, _ in rows}
         assert {name for _, name in rows} == {'"N"', '"M"'}
-        # What was found can be removed, also by the IRI that stands for a blank node; the rest by a pattern.
+        # Triples just found can be removed, also by the IRI that stands for a blank node; the rest by a pattern.
         done = await other.update(f"{prefix} DELETE WHERE {{ {node} :name 'N' }} ; DELETE WHERE {{ ?s :name ?n }}")
         assert (done.inserted, done.deleted) == (0, 2)
         done = await one.update(f"DELETE WHERE {{ {a} {p} {b} . {b} {q} {a} }} ; DELETE WHERE {{ {z} {p} {b} }}")
@@ -395,8 +398,8 @@ def test_updates_from_a_file_are_told_in_numbers(keeping_all, ns, tmp_path):
     assert (code, json.loads(out)) == (0, {"inserted": 1, "deleted": 0})
 
 
-def test_a_name_that_begins_with_what_is_stored_goes_on_after_it(keeping_all, ns, tmp_path):
-    """The stored answers are written once, whatever restarts; another --since is another subscription."""
+def test_a_named_subscription_that_begins_with_stored_data_goes_on_after_it(keeping_all, ns, tmp_path):
+    """The stored answers are written once, through all restarts; another --since is another subscription."""
     output = tmp_path / "out.tsv"
     where = ("--state", tmp_path / "names", "--output", output, "--peer", keeping_all[1].address)
     arguments = ("subscribe", "--name", "n", *where)

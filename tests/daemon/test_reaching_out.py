@@ -41,7 +41,7 @@ READ_AS_NAMES = {
     "GRAPH": "SELECT * {{ GRAPH <{0}> {{ ?s <urn:p> ?o }} }}",
     "BASE and PREFIX": "BASE <{0}> PREFIX x: <{0}x#> SELECT * {{ <a> x:p ?o }}",
 }
-"""What is asked for is there already, or is not."""
+"""Updates that name another server."""
 RULES = "{{ ?s <urn:p> ?o . SERVICE <{0}> {{ ?s ?p ?o }} }} => {{ ?s <urn:q> ?o }} ."
 BODIES = {
     "text/turtle": "@base <{0}> . @prefix x: <{0}x#> . <> <http://www.w3.org/2002/07/owl#imports> <a> ; x:p x:o .",
@@ -71,7 +71,7 @@ PARSERS = {
 
 @pytest.mark.parametrize("text", [*QUERIES.values(), RULES], ids=[*QUERIES, "a rule"])
 @pytest.mark.parametrize("reader", PARSERS)
-def test_no_reader_of_queries_takes_what_names_another_server(reader, text):
+def test_no_reader_of_queries_accepts_a_reference_to_another_server(reader, text):
     with pytest.raises(QueryRefused):
         PARSERS[reader](text.format("http://127.0.0.1:9/"))
 
@@ -106,7 +106,7 @@ async def test_entities_of_rdf_xml_are_not_fetched(text):
         assert canary.hits == []
 
 
-async def test_a_canary_sees_who_asks_it():
+async def test_a_canary_records_every_request():
     async with canary_server() as canary, aiohttp.ClientSession() as session, session.get(canary.url) as answer:
         assert answer.status == 200
         assert canary.hits == [b"GET / HTTP/1.1\r\n"]

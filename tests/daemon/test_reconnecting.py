@@ -69,7 +69,7 @@ async def test_a_publication_survives_its_node_and_counts_once(cluster, ending):
         reading = asyncio.create_task(collect(subscription, TRIPLES // 2))
         assert await publisher.publish(triples(), batch_triples=20, on_progress=progress) == TRIPLES
         assert told == list(range(20, TRIPLES + 1, 20))
-        if ending == "kill":  # a node that leaves may have finished what it had taken
+        if ending == "kill":  # a leaving node may have finished the publication that it had taken
             assert publisher.peer_address in {node.address for node in cluster if node is not cluster[1]}
         assert await reading == expected()
         await publisher.publish([("<urn:end>", "<urn:p>", "<urn:end>"), ("<urn:end>", "<urn:q>", "<urn:end>")])

@@ -1,4 +1,4 @@
-"""What is removed at one node is withdrawn from who was told at another, also through crashes and resumption."""
+"""Triples deleted at one node retract solutions at subscribers of another, also through crashes and resumption."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ async def test_solutions_come_and_go_with_their_triples(overlay, ns, algorithm):
         await subscription.unsubscribe()
 
 
-async def test_what_a_client_does_at_different_nodes_stays_in_order(overlay, ns):
-    """The second node's clock may be behind the first's, but the client says what it has heard of.
+async def test_operations_of_one_client_at_different_nodes_stay_in_order(overlay, ns):
+    """The second node's clock may be behind the first's, but the client passes on the latest time that it has seen.
 
-    What is told comes in no order, and what is over before it was told need not be: so that is what holds at bookmarks.
+    Notifications come in no order, and a solution that ends early need not be reported: only the solutions at
+    bookmarks are compared.
     """
     triple, held = data(ns, [("x", "y")], {}), set()
     async with p2prdf.connect(overlay[2].address) as subscriber:
@@ -89,8 +90,8 @@ async def test_what_a_client_does_at_different_nodes_stays_in_order(overlay, ns)
         await subscription.unsubscribe()
 
 
-async def test_a_subscriber_that_comes_back_is_told_what_was_removed_meanwhile(overlay, ns):
-    """Only of what it had: what came and went while it was away it never hears of."""
+async def test_a_returning_subscriber_hears_of_the_removals_during_its_absence(overlay, ns):
+    """Only of solutions that it had: solutions that came and went during its absence are never reported to it."""
     query = f"SELECT ?a ?b {{ ?a <{ns}knows> ?b }}"
     async with p2prdf.connect(overlay[3].address) as publisher:
         async with p2prdf.connect(overlay[0].address) as subscriber:
@@ -112,7 +113,7 @@ async def test_a_subscriber_that_comes_back_is_told_what_was_removed_meanwhile(o
             await subscription.unsubscribe()
 
 
-async def test_what_is_true_in_the_end_is_what_a_subscriber_holds_though_nodes_are_killed(
+async def test_a_subscriber_holds_the_true_solutions_in_the_end_though_nodes_are_killed(
     launcher, tmp_path, until, status
 ):
     """Additions and removals of a few triples, while one node after the other is killed and comes back."""

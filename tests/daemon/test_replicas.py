@@ -1,4 +1,4 @@
-"""Interest replicas through real nodes: changesets in, a SPARQL endpoint out, exact whoever is killed in between."""
+"""Interest replicas through real nodes: changesets in, a SPARQL endpoint out, exact although processes are killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def triples_of(target):
 
 
 async def reaches(target, expected, steps):
-    """Let a replica go on until the target holds what is expected."""
+    """Let a replica go on until the target holds the expected triples."""
     async with asyncio.timeout(SECONDS):
         while await triples_of(target) != expected:
             await anext(steps)
@@ -123,7 +123,7 @@ async def test_a_change_of_several_updates_that_was_left_in_the_middle_is_compar
         found = await triples_of(target)
         assert set(labels[:50]) < found < set(labels), "it has a part"
         former = int((await target.cursor()).split()[0])
-        await client.retract(sorted(found)[::2], graph=dataset)  # of what it has beyond its last token, and of others
+        await client.retract(sorted(found)[::2], graph=dataset)  # triples that it has beyond its last token, and others
         target.updates = -1
         async with contextlib.aclosing(follow(client, interest, dataset, target)) as steps:
             async with asyncio.timeout(SECONDS):
@@ -143,7 +143,7 @@ async def test_a_damaged_cursor_is_refused(keeping_all, dataset):
     await target.close()
 
 
-def test_a_triple_is_there_if_one_of_the_solutions_told_still_holds_whatever_their_order():
+def test_a_triple_is_present_while_one_of_its_solutions_holds_in_any_order_of_changes():
     triple = ("<urn:s>", "<urn:p>", "<urn:o>")
     for told in itertools.permutations([(1, False), (1, True), (2, False)]):
         if told.index((1, False)) < told.index((1, True)):  # the client tells no removal before
@@ -164,7 +164,7 @@ async def graph_of(client, dataset):
     return set((await client.query(f"SELECT ?s ?p ?o {{ GRAPH {dataset} {{ ?s ?p ?o }} }}")).rows)
 
 
-async def test_what_is_published_is_the_changesets_effect(keeping_all, dataset):
+async def test_the_published_change_is_the_effect_of_the_changeset(keeping_all, dataset):
     async with p2prdf.connect(keeping_all[1].address) as client:
         publisher = DatasetPublisher(client, dataset)
         await publisher.begin()

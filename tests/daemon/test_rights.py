@@ -1,4 +1,4 @@
-"""Who may do what, at real nodes by real TLS: every request, by role and by state of the certificate."""
+"""Permissions at real nodes by real TLS: every request, by role and by state of the certificate."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_every_request_is_answered_as_the_rights_of_its_role_say(matrix, r
 
 
 async def places(matrix, owner, session, role, case):
-    """Return what a case is about; others' subscriptions are new ones, as a case may end them."""
+    """Return the objects of a case; others' subscriptions are new ones, as a case may end them."""
     place = Place(NONE, 0, 0)
     if "one's own" in case.name and not ROLES[role].isdisjoint((Verb.SUBSCRIBE, Verb.QUERY)):
         once = Verb.SUBSCRIBE not in ROLES[role]
@@ -126,7 +126,7 @@ async def answered(matrix, session, case, place):
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_whose_certificate_is_not_accepted_is_answered_nothing_whatever_it_says(matrix, state):
+async def test_a_rejected_certificate_gets_no_answer_to_any_request(matrix, state):
     before = Counter((await matrix.state())["connections"]["tls_refused"])
     errors = await matrix.errors()
     for role in ROLES:
@@ -137,7 +137,7 @@ async def test_whose_certificate_is_not_accepted_is_answered_nothing_whatever_it
 
 
 async def told(matrix, context):
-    """Say hello and everything there is to say, as soon as that is possible; return what is answered but a refusal."""
+    """Say hello and send every request as soon as that is possible; return the answers except a refusal."""
     codec, frames, found = FrameCodec(TermDictionary(), LISTS), FrameReader(), []
     said = codec.encode([ClientHello(CLIENT_VERSION, "matrix")])
     place = Place(1, 2, 3)
@@ -194,7 +194,7 @@ async def test_a_gateway_speaks_for_the_clients_that_its_tokens_name(matrix, unt
             headers = {**said_by(who), "Last-Event-ID": token}
 
             async def answered(headers=headers):
-                """Who attached what is another's attaches none for some seconds, and may have in another test."""
+                """Ask again on 503: for seconds after another test has attached such a subscription, none may."""
                 async with session.get("/events", headers=headers) as answer:
                     return None if answer.status == 503 else answer.status
 

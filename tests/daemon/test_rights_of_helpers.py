@@ -1,4 +1,4 @@
-"""Whoever works for an overlay, or has work done, with the rights of docs/how-to/secure.md alone."""
+"""Every helper of an overlay, and every client of one, with the permissions of docs/how-to/secure.md alone."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ async def test_hosts_of_channels_and_those_they_work_for(place):
 
 
 @pytest.mark.long
-async def test_who_derives(place):
+async def test_permissions_for_deriving_suffice(place):
     async with place.connect("derives") as client:
         query = "CONSTRUCT { ?s <urn:q> ?o } { ?s <urn:p> ?o }"
         async with asyncio.timeout(SECONDS):

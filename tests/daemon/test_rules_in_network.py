@@ -36,7 +36,7 @@ def concluded(ns, predicate="isIn"):
     return f"PREFIX : <{ns}> SELECT ?x ?y {{ GRAPH :all {{ ?x :{predicate} ?y }} }}"
 
 
-async def test_what_follows_is_in_the_graph_for_all_and_goes_with_what_held_it_up(keeping_all, ns):
+async def test_consequences_are_in_the_graph_for_all_and_go_with_their_support(keeping_all, ns):
     rules, graph = parse_rules(transitive(ns)), f"<{ns}all>"
     async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[3].address) as other:
         await other.publish(places(ns, "ab", "bc"))
@@ -56,7 +56,7 @@ async def test_what_follows_is_in_the_graph_for_all_and_goes_with_what_held_it_u
                 found = await other.query(f"SELECT ?p (COUNT(*) AS ?n) {{ GRAPH {graph} {{ ?x ?p ?y }} }} GROUP BY ?p")
                 return {p.rstrip(">").removeprefix(f"<{ns}"): n.split('"')[1] for p, n in found.rows}
 
-            async with asyncio.timeout(SECONDS):  # what has lost one of its reasons goes, and comes again
+            async with asyncio.timeout(SECONDS):  # a triple that loses one of its derivations goes, and comes again
                 while await counts() != {"isIn": "3", "near": "4"}:
                     pass
             text = f"CONSTRUCT {{ ?x <{ns}p> ?y }} WHERE {{ GRAPH {graph} {{ ?x ?p ?y }} }}"
@@ -102,7 +102,7 @@ async def test_the_command_leaves_rules_until_it_is_stopped(keeping_all, ns, tmp
             await process.wait()
 
 
-def test_what_the_command_cannot_leave_is_said(keeping_all, ns, tmp_path):
+def test_options_that_the_command_cannot_leave_in_the_network_are_refused(keeping_all, ns, tmp_path):
     rules, ontology = tmp_path / "places.rules", tmp_path / "places.ttl"
     rules.write_text(transitive(ns))
     ontology.write_text(f"<{ns}a> <http://www.w3.org/2002/07/owl#sameAs> <{ns}b> .\n")

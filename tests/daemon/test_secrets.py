@@ -36,7 +36,7 @@ def private(path: Path, text: str) -> Path:
 
 
 def key_lines(folder: Path) -> list[str]:
-    """Return the lines of a private key that are nobody else's: not the ones that say what it is."""
+    """Return the lines of a private key that belong to it alone: not the header and footer."""
     return [line for line in (folder / "tls.key").read_text().splitlines() if not line.startswith("-")]
 
 
@@ -79,7 +79,7 @@ def test_a_secret_is_found_however_it_is_spelled(spell):
 
 @contextlib.asynccontextmanager
 async def gateway_process(folder: Path, *words: str, **environment: str):
-    """Run a gateway; yield its process and its URL.  What it says goes to a file."""
+    """Run a gateway; yield its process and its URL.  Its error output goes to a file."""
     with (folder / "gateway.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "p2prdf_cli", "serve", "gateway", "--listen", "127.0.0.1:0", *words,
@@ -97,7 +97,7 @@ async def gateway_process(folder: Path, *words: str, **environment: str):
 
 
 async def raw(port: int, data: bytes) -> bytes:
-    """Send bytes, and return what is answered until the other side closes."""
+    """Send bytes, and return the answer up to the end of the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -110,7 +110,7 @@ async def raw(port: int, data: bytes) -> bytes:
 
 
 async def test_a_node_and_a_gateway_that_are_given_bad_input_tell_no_secret(launcher, tmp_path):
-    """Nor do they to who debugs them.  What is bad has the secrets in it: a token with something behind it."""
+    """The debug log holds none either.  The bad input contains the secrets: a token with something behind it."""
     cluster, token, webhook_key = Secret(), Secret(), Secret()
     certificates, strangers = Certificates(tmp_path), Certificates(tmp_path, "other")
     folders = certificates.node(), certificates.client("gateway")
@@ -161,7 +161,7 @@ async def _bad_requests(url: str, token: Secret, told: Told) -> None:
             said = await raw(port, f"{first}\r\nHost: localhost\r\nConnection: close\r\n{head}\r\n\r\n".encode())
             status = said.partition(b"\r\n")[0]
             assert b" 40" in status, said
-            told.add(f"{name}, {first}", status)  # the rest goes to who sent it
+            told.add(f"{name}, {first}", status)  # the rest goes to the sender alone
 
 
 async def _bad_peers(node, strangers: Certificates, told: Told, cluster: Secret) -> None:
@@ -202,7 +202,7 @@ async def _webhook_to_nobody(session, told: Told) -> None:
 # --- files that are bad, and servers that say no --------------------------------------------------------------------
 
 
-def test_files_that_are_bad_are_refused_without_a_word_of_what_is_in_them(tmp_path):
+def test_bad_files_are_refused_without_a_word_of_their_content(tmp_path):
     secret = Secret()
     texts = {
         "several words": f"{secret.text} {secret.text} {secret.text} {secret.text}", "alone": secret.text,

@@ -1,4 +1,4 @@
-"""Frames and streams of real Spark into real nodes: what arrives, what is refused, and that nothing counts twice."""
+"""Frames and streams of real Spark into real nodes: arrivals and refusals, and no triple counts twice."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_bad_rows_end_a_write_or_are_skipped_and_written(spark, keeping_all, ns,
         ({"subject": "urn:{q}", "predicate.s": "urn:s"}, "append", "there is no column q"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_by_name(spark, keeping_all, options, mode, told):
+def test_an_unplannable_write_is_refused_by_name(spark, keeping_all, options, mode, told):
     frame = spark.createDataFrame(rows("urn:x:", 1), TERMS)
     with pytest.raises(Exception) as refusal:
         frame.write.format("p2prdf").mode(mode).options(**{"peers": keeping_all[0].address, **options}).save()

@@ -67,7 +67,7 @@ def begin(frame, folder, **trigger):
     )  # fmt: skip
 
 
-def test_a_frame_is_what_a_query_answers_once(spark, overlay, ns):
+def test_a_frame_holds_the_answers_of_a_query_asked_once(spark, overlay, ns):
     publish(overlay, ns, range(1, 31))
     frame = source(spark, overlay, ns, streaming=False)
     assert frame.schema.simpleString() == "struct<s:string,o:string>"
@@ -92,9 +92,7 @@ def test_a_stream_goes_on_where_its_checkpoint_is_and_nothing_comes_twice(spark,
     assert sorted(int(row["o"].strip('"')) for row in written(tmp_path / "out")) == list(range(1, 26))
 
 
-def test_a_batch_whose_end_was_noted_and_that_was_not_done_is_computed_again_with_the_same_rows(
-    spark, overlay, ns, tmp_path
-):
+def test_a_batch_with_a_noted_end_that_was_not_done_is_computed_again_with_the_same_rows(spark, overlay, ns, tmp_path):
     seen = {}
 
     def fail_once(frame, batch):
@@ -122,7 +120,7 @@ def test_a_batch_whose_end_was_noted_and_that_was_not_done_is_computed_again_wit
 
 
 @pytest.mark.long
-def test_a_stream_of_what_is_available_now_ends(spark, overlay, ns, tmp_path):
+def test_a_stream_of_the_available_rows_ends(spark, overlay, ns, tmp_path):
     publish(overlay, ns, range(1, 31))
     query = begin(
         source(spark, overlay, ns, since="beginning", maxRowsPerBatch="7", sign="true", born="true"), tmp_path,
@@ -140,7 +138,7 @@ def test_a_stream_of_what_is_available_now_ends(spark, overlay, ns, tmp_path):
     assert sorted(row["o"] for row in rows) == ['"5"', '"6"']
 
 
-def test_what_makes_no_sense_is_refused_by_name(spark, overlay, ns):
+def test_senseless_options_are_refused_by_name(spark, overlay, ns):
     unfinished = {"query": "SELECT ?s WHERE { ?s ?p"}
     for options, why in ((unfinished, "line 1"), ({"maxRows": "3"}, "unknown option maxrows")):
         with pytest.raises(Exception, match=why):

@@ -1,4 +1,4 @@
-"""Streams through five processes: every report has what another engine finds in the windows, whoever is killed."""
+"""Streams through five processes: every report equals another engine's windows, although processes are killed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def run_command():
 
 
 class Readings:
-    """A stream of this test's own: values of sensors, whose places are published as plain triples."""
+    """A stream for one test: values of sensors; the places of the sensors are published as plain triples."""
 
     def __init__(self):
         self.ns = f"urn:streams{next(_names)}:"
@@ -132,7 +132,7 @@ async def rows_of(subscription, wanted):
 
 
 async def all_rows(subscription, readings, reported, upto):
-    """Read what is told up to a report, and compare it."""
+    """Read the rows up to a report, and compare them."""
     expected = readings.told(reported, upto)
     assert expected.total()
     rows = await rows_of(subscription, expected.total())
@@ -140,7 +140,7 @@ async def all_rows(subscription, readings, reported, upto):
 
 
 async def test_every_report_of_two_publishers_out_of_order(nodes):
-    """As a stream of what is in the window, of what is new in it, and as changes, which are looked at step by step."""
+    """As a stream of the window's content, of its new rows, and as changes, which are compared step by step."""
     readings, end = Readings(), 24
     async with (
         asyncio.timeout(SECONDS),
@@ -172,7 +172,7 @@ async def test_every_report_of_two_publishers_out_of_order(nodes):
         following.cancel()
         await all_rows(whole, readings, "rstream", end)
         await all_rows(news, readings, "istream", end)
-        # Nothing follows but what is published later.
+        # Only rows published later follow.
         async with one.stream(readings.iri) as first:
             await first.publish(readings.some(end + 20, publisher="a"), time=end + 20)
             for subscription, reported in ((whole, "rstream"), (news, "istream")):
@@ -180,7 +180,7 @@ async def test_every_report_of_two_publishers_out_of_order(nodes):
                 assert await rows_of(subscription, later.total()) == later
 
 
-async def test_a_publisher_that_is_killed_is_waited_for_for_a_while_and_what_it_said_counts(nodes, run_command):
+async def test_a_killed_publisher_is_waited_for_for_a_while_and_its_elements_count(nodes, run_command):
     """One by the command line, fed line by line; the other one goes on."""
     readings = Readings()
     async with (
@@ -276,9 +276,9 @@ async def test_a_query_with_windows_is_left_and_not_asked_once(nodes):
 
 @pytest.mark.long
 async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
-    """The home of the query, to which a publisher is connected, too: nothing is lost, and nothing comes twice.
+    """The node is the query's coordinator and serves a publisher, too: nothing is lost, and nothing comes twice.
 
-    Reports pause until those who live know that they have all that it had.
+    Reports pause until the surviving nodes know that they have all of the killed node's data.
     """
     readings, end = Readings(), 20
     nodes = launcher.overlay(5, **OPTIONS)
@@ -314,7 +314,7 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
             expected = readings.told("rstream", end)
             rows += await rows_of(whole, expected.total() - rows.total())
             assert rows == expected, (rows - expected, expected - rows)
-            # Nothing follows but what is published later.
+            # Only rows published later follow.
             await a.publish(readings.some(end + 20, publisher="a"), time=end + 20)
             for stream in (a, b):
                 await stream.heartbeat(end + 20)
@@ -323,8 +323,8 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
 
 
 @pytest.mark.long
-async def test_elements_are_counted_on_when_who_counted_them_is_killed(launcher, until, status):
-    """Event time goes so fast that the home has told its replicas how far it was, and all forgot what is over."""
+async def test_counting_of_elements_goes_on_when_the_counting_node_is_killed(launcher, until, status):
+    """Event time advances so fast that the coordinator has replicated its progress and dropped ended windows."""
     readings, end = CountedReadings(), 400
     nodes = launcher.overlay(5, **OPTIONS)
 
@@ -365,7 +365,7 @@ async def test_elements_are_counted_on_when_who_counted_them_is_killed(launcher,
             for stream in (a, b):
                 await stream.heartbeat(end)
             await all_told(end)
-            # Nothing follows but what is published later.
+            # Only rows published later follow.
             for stream, name in ((a, "a"), (b, "b")):
                 await stream.publish(readings.some(end + 20, end + 20, publisher=name), time=end + 20)
                 await stream.heartbeat(end + 20)
@@ -397,7 +397,7 @@ async def test_publishers_close_at_different_times_and_one_subscribes_when_all_h
         await all_rows(early, readings, "rstream", end)
         late = await subscriber.subscribe(readings.query("ISTREAM"), since="beginning")
         await all_rows(late, readings, "istream", end)
-        # Nothing follows but what is published later, by who opens it again.
+        # Only rows published later follow, by a publisher that opens the stream again.
         async with subscriber.stream(readings.iri) as again:
             await again.publish(readings.some(end + 20, publisher="again"), time=end + 20)
             await again.heartbeat(end + 30)

@@ -1,4 +1,4 @@
-"""Nodes and clients with certificates: who is let in, who is not, and what becomes of that while they run."""
+"""Nodes and clients with certificates: admission, refusal, and changes of both while they run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_an_overlay_with_certificates_publishes_subscribes_answers_and_out
             assert (await anext(subscription))["o"] == '"last"'
 
 
-# --- who is let in -------------------------------------------------------------------------------
+# --- admission ------------------------------------------------------------------------------------
 
 
 class Gate:
@@ -117,7 +117,7 @@ class Gate:
         mine.revoke(self.folders["revoked node"])
 
     async def has_looked(self):
-        """Tell whether the node knows what was revoked."""
+        """Tell whether the node has read the list of revoked certificates."""
         return (await state(self.node, self.alice))["tls"]["revoked"] == 2
 
     async def refusals(self):
@@ -144,7 +144,7 @@ REFUSED = {
     "revoked": "revoked",
     "revoked node": "revoked",
 }
-"""Whoever comes with these is refused whatever he says, and counted so."""
+"""A stranger that shows one of these is refused, regardless of its first message, and counted by this reason."""
 SERVED = {
     ("client", "client hello"): "welcome",
     ("client", "nothing"): "said nothing valid",
@@ -158,7 +158,7 @@ BY_VERB = {("client", "peer hello"): "role", ("node of another key", "peer hello
 
 
 async def told(gate, context, said, claimed):
-    """Come to the node, say something, and return what the node says until it closes or has welcomed."""
+    """Connect to the node, send something, and return its messages until it closes or has sent a welcome."""
     found = []
     frames = FrameReader()
     codec = FrameCodec(TermDictionary(), LISTS)
@@ -191,7 +191,7 @@ def spelled(found):
 
 @pytest.mark.parametrize("said", ["peer hello", "client hello", "nothing"])
 @pytest.mark.parametrize("shown", [*REFUSED, "client", "node", "node of another key"])
-async def test_who_is_let_in_and_as_what(gate, shown, said):
+async def test_admission_by_certificate_and_first_message(gate, shown, said):
     before = await gate.refusals()
     folder = gate.folders[shown]
     claimed = 7
@@ -208,7 +208,7 @@ async def test_who_is_let_in_and_as_what(gate, shown, said):
     reason = REFUSED.get(shown) or BY_VERB[shown, said]
     assert counted == {reason: 1}
     assert "welcome" not in said_back
-    if reason in ("role", "other-key", "revoked"):  # told by who has made a handshake
+    if reason in ("role", "other-key", "revoked"):  # the refusal follows a complete handshake
         assert len(said_back) == 1
     else:
         assert said_back == []
@@ -238,7 +238,7 @@ async def test_older_versions_of_tls_are_refused(gate):
     assert await gate.refusals() - before == {"version": 1}
 
 
-async def test_a_client_says_what_is_wrong(gate, launcher_in):
+async def test_a_client_reports_the_reason_of_a_tls_failure(gate, launcher_in):
     async def refusal(tls, address=gate.node.address):
         with pytest.raises(p2prdf.TlsRefused) as caught:
             await p2prdf.connect(address, tls=tls)
@@ -321,7 +321,7 @@ def test_commands_connect_with_the_certificate_of_options_or_of_the_environment(
 
 
 def test_a_loop_that_ends_with_a_refusal_leaves_no_connection_behind(certificates):
-    """The node refuses who connects and does not answer its goodbye; the command ends with that at once."""
+    """The node refuses a client that does not answer its goodbye; the command ends with that at once."""
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     folder = certificates.node()
     serving.load_cert_chain(folder / "tls.crt", folder / "tls.key")
@@ -341,7 +341,7 @@ def test_a_loop_that_ends_with_a_refusal_leaves_no_connection_behind(certificate
             with pytest.raises(p2prdf.TlsRefused, match="you are revoked"):  # noqa: SIM117
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                     runner.run(_connect(address, tls_of(certificates.client())))
-            gc.collect()  # what is left unclosed is told here, and fails the test
+            gc.collect()  # an unclosed connection is reported here, and fails the test
         finally:
             ended.set()
         answering.result(60)
@@ -361,7 +361,7 @@ async def test_a_gateway_comes_to_nodes_with_its_certificate(gate):
         await started.kill()
 
 
-# --- what strangers cost -------------------------------------------------------------------------
+# --- costs of strangers ---------------------------------------------------------------------------
 
 
 async def test_handshakes_that_are_garbage_or_never_end_stop_nobody(gate):
@@ -373,7 +373,7 @@ async def test_handshakes_that_are_garbage_or_never_end_stop_nobody(gate):
     opening = outgoing.read()
     strangers = []
     try:
-        for number in range(300):  # what the first ones send must not wait for the last: their time runs from now on
+        for number in range(300):  # the first ones must not wait for the last: their time runs from now on
             reader, writer = await asyncio.open_connection("127.0.0.1", gate.node.port)
             strangers.append((reader, writer))
             writer.write((b"\x80" * 4096, b"", opening[: 1 + number // 3])[number % 3])
@@ -577,7 +577,7 @@ async def renewed_to(node, folder, authority):
 
 
 async def refused(nodes, folder):
-    """Tell whether no node takes what is in a folder."""
+    """Tell whether all nodes refuse the certificate of a folder."""
     for node in nodes:
         try:
             await state(node, folder)

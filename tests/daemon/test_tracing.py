@@ -42,7 +42,7 @@ async def _told(until, nodes, trace, **counts):
     return await until(there, seconds=SECONDS)
 
 
-async def test_the_logs_of_all_nodes_tell_what_became_of_a_publication(keeping_all, until):
+async def test_the_logs_of_all_nodes_hold_the_trace_of_a_publication(keeping_all, until):
     ns, unrecorded, traced = f"urn:traced{next(_names)}:", new_traceparent(), new_traceparent()
     trace = traced.split("-")[1]
     async with p2prdf.connect(keeping_all[0].address) as publisher, p2prdf.connect(keeping_all[4].address) as reader:
@@ -60,7 +60,7 @@ async def test_the_logs_of_all_nodes_tell_what_became_of_a_publication(keeping_a
     def nodes(name):
         return {span["node"] for span in spans if span["name"] == name}
 
-    assert len(nodes("answer")) == 3  # each replica of the home; who is busy may be sent something again
+    assert len(nodes("answer")) == 3  # each replica of the coordinator; a busy one may be sent an answer again
     assert (nodes("publish"), nodes("deliver")) == ({keeping_all[0].key}, {keeping_all[4].key})
     assert all(span["level"] == "info" and span["ms"] >= 0 for span in spans)
     assert not _spans(keeping_all, unrecorded.split("-")[1])
@@ -97,7 +97,7 @@ async def test_a_publication_over_http_belongs_to_the_trace_of_its_request(keepi
     assert {span["parent"] for span in spans if span["name"] == "publish"} == {parent}
 
 
-def test_the_command_traces_what_it_publishes(keeping_all, tmp_path, until):
+def test_the_command_traces_its_publications(keeping_all, tmp_path, until):
     file = tmp_path / "one.nt"
     file.write_text(f"<urn:traced{next(_names)}> <urn:traced:p> <urn:o> .\n")
     words = ("publish", file, "--peer", keeping_all[2].address, "--state", tmp_path / "state")

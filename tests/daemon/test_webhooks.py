@@ -58,7 +58,7 @@ def texts(numbers):
 
 
 async def known(session, until):
-    """Wait until a gateway knows what webhooks there are."""
+    """Wait until a gateway knows the webhooks."""
 
     async def tells():
         async with session.get("/webhooks") as answer:
@@ -142,7 +142,7 @@ def checked(requests):
     assert all(len(each) == 1 for each in [*bodies.values(), *answers.values()])
 
 
-# --- what a receiver is sent -------------------------------------------------------------------------------------
+# --- requests to a receiver -------------------------------------------------------------------------------------------
 
 
 async def test_answers_come_and_go_signed_in_order_and_counted(keeping_all, ns, until):
@@ -181,7 +181,7 @@ async def test_answers_come_and_go_signed_in_order_and_counted(keeping_all, ns, 
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not on this machine")
-async def test_what_the_page_has_for_node_js_verifies_the_same(keeping_all, ns, until, tmp_path):
+async def test_the_node_js_example_of_the_page_verifies_the_same(keeping_all, ns, until, tmp_path):
     async with Receiver.started() as receiver, served(keeping_all, until) as (session, client):
         made = await register(session, ns, f"{receiver.url}/{ns}", query(ns))
         await client.publish([("<urn:s>", f"<urn:{ns}:p>", '"ü\\n☃"')])
@@ -207,7 +207,7 @@ console.log(verified(headers, body, secret), verified(headers, body + " ", secre
     (500, "it answers 500: 'it is 500'"), (404, "it answers 404"), ("redirect", "redirects, which is not followed"),
     ("close", "isconnected"), ("hang", "no answer within 1 s"), ("endless", "it answers 500: 'xxx"),
 ])  # fmt: skip
-async def test_what_is_not_taken_is_sent_again_the_same_and_delays_nobody_else(keeping_all, ns, until, mode, told):
+async def test_a_failed_request_is_repeated_unchanged_and_delays_no_other_webhook(keeping_all, ns, until, mode, told):
     bad, good = f"/{ns}/bad", f"/{ns}/good"
     async with Receiver.started() as receiver, served(keeping_all, until, timeout=1.0) as (session, client):
         await receiver.answer(bad, mode)
@@ -253,10 +253,10 @@ async def test_a_receiver_that_hangs_delays_nobody_else_not_even_at_its_host(kee
             await do(session, name)
 
 
-async def test_what_was_taken_and_not_acknowledged_in_time_is_taken_back_when_it_goes(
+async def test_an_answer_taken_but_not_acknowledged_in_time_is_retracted_when_it_goes(
     keeping_all, ns, until, monkeypatch
 ):
-    """Its gateway was killed after the receiver had answered; whoever goes on cannot know that it was taken."""
+    """Its gateway was killed after the receiver had answered; the next gateway cannot know that it was taken."""
     async with Receiver.started() as receiver:
         with monkeypatch.context() as patched:
             patched.setattr(p2prdf.client.Subscription, "acknowledge", lambda *_: None)
@@ -361,8 +361,8 @@ async def test_a_subscription_that_is_gone_is_left_anew_and_its_receiver_told(ke
             await until(lambda: is_all(client), seconds=SECONDS)
 
 
-async def test_what_several_find_gone_is_left_anew_once_whoever_of_them_is_cut_off(keeping_all, ns, until):
-    """Who delivered it until it was paused, say, and who does in its place."""
+async def test_a_gone_subscription_found_by_several_is_renewed_once_though_one_is_cancelled(keeping_all, ns, until):
+    """Several may be, say, the gateway that delivered it until it was paused, and its successor."""
     host = delivering(keeping_all[0].address, KEYS)
     async with gateway(keeping_all[0].address, webhooks=host) as (session, _):
         await known(session, until)
@@ -393,8 +393,8 @@ async def test_what_several_find_gone_is_left_anew_once_whoever_of_them_is_cut_o
         await do(session, ns)
 
 
-async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keeping_all, ns, until):
-    """Who delivers it is told that the subscription has ended before it is told that the webhook was removed."""
+async def test_a_webhook_removed_during_its_renewal_is_removed_as_well(keeping_all, ns, until):
+    """The gateway that delivers it hears of the subscription's end before it hears of the webhook's removal."""
     address, under_way, go = keeping_all[0].address, [], asyncio.Event()
     host = delivering(address, KEYS)
     async with taken_up(address, host, ns, until) as (_, session, client):
@@ -404,7 +404,7 @@ async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keep
             await go.wait()
             await publish(triples)
 
-        async def slow(triples):  # it is on its way, even if who sent it is cancelled
+        async def slow(triples):  # it goes on, even if its caller is cancelled
             under_way.append(asyncio.ensure_future(late(triples)))
             await asyncio.shield(under_way[0])
 
@@ -440,7 +440,7 @@ async def is_all(client, *predicates):
     return [row[1] for row in told.rows] == list(predicates)
 
 
-async def test_what_is_said_of_no_webhook_is_removed_after_a_while(keeping_all, ns, until, monkeypatch):
+async def test_a_report_about_no_webhook_is_removed_after_a_while(keeping_all, ns, until, monkeypatch):
     """Its gateway was gone before it knew that the webhook was removed; another gateway's key is no reason."""
     monkeypatch.setattr("p2prdf.gateway.webhooks.host._ORPHAN_SECONDS", 0.3)
     foreign = SigningKeys(f"k1 {base64.b64encode(b'f' * 32).decode()}", source="")
@@ -525,7 +525,7 @@ async def test_answers_that_were_dropped_while_nobody_took_them_are_told_as_a_ga
 
 
 async def test_a_gateway_is_killed_in_the_middle_and_another_goes_on(keeping_all, ns, until, tmp_path):
-    """Nothing is lost; what comes again has the identities that it had."""
+    """Nothing is lost; repeated answers keep their identities."""
     keys = tmp_path / "webhooks.keys"
     keys.write_text(KEYS_TEXT)
     keys.chmod(0o600)
@@ -574,7 +574,7 @@ async def test_a_gateway_is_killed_in_the_middle_and_another_goes_on(keeping_all
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
-async def test_whatever_fails_receivers_come_to_hold_what_is_true(keeping_all, ns, until, tmp_path, seed):
+async def test_receivers_hold_the_true_answers_in_the_end_through_all_failures(keeping_all, ns, until, tmp_path, seed):
     """Publications and removals; receivers that fail and recover; gateways killed, hung and stopped, at random."""
     rng = Random(seed)
     keys = tmp_path / "webhooks.keys"
@@ -603,7 +603,7 @@ async def test_whatever_fails_receivers_come_to_hold_what_is_true(keeping_all, n
                     gateways.append(await WebhookGateway.start(rng.choice(keeping_all).address, keys))
                     if how is signal.SIGSTOP:
                         async with aiohttp.ClientSession(gateways[-1].url) as session:
-                            await known(session, until)  # it has found out who is gone
+                            await known(session, until)  # it has found out that the gateway is gone
                         victim.process.send_signal(signal.SIGCONT)
                         gateways.append(victim)
                     else:
@@ -643,7 +643,7 @@ async def test_a_gateway_that_is_told_to_stop_hands_over_at_once(keeping_all, ns
             await do(session, ns)
 
 
-# --- who may, and what is refused --------------------------------------------------------------------------------
+# --- permissions and refusals ----------------------------------------------------------------------------------
 
 
 BAD = [
@@ -661,7 +661,7 @@ BAD = [
 ]  # fmt: skip
 
 
-async def test_what_is_no_webhook_is_a_problem(keeping_all, until):
+async def test_a_bad_webhook_is_answered_with_a_problem(keeping_all, until):
     good = {"name": "bad", "url": "http://127.0.0.1:1/", "query": "SELECT * { ?s <urn:bad> ?o }"}
     kind = {"Content-Type": "application/json"}
     async with served(keeping_all, until) as (session, _):
@@ -697,7 +697,7 @@ async def test_names_are_taken_once_and_bounds_are_told(keeping_all, ns, until):
         assert "--webhooks" in await answer.text()
 
 
-async def test_what_others_write_into_the_graph_is_never_posted(keeping_all, ns, until):
+async def test_registrations_forged_in_the_graph_are_never_delivered(keeping_all, ns, until):
     forged = SigningKeys(f"k1 {base64.b64encode(b'f' * 32).decode()}", source="")
     async with Receiver.started() as receiver, served(keeping_all, until) as (session, client):
         left = await client.subscribe(query(ns), lease_seconds=60.0)
