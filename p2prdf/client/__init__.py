@@ -1,13 +1,13 @@
-"""Asynchronous client of a node: publish, subscribe, resume, ask.
+"""Asynchronous client of a node: publish, subscribe, resume and query.
 
 ::
 
     async with p2prdf.connect("127.0.0.1:7400") as client:
-        query = "SELECT ?who ?goals WHERE { ?who a <urn:Athlete> ; <urn:goals> ?goals }"
+        query = "SELECT ?athlete ?goals WHERE { ?athlete a <urn:Athlete> ; <urn:goals> ?goals }"
         subscription = await client.subscribe(query)
         await client.publish([("<urn:a>", "<urn:goals>", 3)])
         async for solution in subscription:
-            print(solution["who"], solution.value("goals"), solution.sequence)
+            print(solution["athlete"], solution.value("goals"), solution.sequence)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Asking the members of a group that work for an overlay: a triple, which they answer by triples.
+"""Requests to the members of a worker group, over the overlay: one triple asks, triples answer.
 
-All of these are removed when the answer is here.
+The requester deletes all of them when it has the answers.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["ANSWER_SECONDS", "Asking"]
 
 ANSWER_SECONDS: Final = 5.0
-"""How long members are waited for that may be gone."""
+"""Deadline of the answers; registered workers may be gone."""
 _TOLD_MAX: Final = 100_000
 
 
 class Asking:
-    """Asks the members of one group."""
+    """Sends requests to the members of one worker group."""
 
     def __init__(self, client: Client, group: Group, graph: str, answers: str):
-        """``graph``: of requests and answers; ``answers``: the predicate of these."""
+        """``graph``: holds requests and answers; ``answers``: the predicate of the answers."""
         self._client = client
         self._group = group
         self._graph = graph
         self._answers = answers
 
     async def members(self, timeout_seconds: float) -> list[str]:
-        """Return who is said to be there, as IRIs without brackets."""
+        """Return the registered members, as IRIs without brackets."""
         query = f"SELECT ?s {{ GRAPH {self._group.graph} {{ ?s {self._group.predicate} ?o }} }}"
         result = await self._client.query(query, timeout_seconds=timeout_seconds)
         return sorted({str(s)[1:-1] for (s,) in result.rows if self._group.number(str(s)) is not None})
@@ -47,10 +47,11 @@ class Asking:
     async def ask(
         self, what: str, name: str | None, seconds: float, *, timeout_seconds: float
     ) -> list[dict[str, Any]]:
-        """Ask; return what they say, when all have answered, or the one there is to answer of ``name``.
+        """Send a request; return the entries of all answers.
 
-        At once if there are none; after so many ``seconds`` at the latest.  ``timeout_seconds``: for finding out who is
-        there.  What is told has in ``keeper`` (or what else members are called) who says it.
+        Returns when all members have answered or, with ``name``, at the first entry; at once if there are no
+        members, and after ``seconds`` at the latest. ``timeout_seconds``: deadline of the query for the
+        members. Each entry names its member under the key ``keeper``, or the key of another group.
         """
         members = await self.members(timeout_seconds)
         if not members:
@@ -80,7 +81,7 @@ class Asking:
 
 
 class _Answers:
-    """What members said so far."""
+    """The answers of the members so far."""
 
     def __init__(self, word: str, members: Collection[str], *, enough: Callable[[list[dict[str, Any]]], bool]):
         self.told: list[dict[str, Any]] = []
@@ -90,7 +91,7 @@ class _Answers:
         self._enough = enough
 
     def take(self, literal: str) -> bool:
-        """Take in an answer, if it is one; return whether nothing more is waited for."""
+        """Take in an answer, if the literal is one; return whether the request is complete."""
         try:
             said = json.loads(terms.lexical(literal))
             member, parts, told = str(said["member"]), int(said["parts"]), list(said["told"])

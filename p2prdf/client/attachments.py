@@ -1,13 +1,15 @@
-"""The open subscriptions of a client: what comes in goes to them, and each new session takes them up.
+"""The open subscriptions of a client: dispatch of solutions, and reattachment to new sessions.
 
-After a reconnection every subscription is attached at the new node, with what is known to be dealt with.  What was
-not given out yet is forgotten and comes again; what was given out is known by identity and dropped
-(:mod:`p2prdf.client.ledger`): so the application gets each answer once, and misses none.  A subscription that is
-gone ends at once; one whose home does not answer ends when the client's ``reconnect_seconds`` are over.
+After a reconnection every subscription attaches at the new node, with the identities of its acknowledged
+solutions. Solutions not yet delivered are forgotten and arrive again; delivered ones are recognised by identity
+and dropped (:mod:`p2prdf.client.ledger`). The application thus gets each solution exactly once. If a
+subscription no longer exists, it ends at once; if its coordinator does not answer, it ends after the client's
+``reconnect_seconds``.
 
-An attempt to attach that was given up, because its node was lost, may be carried out late, and then takes the
-subscription from the node where it is by now.  To this client that looks as if another had attached it.  So as often as
-it has given attempts up lately it takes the subscription back, and ends it only then.
+A node may execute an attach request late, after the client has lost that node and given the request up. The
+late request takes the subscription away from the present node. To this client it looks as if another client had
+attached the subscription. For each request given up recently, the client therefore attaches once more before it
+ends the subscription.
 """
 
 from __future__ import annotations
@@ -33,21 +35,21 @@ if TYPE_CHECKING:
 __all__ = ["Attachments"]
 
 ACKNOWLEDGED_MAX: Final = 16_384
-"""Identities in one message."""
+"""Bound on the identities in one message."""
 ACKNOWLEDGE_AGAIN_SECONDS: Final = 1.0
-"""After an acknowledgement that the home did not confirm it is sent again."""
+"""Pause before an acknowledgement is repeated that the coordinator did not confirm."""
 EARLY_ROWS_MAX: Final = 100_000
-"""Solutions kept for subscriptions whose confirmation is still on its way."""
+"""Bound on the solutions stored for subscriptions with a confirmation still in flight."""
 EARLY_ENDS_MAX: Final = 64
-"""Subscriptions not held whose end is remembered, in case their confirmation is still on its way."""
+"""Bound on the remembered ends of unknown subscriptions: their confirmations may still be in flight."""
 GIVEN_UP_SECONDS: Final = 120.0
-"""An attempt that was given up is not carried out later than this."""
+"""Time after which a node no longer executes a request that was given up."""
 AT_ONCE_MAX: Final = 1024
-"""Subscriptions that are being attached again at the same time."""
+"""Bound on concurrent reattachments."""
 
 
 class Attachments:
-    """The subscriptions that a client holds."""
+    """The open subscriptions of a client."""
 
     def __init__(self, sessions: Sessions):
         self._sessions = sessions
@@ -58,7 +60,7 @@ class Attachments:
         self._retries: dict[int, Retry] = {}
         """Of subscriptions that are not attached now."""
         self._given_up: dict[int, list[float]] = {}
-        """When attempts to attach were given up."""
+        """Times at which attach requests were given up, by subscription."""
         self._work: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_ONCE_MAX)
 
@@ -77,15 +79,16 @@ class Attachments:
                 subscription.take(rows, terms)
             if (ended := self._early_ends.pop(subscription.id, None)) is not None:
                 self._sub_ended(ended)
-        elif live is not None:  # it was confirmed by a session that is lost since
+        elif live is not None:  # the session that confirmed it has been lost since
             self._spawn(self._attach_again(live, subscription))
 
     async def take_up(self, number: int, have: list[int]) -> tuple[Session, messages.ClientSubscribed]:
-        """Have a subscription delivered here; its answers ``have`` are dealt with.  If it is held already, that ends.
+        """Attach a subscription here; ``have`` lists its acknowledged solutions.
 
-        Raises SubscriptionGone, Busy, Unavailable.
+        If the client holds the subscription already, the former iteration ends. Raises SubscriptionGone, Busy,
+        Unavailable.
         """
-        self._end_former(number)  # what comes from now on is not for it
+        self._end_former(number)  # later messages are not for the former holder
 
         async def ask(make: Callable[[int], Any]) -> Any:
             return await self._sessions.ask(make)
@@ -94,7 +97,7 @@ class Attachments:
         return confirmed
 
     def remove(self, number: int) -> None:
-        """End the iteration of a subscription that has been ended."""
+        """End the iteration of a subscription that was ended."""
         held = self._held.get(number)
         if held is not None:
             self._end(held, None)
@@ -105,7 +108,7 @@ class Attachments:
             self._end(held, Unavailable(f"subscription {number:016x} was attached again"))
 
     def _end(self, subscription: Subscription, error: P2PRDFError | None) -> None:
-        """End the iteration of one that is held; of what has ended already the first reason counts."""
+        """End the iteration of a held subscription; only the first call has an effect."""
         if self._held.get(subscription.id) is subscription:
             del self._held[subscription.id]
             self._retries.pop(subscription.id, None)
@@ -115,7 +118,7 @@ class Attachments:
     # --- sessions come and go --------------------------------------------------------------------
 
     def use(self, session: Session) -> None:
-        """Take everything up at a new session.  Called before anybody else has it."""
+        """Attach all subscriptions at a new session.  Called before any other use of the session."""
         session.on_rows = self._rows
         session.on_bookmark = self._bookmark
         session.on_ended = self._sub_ended
@@ -128,7 +131,7 @@ class Attachments:
             self._spawn(self._attach_again(session, subscription))
 
     def down(self, error: P2PRDFError) -> None:
-        """End everything: there is no session, and none to come."""
+        """End all subscriptions: there is no session, and none will follow."""
         self._stop_work()
         for subscription in list(self._held.values()):
             self._end(subscription, error)
@@ -143,10 +146,10 @@ class Attachments:
             task.cancel()
 
     async def _attach_again(self, session: Session, subscription: Subscription) -> None:
-        """Attach one at a session, until that is lost: the next session does it then.
+        """Attach a subscription at a session; stop when the session is lost, as the next one repeats this.
 
-        As long as the node is there (it is pinged) its answer is waited for: asked again, here or elsewhere, a home
-        that is slow would begin to tell everything anew.
+        While the node answers pings, keep waiting for its answer: after a second request, here or elsewhere, a
+        slow coordinator would begin to send everything again.
         """
         seconds = self._sessions.reconnect_seconds
         retry = self._retries.get(subscription.id)
@@ -203,7 +206,7 @@ class Attachments:
 
     def _sub_ended(self, message: messages.ClientEnded) -> None:
         held, session = self._held.get(message.subscription), self._sessions.live
-        if held is None:  # it is not held any more, or its confirmation was read in the same chunk
+        if held is None:  # it was ended here, or its confirmation was read in the same chunk
             if message.code == SubscriptionGone.code:
                 self._early_ends[message.subscription] = message
                 if len(self._early_ends) > EARLY_ENDS_MAX:
@@ -217,7 +220,7 @@ class Attachments:
         self._end(held, error_from_code(message.code, reason))
 
     def _was_given_up(self, subscription: Subscription) -> bool:
-        """Return whether it may be an attempt of this client that took a subscription; each is told of once."""
+        """Return whether a late request of this client may have taken a subscription; consume that request."""
         attempts = self._given_up.pop(subscription.id, [])
         lately = [at for at in attempts if at > time.monotonic() - GIVEN_UP_SECONDS]
         if lately:
@@ -227,9 +230,9 @@ class Attachments:
     # --- acknowledgements ------------------------------------------------------------------------
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
-        """Tell the node that solutions are dealt with, and note when all replicas know.
+        """Acknowledge solutions at the node, and note when they are stable.
 
-        If that cannot be said now they stay unsettled, and are acknowledged again with the next attachment.
+        Without a session they stay unstable, and the next attachment acknowledges them again.
         """
         session = self._sessions.live
         if session is None:
@@ -258,7 +261,7 @@ class Attachments:
 
 
 async def _take_up(ask: Callable[[Callable[[int], Any]], Awaitable[Any]], number: int, have: list[int]) -> Any:
-    """Attach, with any number of answers that are dealt with; return what the attachment was answered with."""
+    """Attach with any number of acknowledged solutions; return the answer to the attach request."""
     while len(have) > ACKNOWLEDGED_MAX:
         some, have = have[:ACKNOWLEDGED_MAX], have[ACKNOWLEDGED_MAX:]
         await ask(lambda request, some=some: messages.ClientAcknowledge(request, number, some))  # type: ignore[misc]

@@ -1,8 +1,9 @@
-"""Semantic channels in the overlay: registered, published for and heard of by whoever; evaluated by whichever hosts.
+"""Semantic channels in the overlay: created, published to and subscribed to by any client.
 
-All of it is triples (:mod:`p2prdf.channels.registration`, :mod:`p2prdf.channels.publication`), so a channel outlives
-whoever creates it, a publication is safe when it is acknowledged, whether there is a host or not, and a subscriber's
-standing query is one like others, with all that these promise.
+Channel workers evaluate them. All state is triples (:mod:`p2prdf.channels.registration`,
+:mod:`p2prdf.channels.publication`). A channel therefore outlives the client that creates it, a publication is
+durable once acknowledged, with or without a worker, and a channel's subscription is a standing query with all
+its guarantees.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["ChannelNotification", "ChannelStore", "Hearing", "Notifications", "R
 
 _LOOK_SECONDS: Final = 0.2
 _CONFIRMED_MAX: Final = 4096
-"""Bindings of which a subscriber keeps in mind that they are confirmed."""
+"""Bound on the bindings that a subscriber remembers as confirmed."""
 
 _Channels: TypeAlias = "list[RegisteredChannel]"
 _Told: TypeAlias = list[dict[str, Any]]
@@ -35,7 +36,7 @@ _Told: TypeAlias = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RegisteredChannel:
-    """A channel as it is registered: ``error`` says what is wrong with it, if it is none."""
+    """A registered channel; ``error`` is the reason if its registration is not valid."""
 
     name: str
     registration: ChannelRegistration | None
@@ -44,11 +45,12 @@ class RegisteredChannel:
 
 @dataclass(frozen=True, slots=True)
 class ChannelNotification:
-    """What a subscriber of a channel hears.
+    """A notification on a channel.
 
-    ``kind``: ``initial`` (it held when the channel was begun with), ``tentative`` (foreseen and tested: it holds) or
-    ``confirmed`` (a run of the query found it).  ``binding``: by variable, canonical terms.  ``removed``: it does not
-    hold any more.  ``solution``: what it came as, with its sequence number and the time at which it was told.
+    ``kind``: ``initial`` (true when the channel began), ``tentative`` (predicted and tested: true) or
+    ``confirmed`` (found by a run of the query). ``binding``: canonical terms by variable. ``removed``: the
+    binding is no longer true. ``solution``: the solution that carried it, with its sequence number and
+    publication time.
     """
 
     kind: str
@@ -58,21 +60,21 @@ class ChannelNotification:
 
 
 class Notifications:
-    """What solutions of a channel's query say.
+    """Converts solutions of a channel's query to notifications.
 
-    Answers come by several ways, so now and then a tentative binding comes behind its confirmation.  It says nothing
-    new then, and is left out.
+    Answers take several ways, so a tentative binding occasionally arrives after its confirmation. It is
+    dropped, since it tells the subscriber nothing new.
     """
 
     def __init__(self, names: tuple[str, ...], *, removed: bool):
-        """``removed``: say also what does not hold any more."""
+        """``removed``: also report bindings that are no longer true."""
         self._names = names
         self._removed = removed
         self._confirmed: dict[str, bool] = {}
-        """The last bindings that were confirmed, and whether a late tentative one was left out since."""
+        """The last confirmed bindings, and whether a late tentative one was dropped since."""
 
     def of(self, solution: Solution) -> ChannelNotification | None:
-        """Return what a solution says; None for nothing that is to be told, or what no host has written."""
+        """Return the notification in a solution; None if it is dropped or if no channel worker wrote it."""
         from p2prdf.channels.registration import KINDS, read_binding
 
         kind, literal = solution.get("kind", ""), solution.get("binding", "")
@@ -96,14 +98,17 @@ class Notifications:
 
     def _note(self, literal: str, *, removed: bool) -> None:
         left_out = self._confirmed.pop(literal, False)
-        if not removed or left_out:  # the removal of what was left out is to be left out as well
+        if not removed or left_out:  # the retraction of a dropped binding is dropped as well
             self._confirmed[literal] = left_out
         if len(self._confirmed) > _CONFIRMED_MAX:
             del self._confirmed[next(iter(self._confirmed))]
 
 
 class Hearing:
-    """``async for notification in hearing``; ``subscription`` has its tokens, acknowledgements and end."""
+    """Notifications of a channel: ``async for notification in hearing``.
+
+    ``subscription`` has the tokens, the acknowledgements and the end of the underlying subscription.
+    """
 
     def __init__(self, subscription: Subscription, names: tuple[str, ...], *, removed: bool):
         self.subscription = subscription
@@ -117,7 +122,7 @@ class Hearing:
 
 
 class ChannelStore:
-    """``client.channels``: what is registered in the overlay of a client."""
+    """``client.channels``: the channels registered in the client's overlay."""
 
     def __init__(self, client: Client):
         self._client = client
@@ -128,14 +133,15 @@ class ChannelStore:
         self, name: str, base: str, query: str, *, settings: Mapping[str, Any] | None = None,
         begin_seconds: float = 10.0, timeout_seconds: float = 60.0,
     ) -> bool:  # fmt: skip
-        """Register a channel over a knowledge base (a canonical IRI); to register it again changes nothing.
+        """Register a channel over a knowledge base (a canonical IRI); return whether a worker has begun.
 
-        ``settings``: those of :class:`p2prdf.channels.Settings` that are not to be as they are, by name.
-        ``begin_seconds``: how long to wait for a host to begin with it.  Returns whether one has: what is published
-        from then on is news; before, it may count as what held at the beginning.
+        Registering the same channel again changes nothing. ``settings``: the settings of
+        :class:`p2prdf.channels.Settings` that differ from their defaults, by name. ``begin_seconds``: how long
+        to wait for a channel worker to begin. Once one has begun, later publications are reported as new;
+        earlier ones may count as initially true.
 
-        Raises QueryRefused for the query, LocalProtocolError for what else is no channel, and for a name that is taken;
-        DataRefused, Busy, Unavailable.
+        Raises QueryRefused for the query, LocalProtocolError for other bad arguments and for a name in use by
+        another channel; DataRefused, Busy, Unavailable.
         """
         from p2prdf.channels.registration import CHANNELS_GRAPH, ChannelRegistration
 
@@ -161,7 +167,7 @@ class ChannelStore:
         return bool(await self._client.query(ask, timeout_seconds=timeout_seconds))
 
     async def registered(self, *, timeout_seconds: float = 60.0) -> _Channels:
-        """Return what is registered, by name.  Raises what :meth:`p2prdf.client.Client.query` raises."""
+        """Return the registered channels, by name.  Raises the errors of :meth:`p2prdf.client.Client.query`."""
         from p2prdf.channels.registration import CHANNEL, CHANNELS_GRAPH, name_of, read_channel
 
         query = f"SELECT ?s ?o {{ GRAPH {CHANNELS_GRAPH} {{ ?s {CHANNEL} ?o }} }}"
@@ -181,7 +187,7 @@ class ChannelStore:
         return [found[name] for name in sorted(found)]
 
     async def list(self, *, timeout_seconds: float = 60.0) -> _Told:
-        """Return each channel with its query, knowledge base, state, and the host that evaluates it, if one does."""
+        """Return each channel with its query, knowledge base, state and, if it has one, its channel worker."""
         shown = ("name", "base", "query", "settings", "state", "host", "error")
         return [
             {key: each[key] for key in shown if key in each}
@@ -189,10 +195,11 @@ class ChannelStore:
         ]
 
     async def stats(self, name: str | None = None, *, timeout_seconds: float = 60.0) -> _Told:
-        """Return how channels are, by name, as their hosts say (docs/reference/channels.md lists the keys).
+        """Return the state of channels, by name, as their workers report it.
 
-        One that no host answers for, within five seconds, has the state ``unkept``.  Raises LocalProtocolError if there
-        is none of the name, and what :meth:`p2prdf.client.Client.query` raises.
+        docs/reference/channels.md lists the keys. A channel without an answer of a worker within five seconds
+        has the state ``unkept``. Raises LocalProtocolError if there is no channel of that name, and the errors
+        of :meth:`p2prdf.client.Client.query`.
         """
         from p2prdf.channels.registration import ANSWERS, HOSTS, REQUESTS_GRAPH
 
@@ -207,9 +214,9 @@ class ChannelStore:
         return [{**_about(each), **known.get(each.name, {})} for each in registered]
 
     async def drop(self, name: str, *, timeout_seconds: float = 60.0) -> int:
-        """Forget a channel, and what was told on it; return 1 if there was one, else 0.
+        """Delete a channel and its notifications; return 1 if it existed, else 0.
 
-        The graphs of its knowledge base stay, and so do subscriptions, which hear nothing any more.
+        The graphs of its knowledge base stay. So do its subscriptions, which receive nothing more.
         """
         from p2prdf.channels.registration import (
             BEGUN,
@@ -232,7 +239,7 @@ class ChannelStore:
             try:
                 base = read_channel(subject, each).base
             except P2PRDFError:
-                continue  # no host has told anything on it
+                continue  # no worker has published notifications on it
             graph = told_graph(base)
             told = [(base, BEGUN, subject)]
             for kind in KINDS:
@@ -246,13 +253,13 @@ class ChannelStore:
     # --- publications --------------------------------------------------------------------------
 
     async def publish(self, base: str, graph: Iterable[Triple], *, publisher: str | None = None) -> str:
-        """Publish a graph as a whole into a knowledge base; return its identifier when enough nodes have it.
+        """Publish a graph as one unit into a knowledge base; return its identifier when it is acknowledged.
 
-        ``publisher``: with the same name the same graph again is no other publication, as long as anything of it is
-        left, so who does not know whether it was published publishes it again; None: each time it is another one.
+        ``publisher``: the same graph from the same publisher counts once as long as any of it is left. After an
+        error of unknown outcome, publish it again. None: each call is a new publication.
 
-        Raises DataRefused for what is no graph, is about classes or properties, or is more than nodes take as one
-        literal; Busy, Unavailable.
+        Raises DataRefused for an invalid graph, for statements about classes or properties, and for a graph
+        larger than one literal may be; Busy, Unavailable.
         """
         from p2prdf.channels.publication import GRAPH, graph_literal, identifier_of
         from p2prdf.channels.registration import check_base
@@ -265,11 +272,12 @@ class ChannelStore:
         return identifier
 
     async def delete(self, base: str, pattern: Triple, *, publisher: str | None = None) -> str:
-        """Delete what matches a pattern from the graphs published so far; return its identifier when nodes have it.
+        """Delete the triples that match a pattern from the graphs published so far; return the identifier.
 
-        ``pattern``: canonical terms and variables (``?name``).  Graphs that are published when this has returned are
-        not touched.  ``publisher``: as in :meth:`publish`.  Raises LocalProtocolError for what is no pattern;
-        DataRefused, Busy, Unavailable.
+        Returns when the deletion is acknowledged. ``pattern``: canonical terms and variables (``?name``).
+        Graphs published after the return are not affected. ``publisher``: as in :meth:`publish`.
+
+        Raises LocalProtocolError for an invalid pattern; DataRefused, Busy, Unavailable.
         """
         from p2prdf.channels.publication import DELETE, deletion_literal, identifier_of
         from p2prdf.channels.registration import check_base
@@ -283,7 +291,7 @@ class ChannelStore:
     # --- notifications -------------------------------------------------------------------------
 
     async def query_of(self, name: str, *, timeout_seconds: float = 60.0) -> tuple[str, tuple[str, ...]]:
-        """Return the standing query for what is told on a channel, and the variables of a binding.
+        """Return the standing query for a channel's notifications, and the variables of its bindings.
 
         Raises LocalProtocolError if there is no such channel.
         """
@@ -304,10 +312,11 @@ class ChannelStore:
         self, name: str, *, since: float | str = "beginning", lease_seconds: float = 60.0,
         auto_acknowledge: bool = True, removed: bool = False, timeout_seconds: float = 60.0,
     ) -> Hearing:  # fmt: skip
-        """Hear what holds on a channel, and then what is told; with ``since="now"`` only what is told from now on.
+        """Subscribe to a channel: its present bindings first, then new ones.
 
-        ``removed``: hear of what does not hold any more, too.  Other arguments and errors are those of
-        :meth:`p2prdf.client.Client.subscribe`; LocalProtocolError if there is no such channel.
+        With ``since="now"`` only new ones. ``removed``: also report bindings that are no longer true. Other
+        arguments and errors are those of :meth:`p2prdf.client.Client.subscribe`; LocalProtocolError if there is
+        no such channel.
         """
         query, names = await self.query_of(name, timeout_seconds=timeout_seconds)
         subscription = await self._client.subscribe(
@@ -319,7 +328,7 @@ class ChannelStore:
         self, name: str, token: bytes | int, *, auto_acknowledge: bool = True, removed: bool = False,
         timeout_seconds: float = 60.0,
     ) -> Hearing:  # fmt: skip
-        """Take up an earlier subscription of a channel, as :meth:`p2prdf.client.Client.attach` does.
+        """Resume an earlier subscription of a channel; see :meth:`p2prdf.client.Client.attach`.
 
         Raises TokenMismatch for a token of another channel.
         """

@@ -1,4 +1,4 @@
-"""The client: publish, subscribe and ask at whichever node answers."""
+"""The client: publish, subscribe and query through any node of an overlay."""
 
 from __future__ import annotations
 
@@ -45,30 +45,35 @@ __all__ = ["BEGINNING", "NOW", "Client", "Subscription", "connect"]
 
 NOW: Final = "now"
 BEGINNING: Final = "beginning"
-"""From when on triples count, beside times."""
+"""The values of ``since`` that are not times: publications from now on, or all publications."""
 _TIME_MAX: Final = 1e10
-"""Later than any time that is past."""
+"""Upper bound of a time in seconds since 1970; times in milliseconds exceed it and are refused."""
 
 
 class connect:  # noqa: N801 - used like a function
     """Connect to a node: ``async with connect("host:port") as client``, or ``await connect(...)``.
 
-    Several addresses, separated by commas, are tried in turn.  ``connect_seconds``: deadline for each.
-    ``timeout_seconds``: deadline for the answer to a request at one node.
+    Give several addresses separated by commas; the first connection tries each of them once, in order. When the
+    node leaves, fails or stops answering, the client reconnects by itself, to another node if possible. It
+    knows the given addresses and those that nodes report. Publications, subscriptions and requests continue
+    there.
 
-    When the node goes away later, or stops answering, the client connects again by itself, at another address before
-    the same one; it knows the addresses given and those that nodes tell.  Publications, subscriptions and requests go
-    on there.  ``reconnect_seconds``: how long to try before everything that is open raises Unavailable; a call after
-    that tries again as long.  0: the connection is all there is, and its end is told at once.
-    ``linger_seconds``: an incomplete batch of a source that keeps :meth:`Client.publish` waiting is sent after so long.
-    ``ping_seconds``: after so long without a word from the node it is asked whether it is there.
-    ``on_reconnect`` is called with each new address; the logger ``p2prdf.client`` tells of losses and reconnections.
-    ``speaks_for``: the name of a client in whose place to speak, which our certificate must have the right to.
-    ``tls``: our certificate and whom to trust, where nodes speak TLS: a :class:`p2prdf.Tls`, whose files are read again
-    for each connection, or a context.  The other side must be a node; where it runs does not matter.
+    ``connect_seconds``: deadline of one connection attempt.
+    ``timeout_seconds``: deadline of a node's answer to one request.
+    ``reconnect_seconds``: how long to try to reconnect before all open calls and subscriptions raise
+    Unavailable; a later call tries for as long again. 0: never reconnect; the end of the connection raises at
+    once.
+    ``ping_seconds``: ping a node that has sent nothing for this long.
+    ``on_reconnect``: called with the address after each reconnection. The logger ``p2prdf.client`` reports
+    losses and reconnections.
+    ``tls``: our certificate and the trusted authorities, for nodes that use TLS: a context, or a
+    :class:`p2prdf.Tls`, which reads its files again for each connection. The other side must have a node's
+    certificate; its address does not matter.
+    ``speaks_for``: act as the client of this name; our certificate needs the permission for it.
+    ``linger_seconds``: default of :meth:`Client.publish`.
 
-    Raises TlsRefused when we or the node are not trusted, or only one of us speaks TLS, NotAllowed when we may not
-    speak for another, and Unavailable when no address answers: the first connection is tried once.
+    Raises TlsRefused if either side does not trust the other or only one side uses TLS, NotAllowed if we may
+    not act for ``speaks_for``, and Unavailable if no address answers.
     """
 
     def __init__(
@@ -131,7 +136,7 @@ class connect:  # noqa: N801 - used like a function
 
 
 class Client:
-    """A connection to one node, and after that to another.  Made by :func:`connect`."""
+    """A connection to an overlay, through one node at a time.  Made by :func:`connect`."""
 
     def __init__(self, sessions: Sessions, *, linger_seconds: float = LINGER_SECONDS):
         self._sessions = sessions
@@ -151,27 +156,27 @@ class Client:
 
     @property
     def peer_key(self) -> str:
-        """Ring position of the node that is used, or was used last, in hexadecimal digits."""
+        """Ring position of the node in use, or of the last one, as 16 hexadecimal digits."""
         return f"{self._sessions.peer.key:016x}"
 
     @property
     def peer_address(self) -> str:
-        """Its address, as it tells it."""
+        """Address of the node in use, or of the last one, as that node reports it."""
         return f"{self._sessions.peer.host}:{self._sessions.peer.port}"
 
     @property
     def others(self) -> list[str]:
-        """Addresses of other nodes, as the one that is used told them."""
+        """Addresses of other nodes, as reported by the node in use."""
         return self._sessions.others
 
     @property
     def interests(self) -> InterestStore:
-        """Interests that are registered in the overlay, whose targets keepers keep."""
+        """Interests that are registered in the overlay; interest workers maintain their targets."""
         return InterestStore(self)
 
     @property
     def channels(self) -> ChannelStore:
-        """Semantic channels that are registered in the overlay, which hosts evaluate."""
+        """Semantic channels that are registered in the overlay; channel workers evaluate them."""
         return ChannelStore(self)
 
     async def open(self) -> None:
@@ -179,14 +184,17 @@ class Client:
         await self._sessions.open()
 
     async def close(self) -> None:
-        """Close the connection.  Subscriptions live on for their lease; streams say nothing any more."""
+        """Close the connection.
+
+        Subscriptions survive until their leases run out; streams send no more heartbeats.
+        """
         for stream in list(self._streams):
             stream.stop()
         self._sessions.close()
         await self._sessions.closed()
 
     def _use(self, session: Session) -> None:
-        """Go on at a new session."""
+        """Move subscriptions and streams to a new session."""
         self._attachments.use(session)
         for stream in self._streams:
             stream.use(session)
@@ -212,30 +220,33 @@ class Client:
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
-        ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms (or terms of rdflib or pyoxigraph,
-        and for literals values of Python), of triples with a fourth term, the
-        IRI of the graph they belong to (None: of none), of :class:`p2prdf.rdf.ntriples.TripleBatch` or of
-        :class:`p2prdf.client.TermColumns`, some of which may be removals.
-        ``graph``: the IRI of the graph that what names none belongs to, by default the default graph.
-        ``publisher`` and ``first_event`` number the publication events: to publish something again after a failure
-        without it counting twice, give the same numbers again.  By default the publisher is a fresh random number.
-        ``by_content``: instead of by number an event is known by what it says: the same triple from the same publisher
-        again is no other event, in whatever order and parts it comes.
-        ``acknowledge``: ``indexed``, when all of them are where queries find them; ``accepted``, as soon as enough
-        nodes (``copies_min``) keep them, who see to it that they will be.  What is asked for is never lowered.
-        ``busy_seconds``: how long to go on trying at a node that is busy.
-        ``on_progress`` is called as acknowledgements come in.  ``effort`` is filled in with what it took.
-        ``on_refused`` is called with each statement (subject, predicate, object, graph) that nodes refuse, and why, and
-        the rest is published; otherwise the first of them raises DataRefused, and nothing of its frame is published.
-        ``trace``: a W3C ``traceparent``; nodes log what becomes of the publication under it (of its first four frames).
-        A node that does not know traces ends the connection.  One whose sender does not record traces nothing.
-        ``batch_triples``, ``linger_seconds``: a batch is sent when it is full, and, while the source keeps us waiting,
-        so long after its first triple.  A source that is neither sized nor asynchronous (a generator, a file) is read
-        in a thread of its own, for it may block.
+        ``triples``: an iterable or asynchronous iterable of triples. Terms are canonical N-Triples text, or
+        terms of rdflib or pyoxigraph; an object may be a Python value. A fourth item names the graph (an IRI;
+        None: ``graph``). Items may also be a :class:`p2prdf.rdf.ntriples.TripleBatch` or
+        :class:`p2prdf.client.TermColumns`; the latter may be deletions.
+        ``graph``: IRI of the graph for items that name none; None: the default graph.
+        ``publisher``, ``first_event``: number the publication events. To repeat a failed publication without
+        counting it twice, give the same numbers again. By default the publisher is a fresh random number.
+        ``by_content``: identify an event by its content instead of its number: the same triple of the same
+        publisher counts once, in any order and division into calls.
+        ``acknowledge``: ``indexed``: all owners have indexed the triples, so queries find them. ``accepted``:
+        enough nodes (``copies_min``) hold them durably and will index them. The level is never lowered.
+        ``busy_seconds``: how long to retry at a node that is busy.
+        ``on_progress``: called as acknowledgements arrive. ``effort``: is filled in with counts and times.
+        ``on_refused``: called with each statement (subject, predicate, object, graph) that nodes refuse and
+        with the reason; the others are published. Without it, the first refusal raises DataRefused and nothing
+        of its frame is published.
+        ``trace``: a W3C ``traceparent``, under which nodes log the publication's first four frames. A node that
+        does not know traces closes the connection. A ``traceparent`` without the sampled flag traces nothing.
+        ``batch_triples``, ``linger_seconds``: a batch is sent when it is full, or ``linger_seconds`` after its
+        first triple while the source yields nothing. A source that is neither sized nor asynchronous (a
+        generator, a file) may block, so a thread of its own reads it.
 
-        What the node had not acknowledged when it went away is sent again to the next one, under the same numbers.
-        Concurrent calls are under way side by side, each with errors of its own, and are not ordered: await one before
-        the next where order matters.  Raises DataRefused, Busy, Unavailable.
+        After the loss of a node the client sends unacknowledged frames to the next one, under the same numbers.
+        Concurrent calls run side by side, each with its own errors, and are not ordered: await one call before
+        the next where order matters.
+
+        Raises DataRefused, Busy, Unavailable.
         """
         return await self._publish(
             triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph,
@@ -257,12 +268,12 @@ class Client:
         trace: str | None = None,
         linger_seconds: float | None = None,
     ) -> int:
-        """Remove triples; return their number when all removals are acknowledged.
+        """Delete triples; return their number when all deletions are acknowledged.
 
-        What was published before is not true any more: answers made of it are withdrawn
-        (:attr:`p2prdf.client.Solution.removed`).  What is published later counts as ever.  A triple that nobody has
-        published may be removed, too.  What is removed from one graph stays in others.  Arguments and errors are those
-        of :meth:`publish`.
+        A deletion ends all earlier publications of its triple: nodes retract the solutions made from them
+        (:attr:`p2prdf.client.Solution.removed`). Later publications of the triple count again. Deleting a
+        triple that was never published is allowed. A deletion from one graph does not affect other graphs.
+        Arguments and errors are those of :meth:`publish`.
         """
         return await self._publish(
             triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=True,
@@ -310,16 +321,19 @@ class Client:
         late: str = "raise",
         began: Time | None = None,
     ) -> Stream:
-        """Return a publisher of a stream: ``async with client.stream(iri) as stream: await stream.publish(triples)``.
+        """Return a publisher of a stream, an asynchronous context manager.
 
-        ``publisher`` and ``first_event`` number its elements: who goes on after a failure gives the same publisher and
-        the number of the first element to be published again (:attr:`Stream.events`), and, for those who ask for all
-        of the stream, when it ``began``.
-        ``lateness``: by how many seconds an element may be older than the latest before it.  ``live``: event times are
-        those of the clock, so windows close, ``lateness`` seconds later, while nothing is published.
-        ``late``: what becomes of an element that comes too late all the same: ``raise`` LateElement, or ``send``.
+        Example: ``async with client.stream(iri) as stream: await stream.publish(triples)``.
+        ``publisher``, ``first_event``: number the elements. To continue after a failure, give the same
+        publisher and the number of the first element to publish again (:attr:`Stream.events`).
+        ``began``: earliest event time of the stream so far. Give it when continuing, for subscribers that ask
+        for the whole stream.
+        ``lateness``: how many seconds an element may be older than the latest element before it.
+        ``live``: event times follow the clock, so windows close, ``lateness`` seconds later, even while nothing
+        is published.
+        ``late``: treatment of an element that exceeds the lateness: ``raise`` LateElement, or ``send`` it.
 
-        Raises DataRefused if ``iri`` is none, LocalProtocolError.
+        Raises DataRefused if ``iri`` is not an IRI, LocalProtocolError for other bad arguments.
         """
         stream = Stream(
             self._sessions, self.publish, iri, publisher=publisher, first_event=first_event, lateness=lateness,
@@ -350,28 +364,29 @@ class Client:
         once: bool = False,
         rules: str | Iterable[Rule] = (),
     ) -> Subscription:
-        """Leave a standing SPARQL query (SELECT, ASK, CONSTRUCT); when this returns, every later publication counts.
+        """Register a standing SPARQL query (SELECT, ASK, CONSTRUCT); every later publication counts.
 
-        ``rules``: what follows by them counts as well; rules, or the name (an IRI, canonical) under which some are kept
-        (:meth:`add_rules`). A query as text may bring its own (:mod:`p2prdf.reasoning.ruled_query`).
+        ``since``: publications from this time on count: ``now``, ``beginning``, or a past time in seconds since
+        the epoch. Solutions from earlier publications arrive as the backfill finds them, each once.
+        ``algorithm``: ``csbv`` or ``cqc``. ``per_event``: one solution per publication event instead of one per
+        triple.
+        ``lease_seconds``: how long the subscription outlives this connection.
+        ``auto_acknowledge``: acknowledge a solution when the next one is requested; otherwise call
+        :meth:`Subscription.acknowledge`.
+        ``bookmarks``: report about every second up to which time all solutions have arrived
+        (:attr:`Batch.bookmark`); ``hurry``: eight times a second for the first half minute.
+        ``ordered``: append the sort keys of ORDER BY as further columns (:func:`p2prdf.rdf.ordering.in_order`).
+        ``once``: only the present solutions are wanted; this needs the permission to query, not to subscribe.
+        ``alone``: do not share the evaluation with equal queries.
+        ``rules``: facts derived by these rules count as well: rules, or the name (a canonical IRI) under which
+        the overlay stores them (:meth:`add_rules`). The query text may contain rules, too
+        (:mod:`p2prdf.reasoning.ruled_query`).
+        ``busy_seconds``: how long to retry at a node that is busy.
 
-        ``since``: from when on triples count: ``now``, ``beginning``, or a time (seconds since the epoch) that is past.
-        What was published before comes as soon as it is found, and once, whatever is published meanwhile.
-        ``algorithm``: ``csbv`` or ``cqc``.  ``per_event``: solutions per publication event instead of
-        per triple.  ``lease_seconds``: how long the subscription outlives this connection.
-        ``auto_acknowledge``: acknowledge a solution when the next one is asked for; otherwise call
-        :meth:`Subscription.acknowledge`.  ``alone``: do not evaluate it together with equal queries.
-        ``bookmarks``: about every second tell up to which time everything has come (:attr:`Batch.bookmark`);
-        ``hurry``: in the first half minute eight times a second.
-        ``ordered``: solutions have what ORDER BY orders them by in columns of their own, behind the others
-        (:func:`p2prdf.rdf.ordering.in_order`).  ``once``: the answers so far are all that is wanted: it needs the right
-        to query, not that to subscribe.
-        ``busy_seconds``: how long to go on trying at a node that is busy.
+        If the node fails before it answers, the client registers the query at the next node. A subscription
+        that the first node may have opened ends by itself, at the latest when its lease runs out.
 
-        If the node goes away before it has answered, the query is left again at the next one.  The subscription that
-        the first may have made then is nobody's: it ends by itself, at the latest after its lease.
-
-        Raises QueryRefused (with the position in its text), Busy, Unavailable.
+        Raises QueryRefused (with the position in the query), Busy, Unavailable.
         """
         if algorithm not in ("csbv", "cqc"):
             raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
@@ -396,16 +411,16 @@ class Client:
         self, token: bytes | int, *, query: str | None = None, algorithm: str = "csbv", per_event: bool = False,
         rules: str | Iterable[Rule] = (), auto_acknowledge: bool = True, bookmarks: bool = False, again: bool = False,
     ) -> Subscription:  # fmt: skip
-        """Take up an earlier subscription, at any node.
+        """Resume an earlier subscription, at any node.
 
-        ``token``: from :meth:`Subscription.token`; its solutions do not come again.  With the subscription's number
-        alone all solutions come that were not acknowledged.  ``again``: solutions were taken since the token was made,
-        and are to be read again; one that is not true any more may come as a removed one alone.  Other arguments as in
-        :meth:`subscribe`.
-
-        ``query``, with ``algorithm``, ``per_event`` and ``rules`` as in :meth:`subscribe`: the query whose solutions
-        the caller expects.  A token of another query raises TokenMismatch.  Spelling does not matter: white space,
-        comments, and prefixes may differ.  A number names no query, so it cannot be compared.
+        ``token``: from :meth:`Subscription.token`; solutions that it covers are not delivered again. With the
+        subscription's number instead, all unacknowledged solutions are delivered.
+        ``again``: the application took solutions after it made the token and reads them again. For a solution
+        retracted since, only the retraction may arrive.
+        ``query``, with ``algorithm``, ``per_event`` and ``rules`` as in :meth:`subscribe`: the expected query.
+        A token of another query raises TokenMismatch. White space, comments and prefixes do not matter. A
+        number cannot be compared with a query.
+        Other arguments are those of :meth:`subscribe`.
 
         Raises TokenRefused, SubscriptionGone if the subscription was ended or its lease ran out, Unavailable.
         """
@@ -429,15 +444,14 @@ class Client:
     async def query(
         self, query: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0, rules: str | Iterable[Rule] = ()
     ) -> Result:
-        """Answer a SPARQL query (SELECT, ASK, CONSTRUCT) once, over what is published and not removed.
+        """Answer a SPARQL query (SELECT, ASK, CONSTRUCT) once, over all triples published and not deleted.
 
+        The result counts every publication acknowledged before the call; concurrent ones may count. Rows are in
+        the order of ORDER BY, otherwise in none. ORDER BY an expression that DISTINCT has removed raises
+        QueryRefused. Nodes with ``indexes = on-demand`` refuse one-time queries.
         ``rules``: as in :meth:`subscribe`.
 
-        The answer counts all that was acknowledged before this was called; what is published meanwhile may count.
-        Solutions come in the order that ORDER BY asks for, else in none; one by what DISTINCT has thrown away is
-        refused.  Nodes that run with ``indexes = on-demand`` refuse it: QueryRefused.
-
-        Raises QueryRefused, Busy, Unavailable (also if it takes more than ``timeout_seconds``).
+        Raises QueryRefused, Busy, Unavailable (also after ``timeout_seconds``).
         """
         query = await self._with_rules(query, rules)
         return await answer_once(self, query, algorithm=algorithm, timeout_seconds=timeout_seconds)
@@ -450,7 +464,7 @@ class Client:
             raise QueryRefused(reason, construct="text") from None
         if not rules:
             return query
-        from p2prdf.reasoning.ruled_query import with_rules  # it takes SPARQL's grammar along
+        from p2prdf.reasoning.ruled_query import with_rules  # it loads SPARQL's grammar
 
         if isinstance(rules, str):
             name, rules = rules, (await self.rules()).get(rules, ())
@@ -459,49 +473,53 @@ class Client:
         return with_rules(query, rules)
 
     async def add_rules(self, name: str, rules: Iterable[Rule]) -> int:
-        """Keep rules in the overlay under a name (an IRI, canonical), beside those that are there; return how many.
+        """Store rules in the overlay under a name (a canonical IRI); return the number of rules given.
 
-        Queries left with the name before go on with the rules that there were then.  Rules are made by
-        :func:`p2prdf.reasoning.parse_rules` or :func:`p2prdf.reasoning.instantiate`.
+        The rules join those already stored under the name. Queries registered with the name earlier keep the
+        rules of their registration. Make rules with :func:`p2prdf.reasoning.parse_rules` or
+        :func:`p2prdf.reasoning.instantiate`.
 
-        Raises LocalProtocolError if there are none, DataRefused, Busy, Unavailable.
+        Raises LocalProtocolError if there are no rules, DataRefused, Busy, Unavailable.
         """
         return await add_rules(self, name, rules)
 
     async def rules(self, *, timeout_seconds: float = 60.0) -> dict[str, tuple[Rule, ...]]:
-        """Return the rules that are kept in the overlay, by name.  Raises what :meth:`query` raises."""
+        """Return the rules stored in the overlay, by name.  Raises the errors of :meth:`query`."""
         return await named_rules(self, timeout_seconds=timeout_seconds)
 
     async def remove_rules(self, name: str, *, timeout_seconds: float = 60.0) -> int:
-        """Forget the rules of a name; return how many there were.  Raises what :meth:`query` raises."""
+        """Delete the rules of a name; return their number.  Raises the errors of :meth:`query`."""
         return await remove_rules(self, name, timeout_seconds=timeout_seconds)
 
     async def update(self, update: str, *, timeout_seconds: float = 60.0) -> Updated:
-        """Carry a SPARQL UPDATE out: INSERT DATA, DELETE DATA and DELETE WHERE; return when all is acknowledged.
+        """Execute a SPARQL update: INSERT DATA, DELETE DATA and DELETE WHERE.
 
-        Operations are carried out in order, each after the one before it was acknowledged.  Nothing is atomic: others
-        may see, and publish, what they like in between; if this raises, some may have been carried out.  DELETE WHERE
-        removes what its patterns find when it is begun, and needs what :meth:`query` needs; ``timeout_seconds``: how
-        long each of its queries may take.  Blank nodes of INSERT DATA are new ones, each time.
+        Returns when all operations are acknowledged. They run in order, each after the acknowledgement of the
+        one before. There is no transaction: other clients may read and publish in between, and an error may
+        leave some operations done. DELETE WHERE deletes the triples that its patterns match when it begins, by
+        a one-time query (see :meth:`query`) of at most ``timeout_seconds``. Each call makes new blank nodes for
+        INSERT DATA.
 
-        Raises QueryRefused for what is malformed or not supported (nothing has been done then, unless nodes refuse a
-        DELETE WHERE as they keep no history), DataRefused, Busy, Unavailable.
+        Raises QueryRefused for a malformed or unsupported update, before any operation runs, unless nodes
+        refuse the query of a DELETE WHERE (``indexes = on-demand``); DataRefused, Busy, Unavailable.
         """
         return await carry_out(self, update, timeout_seconds=timeout_seconds)
 
     def derive(
         self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0
     ) -> AsyncGenerator[Derived, None]:
-        """Publish what a CONSTRUCT answers back into a named graph, and keep that so, for as long as one iterates.
+        """Keep a named graph equal to the results of a CONSTRUCT query, while the caller iterates.
 
-        Yields when the graph has come to hold what the query answers, and then with each bookmark, about every second.
-        Close the generator (``contextlib.aclosing``) and its subscription ends at once, else with its lease, in 30 s.
-        Both are compared when it begins, so it may be stopped, or killed, at any moment and begun again by anybody.
-        ``graph``: its IRI, as a canonical term.  The graph is the derivation's own: what else is in it is removed.
-        ``timeout_seconds``: how long each of the one-time queries may take by which it begins.
+        Yields when the graph first equals the results, then with each bookmark, about every second. It starts
+        by comparing graph and results, so any process may stop or crash and any other may start again. Close
+        the generator (``contextlib.aclosing``) to end its subscription at once; otherwise the lease ends it
+        after 30 s.
+        ``graph``: IRI of the graph, as a canonical term. It belongs to this derivation: other triples in it are
+        deleted.
+        ``timeout_seconds``: deadline of each one-time query at the start.
 
-        A query that reads the graph, itself or by way of other derived graphs, is refused, and so is one that reads all
-        (``GRAPH ?g``): the graph would hold itself up.
+        Queries that read the graph itself, directly or through other derived graphs, or all graphs (``GRAPH
+        ?g``), are refused: the graph would support itself.
 
         Raises QueryRefused, DataRefused, Busy, Unavailable.
         """
@@ -511,17 +529,18 @@ class Client:
         self, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple] = (), unsaid: Iterable[str] = (),
         algorithm: str = "csbv", timeout_seconds: float = 60.0,
     ) -> AsyncGenerator[Derived, None]:  # fmt: skip
-        """Keep in a graph what follows from the default graph by rules, for as long as one iterates.
+        """Keep a named graph equal to the facts that rules derive from the default graph.
 
-        As :meth:`derive`, but rules may call themselves.  All that follows, over however many rules, and that nobody
-        has published into the default graph, comes to stand in the graph, and leaves it when it does not follow any
-        more.  Rules see the default graph and what follows from it, and ``facts``, which stand in the derived graph,
-        too.  All of that is held in memory here.  Triples with terms ``unsaid`` (classes without names, say) lead on to
-        others and are not published themselves.  Rules are made by :func:`p2prdf.reasoning.parse_rules`, or, for an
-        ontology, by :func:`p2prdf.reasoning.instantiate`.
+        Like :meth:`derive`, it works while the caller iterates, but rules may be recursive. The graph holds
+        every derived triple that is not published in the default graph, and drops it when it no longer follows.
+        This process holds all base and derived facts in memory.
+        ``rules``: from :func:`p2prdf.reasoning.parse_rules` or, for an ontology,
+        :func:`p2prdf.reasoning.instantiate`. They read the default graph, the derived triples and ``facts``.
+        ``facts``: further base facts; they are in the derived graph, too.
+        ``unsaid``: terms (such as anonymous classes) of triples that serve as premises but are not published.
 
-        Raises what :meth:`derive` raises, and LocalProtocolError for no rules, for bodies with a variable as predicate,
-        and for those with more than 32 predicates.
+        Raises the errors of :meth:`derive`, and LocalProtocolError for an empty list of rules, for a variable
+        as predicate in a body, and for more than 32 predicates in all bodies.
         """
         return derive_by_rules(
             self, rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout_seconds
@@ -531,50 +550,54 @@ class Client:
         self, rules: Iterable[Rule], graph: str, *, since: float | str = BEGINNING, lease_seconds: float = 60.0,
         timeout_seconds: float = 60.0,
     ) -> AbstractAsyncContextManager[Concluding]:
-        """Leave rules in the network, for as long as the context lasts, or somebody else leaves the same ones.
+        """Register rules with the nodes, which keep the derived facts in a named graph.
 
-        As :meth:`derive_by_rules`, but nothing is worked out here: bodies are joined by the nodes, and the owners of
-        what follows publish it.  In the graph is all that holds of the predicates that rules conclude, also what of
-        these was published into the default graph.  What follows no more is removed, also if it held itself up in a
-        circle; a fact that may have done so goes, and comes again a moment later if there are reasons left.  Circles
-        through the graph are allowed, circles over other derived graphs refused.
+        The rules stand while the context lasts, or while another client holds the same ones. Like
+        :meth:`derive_by_rules`, but the nodes join the bodies, and the owners of the derived facts publish
+        them. For each predicate in a rule's head, the graph holds the derived facts and the triples published
+        in the default graph. A fact without derivation is deleted, cycles included; a fact that a cycle may
+        support is deleted and returns moments later if another derivation remains. Cycles through this graph
+        are allowed; cycles through other derived graphs are refused.
 
-        ``graph``: its IRI, as a canonical term.  ``since``: from when on triples count.  ``lease_seconds``: how long
-        rules outlive this connection; when the last lease has run out, what they concluded is removed.
-        ``timeout_seconds``: for each of the questions asked first.
+        ``graph``: its IRI, as a canonical term. ``since``: publications from this time on count.
+        ``lease_seconds``: how long the rules outlive this connection; when the last lease runs out, the derived
+        facts are deleted.
+        ``timeout_seconds``: deadline of each one-time query at the start.
 
-        Raises QueryRefused for rules with a variable as predicate and other rules that no query may bring,
-        LocalProtocolError for none or more than 512, DataRefused, Busy, Unavailable.
+        Raises QueryRefused for rules with a variable as predicate and for other rules that queries may not
+        contain, LocalProtocolError for none or more than 512, DataRefused, Busy, Unavailable.
         """
         return conclude(
             self, rules, graph, since=since, lease_seconds=lease_seconds, timeout_seconds=timeout_seconds
         )
 
     async def drop_derived(self, graph: str, *, timeout_seconds: float = 60.0) -> int:
-        """Remove all that is in a derived graph, and forget that it is one; return how many triples that were.
+        """Delete all triples of a derived graph and its registration; return the number of triples.
 
-        Whoever still derives it publishes nothing again but what changes.  Raises QueryRefused, Busy, Unavailable.
+        A client that still derives the graph publishes only later changes.  Raises QueryRefused, Busy,
+        Unavailable.
         """
         return await drop(self, graph, timeout_seconds=timeout_seconds)
 
     async def unsubscribe(self, subscription: int) -> None:
-        """End a subscription; to end one that has ended is no error.  Raises Unavailable."""
+        """End a subscription.  Ending it twice is no error.  Raises Unavailable."""
         await self._sessions.ask(lambda request: messages.ClientUnsubscribe(request, subscription))
         self._attachments.remove(subscription)
 
     async def status(self) -> dict[str, Any]:
-        """Return the state of the node that is used (docs/reference/operations.md lists the keys).
+        """Return the state of the node in use (docs/reference/operations.md lists the keys).
 
-        After a reconnection that is another one; to ask one node and no other, connect with ``reconnect_seconds=0``.
+        After a reconnection this is another node. To query one node only, connect with ``reconnect_seconds=0``.
         """
         _, answer = await self._sessions.ask(messages.ClientStatus)
         state: dict[str, Any] = json.loads(answer.json)
         return state
 
     async def stamp(self) -> int:
-        """Return the time by the clock of the node that is used, as a stamp (:mod:`p2prdf.hlc`).
+        """Return the time of the node in use, as a stamp (:mod:`p2prdf.hlc`).
 
-        It is after the stamps of all that this client has published so far, and before those of what it will.
+        The stamp is later than those of all earlier publications of this client, and earlier than those of
+        later ones.
         """
         state = await self.status()
         self._sessions.latest = max(int(state["stamp"]), self._sessions.latest + 1)
@@ -583,11 +606,12 @@ class Client:
     async def explain(
         self, query_or_subscription: str | int | Subscription, *, algorithm: str = "csbv", per_event: bool = False
     ) -> dict[str, Any]:
-        """Return how a query would be evaluated or, given a subscription or its number, how it is and what waits where.
+        """Return the plan of a query, or the state of a subscription with the work that it waits for.
 
-        The number may be text, too: 16 hexadecimal digits.  ``algorithm`` and ``per_event`` are those that a query
-        would be left with.  Nothing is left standing.  docs/reference/explain.md lists the keys; ``findings`` name the
-        blocking step.  Takes up to three seconds if nodes do not answer: these are named as missing.
+        ``query_or_subscription``: a query, a subscription, or its number (an integer or 16 hexadecimal digits).
+        ``algorithm`` and ``per_event`` apply to a query, which is not registered. docs/reference/explain.md
+        lists the keys; ``findings`` names the blocking step. The call takes up to three seconds if nodes do not
+        answer; the result lists these as missing.
 
         Raises QueryRefused, SubscriptionGone if there is no such subscription, Busy, Unavailable.
         """
@@ -607,10 +631,10 @@ class Client:
         return explanation
 
     async def subscriptions(self, *, after: int = 0) -> dict[str, Any]:
-        """Return the subscriptions, of whoever, whose home is the node that is used and hands out their answers.
+        """Return the subscriptions of all clients that the node in use coordinates and delivers.
 
-        In the order of their numbers, beginning after ``after``: at most 64, the number of all in ``total``.
-        docs/reference/http.md lists the keys.  Raises Unavailable.
+        At most 64, in the order of their numbers, beginning after ``after``; ``total`` counts all of them.
+        docs/reference/http.md lists the keys. Raises Unavailable.
         """
         if not 0 <= after < 1 << 64:
             raise LocalProtocolError(f"{after} is not the number of a subscription")
@@ -619,32 +643,35 @@ class Client:
         return told
 
     async def expel(self, member: int, *, expelled: bool = True) -> list[dict[str, Any]]:
-        """Expel a member, named by its key, at the node that is used, or readmit it; return the decisions known there.
+        """Expel a member, or readmit it, at the node in use; return the decisions known there.
 
-        The node tells the other members, which take it from two of them or from an administrator.  So do it at each
-        node; ``p2prdf member expel`` does.  Member 0: only return the decisions.  The client needs the permission
-        ``administer``.  Raises NotAllowed, LocalProtocolError if the node is to expel itself, Unavailable.
+        ``member``: its key; 0: change nothing and only return the decisions. The node informs the other
+        members, which follow a decision of two members or of an administrator. So repeat the call at each node,
+        as ``p2prdf member expel`` does. The client needs the permission ``administer``.
+
+        Raises NotAllowed, LocalProtocolError if the node would expel itself, Unavailable.
         """
         _, answer = await self._sessions.ask(lambda request: messages.ClientExpel(request, member, expelled))
         found: list[dict[str, Any]] = json.loads(answer.json)["members"]
         return found
 
     async def introduced(self, member: int, *, after: int = 0) -> dict[str, Any]:
-        """Return statements and deletions that a member introduced at the node that is used (at most 500).
+        """Return the statements and deletions that a member introduced at the node in use, at most 500.
 
-        ``next`` is the number for ``after`` in the next call, or None; ``since`` the stamp from which on the record of
-        the node is complete.  The client needs the permission ``administer``.  Raises NotAllowed, Unavailable.
+        ``next`` is the value of ``after`` for the next call, or None. ``since`` is the stamp from which the
+        node's record is complete. The client needs the permission ``administer``. Raises NotAllowed,
+        Unavailable.
         """
         _, answer = await self._sessions.ask(lambda request: messages.ClientListIntroduced(request, member, after))
         found: dict[str, Any] = json.loads(answer.json)
         return found
 
     async def histories(self, statements: Sequence[tuple[str, str, str]]) -> list[list[list[Any]]]:
-        """Return for each statement (at most 500) the events that the node in use recorded: the member and the time.
+        """Return the recorded events of each statement (at most 500) at the node in use.
 
-        A statement is named by subject, ``term`` and object of :meth:`introduced`.  Each event of it has a stamp,
-        whether it was a deletion, the member's key, and whether the member was the origin itself.  Raises as
-        :meth:`introduced`.
+        A statement is its subject, ``term`` and object as returned by :meth:`introduced`. An event consists of
+        its stamp, whether it was a deletion, the key of the member that introduced it, and whether that member
+        was the origin itself. Raises the errors of :meth:`introduced`.
         """
         texts = tuple(text for statement in statements for text in statement)
         _, answer = await self._sessions.ask(lambda request: messages.ClientListIntroduced(request, 0, 0, texts))
@@ -662,12 +689,12 @@ class Client:
         )  # fmt: skip
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
-        """Called by a subscription: tell the node that solutions are dealt with."""
+        """Acknowledge solutions at the node.  Called by a subscription."""
         self._attachments.acknowledge(subscription, identities)
 
 
 def _stamp(since: float | str) -> int:
-    """Return the stamp of a time; 0: now."""
+    """Return the stamp of a value of ``since``; 0 means now."""
     if since in (NOW, BEGINNING):
         return 0 if since == NOW else hlc.FIRST
     if isinstance(since, str) or not 0 < since < _TIME_MAX:

@@ -1,9 +1,9 @@
-"""Rules in the network: what follows from the default graph is concluded by the nodes, and kept in a graph by them.
+"""Rules in the network: the nodes derive facts from the default graph and keep them in a named graph.
 
-A rule is left like a query (:mod:`p2prdf.reasoning.insertions`), and has no answers: what it concludes is published by
-the owners of the facts (:mod:`p2prdf.peer.gates`).  So all that is to be done here is to leave the rules, to stay, lest
-their leases run out, and to end them.  Several may do so for the same rules and graph, and whoever comes back within a
-lease finds all as it was.
+A rule is registered like a query (:mod:`p2prdf.reasoning.insertions`) and delivers no solutions: the owners of
+the derived facts publish them. This module registers the rules, keeps their leases alive and ends them. Several
+clients may hold the same rules and graph. A client that returns before the leases run out finds the graph
+unchanged.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["RULES_MAX", "Concluding", "conclude"]
 
 RULES_MAX: Final = 512
-"""Rules left by one call, those among them that say what was published of a predicate."""
+"""Bound on the rules registered by one call, including the copy rules for published predicates."""
 _AT_ONCE: Final = 16
 
 
 class Concluding:
-    """Rules that are left in the network; ``rules``: how many."""
+    """Rules registered with the nodes; ``rules`` is their number."""
 
     def __init__(self, subscriptions: Sequence[Subscription]):
         self._subscriptions = subscriptions
         self.rules = len(subscriptions)
 
     async def watch(self) -> None:
-        """Wait as long as all rules stand.  Raises what ends one: Unavailable, SubscriptionGone."""
+        """Wait until a rule ends.  Raises the reason: Unavailable, SubscriptionGone."""
         async with asyncio.TaskGroup() as tasks:
             for each in self._subscriptions:
                 tasks.create_task(_stands(each))
@@ -55,8 +55,8 @@ async def conclude(
     client: Client, rules: Iterable[Rule], graph: str, *, since: float | str, lease_seconds: float,
     timeout_seconds: float,
 ) -> AsyncIterator[Concluding]:  # fmt: skip
-    """Leave rules in the network; as :meth:`p2prdf.client.Client.conclude`."""
-    from p2prdf.reasoning.insertions import insertions  # only who reasons pays for SPARQL's grammar
+    """Register rules with the nodes; see :meth:`p2prdf.client.Client.conclude`."""
+    from p2prdf.reasoning.insertions import insertions  # imported late: SPARQL's grammar is slow to load
 
     graph = terms.parse_term(graph)
     if terms.kind(graph) is not terms.Kind.IRI:

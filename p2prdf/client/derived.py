@@ -1,18 +1,18 @@
-"""Derived graphs: what a CONSTRUCT answers, published back as a named graph, and kept so.
+"""Derived graphs: the results of a CONSTRUCT query, published back as a named graph and kept current.
 
-The idea.  A derived graph is a goal and not a log: it is to hold what the query answers.  So whoever derives it first
-compares the two, the graph by a one-time query and the answers by a standing one with history up to its first bookmark;
-publishes what is missing and removes what is too much; and then goes on with every change that the standing query
-tells.  Nothing is remembered in between: it may be killed at any moment and begun again anywhere, and two that derive
-the same graph do the same.  What comes of it are triples like any others, for whoever subscribes to the graph.
+A derived graph is a goal, not a log. The client first compares the graph, by a one-time query, with the
+results, by a standing query with history up to its first bookmark. It publishes the missing triples and deletes
+the others, then follows the changes of the standing query. It stores no state, so it may crash at any moment
+and start again anywhere; two clients that derive the same graph do the same work. The derived triples are
+ordinary triples for every subscriber.
 
-A graph for each query, and nobody else's, is what makes removals right: what is derived no more leaves this graph, and
-stays where others have published it.
+Each query has a graph of its own. A deletion from that graph therefore leaves triples that others published
+elsewhere.
 
-It is also the *origin* by which circles are found.  A graph that is derived from itself, over however many others,
-would hold itself up for ever, for each triple in it would be a reason for another.  So who derives first says, in the
-graph ``REGISTRY``, which graphs the query reads; then asks what these are derived from; and begins only if its own is
-not among that.  Of several that close a circle at the same moment at least the one that asks last sees it.
+The graph also serves to find cycles. A graph derived from itself, through any number of others, would support
+itself forever. A client therefore first publishes, in the graph ``REGISTRY``, the graphs that its query reads.
+It then queries the registry and starts only if the query does not depend on its own graph. If several clients
+close a cycle at the same moment, at least the last to query sees it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT", "READS", "REGISTRY", "Answered", "Derived", "Goal", "derive", "drop", "keep", "register"]
 
 REGISTRY: Final = "<urn:p2prdf:derivations>"
-"""The graph that says of each derived graph which graphs it is derived from."""
+"""The graph that lists, for each derived graph, the graphs it is derived from."""
 READS: Final = "<urn:p2prdf:reads>"
 DEFAULT: Final = "<urn:p2prdf:default-graph>"
 """Stands for the default graph in the registry."""
@@ -46,10 +46,10 @@ _Edges: TypeAlias = Mapping[str, Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A step of a derivation: so many triples were published and removed, and all of that is acknowledged.
+    """A step of a derivation: the numbers of triples published and deleted, all acknowledged.
 
-    ``as_of``: the graph holds what follows from all that was published up to this time (seconds since the epoch), and
-    perhaps of what is newer.
+    ``as_of``: the graph reflects all publications up to this time (seconds since the epoch), and possibly later
+    ones.
     """
 
     added: int
@@ -58,25 +58,25 @@ class Derived:
 
 
 class Goal(Protocol):
-    """What a graph holds, and what it is to hold by what a query has answered."""
+    """The present content of a graph, and its target content by the results of a query."""
 
     def take(self, solutions: Iterable[Solution]) -> None:
-        """Take in what was answered and withdrawn."""
+        """Take in new and retracted solutions."""
         ...
 
     def due(self) -> tuple[list[Triple], list[Triple]]:
-        """Return what is to be published and what is to be removed for the graph to hold what it is to hold."""
+        """Return the triples to publish and the triples to delete, for the graph to reach its target."""
         ...
 
     def reached(self) -> None:
-        """Note that this has been done."""
+        """Note that the triples of :meth:`due` were published and deleted."""
         ...
 
 
 async def derive(
     client: Client, query: str, graph: str, *, algorithm: str, timeout_seconds: float
 ) -> AsyncGenerator[Derived, None]:
-    """Keep a graph equal to what a query answers; as :meth:`p2prdf.client.Client.derive`."""
+    """Keep a graph equal to the results of a query; see :meth:`p2prdf.client.Client.derive`."""
     steps = keep(client, query, graph, _Answers, algorithm=algorithm, timeout_seconds=timeout_seconds)
     async with contextlib.aclosing(steps):
         async for step in steps:
@@ -87,7 +87,7 @@ async def keep(
     client: Client, query: str, graph: str, goal_of: Callable[[Iterable[Triple]], Goal], *, algorithm: str,
     timeout_seconds: float,
 ) -> AsyncGenerator[Derived, None]:  # fmt: skip
-    """Keep a graph at a goal, which is made of what the graph holds, and follows what a query answers."""
+    """Keep a graph at its goal; ``goal_of`` makes the goal from the graph's present triples."""
     reads = _reads(query)
     graph = terms.parse_term(graph)
     if terms.kind(graph) is not terms.Kind.IRI:
@@ -117,7 +117,7 @@ async def keep(
 
 
 async def drop(client: Client, graph: str, *, timeout_seconds: float) -> int:
-    """Empty a derived graph, and forget that it is one; as :meth:`p2prdf.client.Client.drop_derived`."""
+    """Empty a derived graph and unregister it; see :meth:`p2prdf.client.Client.drop_derived`."""
     graph = terms.parse_term(graph)
     held = await client.query(_contents(graph), timeout_seconds=timeout_seconds)
     count = await client.retract([_triple(row) for row in held.rows], graph=graph) if held.rows else 0
@@ -126,18 +126,18 @@ async def drop(client: Client, graph: str, *, timeout_seconds: float) -> int:
 
 
 class Answered:
-    """The triples that a query answers now.
+    """The triples that a query's results currently contain.
 
-    An answer and the withdrawal of one that was equal may overtake each other, so answers are counted.
+    A solution and the retraction of an equal one may overtake each other, so each triple has a count.
     """
 
     def __init__(self) -> None:
         self._answers: Counter[Triple] = Counter()
         self.touched: dict[Triple, None] = {}
-        """Those of which something was heard since they were last forgotten."""
+        """Triples with a new or retracted solution since the last :meth:`forget_touched`."""
 
     def take(self, solutions: Iterable[Solution]) -> None:
-        """Take in what was answered and withdrawn."""
+        """Take in new and retracted solutions."""
         for solution in solutions:
             triple = _triple(solution.terms)
             self._answers[triple] += -1 if solution.removed else 1
@@ -147,7 +147,7 @@ class Answered:
         return self._answers[triple] > 0
 
     def forget_touched(self) -> None:
-        """Forget which were touched."""
+        """Clear the list of touched triples, and the counts that are zero."""
         for each in self.touched:
             if not self._answers[each]:
                 del self._answers[each]
@@ -155,7 +155,7 @@ class Answered:
 
 
 class _Answers:
-    """A graph that is to hold what a query answers."""
+    """The goal of a graph that equals the results of a query."""
 
     def __init__(self, held: Iterable[Triple]):
         self._held = set(held)
@@ -196,7 +196,7 @@ def _contents(graph: str) -> str:
 
 def _reads(query: str) -> list[str]:
     """Return the graphs that a query reads, as the registry names them.  Raises QueryRefused."""
-    from p2prdf.rdf.algebra import Form  # only who derives pays for SPARQL's grammar
+    from p2prdf.rdf.algebra import Form  # imported late: SPARQL's grammar is slow to load
     from p2prdf.rdf.graphs_read import ANY, graphs_read
     from p2prdf.reasoning.ruled_query import parse_ruled
 
@@ -211,7 +211,10 @@ def _reads(query: str) -> list[str]:
 
 
 async def register(client: Client, graph: str, reads: list[str], timeout_seconds: float) -> None:
-    """Say what a graph is derived from.  Raises QueryRefused, and takes it back, if that closes a circle."""
+    """Register the sources of a derived graph.
+
+    Raises QueryRefused, and unregisters them, if they close a cycle.
+    """
     former = await _registered(client, graph, timeout_seconds)
     await client.publish([(graph, READS, source) for source in reads], graph=REGISTRY)
     found = await client.query(
@@ -223,7 +226,7 @@ async def register(client: Client, graph: str, reads: list[str], timeout_seconds
             edges.setdefault(str(derived), []).append(str(source))
     way = _way(edges, reads, graph)
     if way:
-        with contextlib.suppress(Unavailable):  # at worst a circle is seen later that is none
+        with contextlib.suppress(Unavailable):  # a leftover edge may only report a cycle that does not exist
             await _unregister(client, graph, set(reads).difference(former))
         reason = f"{graph} would be derived from itself: it reads {', which reads '.join(way)}"
         raise QueryRefused(reason, construct="derived graph")
@@ -231,7 +234,7 @@ async def register(client: Client, graph: str, reads: list[str], timeout_seconds
 
 
 async def _registered(client: Client, graph: str, timeout_seconds: float) -> list[str]:
-    """Return the graphs that a graph is said to be derived from."""
+    """Return the registered sources of a derived graph."""
     query = f"SELECT ?source {{ GRAPH {REGISTRY} {{ {graph} {READS} ?source }} }}"
     return [str(source) for (source,) in (await client.query(query, timeout_seconds=timeout_seconds)).rows]
 
@@ -243,7 +246,7 @@ async def _unregister(client: Client, graph: str, sources: Iterable[str]) -> Non
 
 
 def _way(edges: _Edges, begin: Iterable[str], goal: str) -> list[str]:
-    """Return a way from one of some graphs to the goal, both ends included; empty if there is none."""
+    """Return a path from one of the graphs ``begin`` to ``goal``, both included; empty if there is none."""
     came_from: dict[str, str] = dict.fromkeys(begin, "")
     to_visit = list(came_from)
     while to_visit:

@@ -1,4 +1,4 @@
-"""Event times of elements, as applications have them: moments, or seconds since 1970; here they are milliseconds."""
+"""Event times of elements: applications use datetimes or seconds since 1970, the wire milliseconds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from p2prdf.hlc import ELEMENT_MS_MAX
 __all__ = ["Time", "Times", "milliseconds", "times_of"]
 
 Time: TypeAlias = datetime | float
-"""A moment that knows its time zone, or seconds since 1970; the nearest millisecond counts."""
+"""A datetime with a time zone, or seconds since 1970; rounded to the millisecond."""
 Times: TypeAlias = Time | Iterable[Time]
-"""One for all elements, or one for each of them."""
+"""One time for all elements, or one for each of them."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -24,8 +24,8 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 def milliseconds(time: Time) -> int:
     """Return an event time in milliseconds since 1970.
 
-    Raises LocalProtocolError for what is no time, for a moment without a zone, and for what is before 1970 or after
-    the year 3084.
+    Raises LocalProtocolError for other types, for a datetime without time zone, and for times before 1970 or
+    after the year 3084.
     """
     if isinstance(time, datetime):
         if time.tzinfo is None:
@@ -45,9 +45,9 @@ def milliseconds(time: Time) -> int:
 
 
 def times_of(times: Times | None) -> int | Iterator[int] | None:
-    """Return one event time for all elements, those of each in their order, or None: that of their publication."""
+    """Return one event time for all elements, an iterator of one for each, or None: the publication time."""
     if times is None:
         return None
     if isinstance(times, str | bytes) or not isinstance(times, Iterable):
-        return milliseconds(times)  # type: ignore[arg-type]  # a text is refused there
+        return milliseconds(times)  # milliseconds() refuses text
     return map(milliseconds, times)

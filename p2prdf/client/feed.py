@@ -1,9 +1,9 @@
-"""Sources of triples that may keep a publication waiting, read beside it.
+"""Sources of triples that may block, read concurrently with a publication.
 
-A list has all of its items at once.  A generator may block (a file, a queue, ``time.sleep``), and an asynchronous one
-may wait for hours.  Whatever it has yielded must go out all the same, and acknowledgements must come in.  So an
-asynchronous source runs in a task of its own, and any other lazy source in a thread of its own.  Both read ahead by
-about one batch and no further.
+A list has all items at once. A generator may block (on a file, a queue, ``time.sleep``), and an asynchronous
+source may wait for hours. Items already yielded must be sent meanwhile, and acknowledgements must be received.
+So an asynchronous source runs in its own task, and any other lazy source in its own thread. Both read ahead by
+about one batch.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["LINGER_SECONDS", "Feed"]
 
 LINGER_SECONDS: Final = 0.005
-"""An incomplete batch of a source that keeps one waiting is sent after so long."""
+"""Default time after which an incomplete batch is sent while the source yields nothing."""
 _END: Final[Any] = object()
 
 
 class Feed:
-    """The items of one source, as they come.  ``ahead``: about how many triples are read ahead.
+    """The items of one source, as they arrive.  ``ahead``: how many triples to read ahead, about.
 
-    Call :meth:`close` in the end.  Items of a sized source (list, tuple, set, graph) are all there from the start.
+    Call :meth:`close` in the end. Items of a sized source (list, tuple, set, graph) are available from the
+    start.
     """
 
     def __init__(self, source: Source, *, ahead: int) -> None:
@@ -53,14 +54,14 @@ class Feed:
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._iterator: Iterator[Item] | None = None
-        """Of a sized source."""
+        """Set for a sized source only."""
         self._started = False
 
     async def take(self, *, patience: float | None = None) -> list[Item] | None:
-        """Return the items that are there, at least one; None: there are no more.
+        """Return the available items, at least one; None at the end of the source.
 
-        ``patience``: return nothing if no item comes within so many seconds.  Raises the error of the source, when all
-        items before it were taken.
+        ``patience``: return an empty list if no item arrives within so many seconds. Raises the error of the
+        source, after all items before it were taken.
         """
         if not self._started:
             self._start()
@@ -90,7 +91,7 @@ class Feed:
         return None
 
     async def close(self) -> None:
-        """Read no further; a thread that waits for its source ends when the source yields."""
+        """Stop reading; a thread that waits for its source ends when the source yields."""
         with self._lock:
             self._closed = True
             self._lock.notify_all()
@@ -156,7 +157,7 @@ class Feed:
             self._tell()
 
     def _tell(self) -> None:
-        """Wake the loop if it waits.  Called by the thread with the lock."""
+        """Wake the loop if it waits.  Called by the thread with the lock held."""
         if not self._hungry or self._closed:
             return
         self._hungry = False
@@ -167,7 +168,7 @@ class Feed:
 
 
 def _size(item: Item) -> int:
-    """Return how many triples an item is."""
+    """Return the number of triples in an item."""
     if isinstance(item, tuple):
         return 1
     if isinstance(item, TripleBatch):

@@ -1,8 +1,8 @@
-"""Interests that are registered in the overlay, for whichever keepers there are to keep their targets.
+"""Interests registered in the overlay; interest workers maintain their targets.
 
-They are triples of a graph of their own (:mod:`p2prdf.interest.registration`), so whoever registers an interest can go
-away.  How targets are doing is asked of the keepers, by a triple, and they answer by triples; both are removed when
-the answer is here.
+They are triples of a graph of their own (:mod:`p2prdf.interest.registration`), so the client that registers an
+interest may leave. A triple asks the workers for the state of their targets, and triples answer; all are
+deleted once the answer has arrived.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRUE: Final = terms.literal("true")
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """An interest as it is registered: ``error`` says what is wrong with it, if it is none."""
+    """A registered interest; ``error`` is the reason if its registration is not valid."""
 
     name: str
     registration: Registration | None
@@ -35,7 +35,7 @@ class Registered:
 
 
 class InterestStore:
-    """``client.interests``: what is registered in the overlay of a client."""
+    """``client.interests``: the interests registered in the client's overlay."""
 
     def __init__(self, client: Client):
         self._client = client
@@ -50,16 +50,17 @@ class InterestStore:
         self, dataset: str, target: str, query: str, *, name: str | None = None, graph: str | None = None,
         query_url: str | None = None, timeout_seconds: float = 60.0,
     ) -> str:  # fmt: skip
-        """Register an interest; return its name when enough nodes have it.  To register it again changes nothing.
+        """Register an interest; return its name when the registration is acknowledged.
 
-        ``dataset``: the canonical IRI of its graph; ``target``: the update URL of a SPARQL endpoint, ``graph`` the
-        canonical IRI of the graph there that is the interest's alone (None: the default graph), ``query_url`` where it
-        answers queries (None: ``.../query`` for ``.../update``).  ``name``: None for one that follows from these.
-        No credentials: keepers have them from their operators.
+        Registering the same interest again changes nothing. ``dataset``: canonical IRI of its graph.
+        ``target``: update URL of a SPARQL endpoint. ``graph``: canonical IRI of the target graph, for this
+        interest only (None: the default graph). ``query_url``: the endpoint's query URL (None: ``.../query``
+        for ``.../update``). ``name``: None: derived from dataset, target and graph. There is no argument for
+        credentials: operators give them to the interest workers.
 
-        Raises QueryRefused for a query that is no interest, TargetRefused, DataRefused and LocalProtocolError for what
-        else is none, for a name that stands for something else and for a target graph that another interest has; Busy,
-        Unavailable.
+        Raises QueryRefused if the query is not an interest, TargetRefused, DataRefused or LocalProtocolError
+        for other bad arguments, for a name of another interest and for a target graph of another interest;
+        Busy, Unavailable.
         """
         from p2prdf.interest.registration import INTERESTS_GRAPH, Registration, default_name
 
@@ -78,7 +79,7 @@ class InterestStore:
         return made.name
 
     async def registered(self, *, timeout_seconds: float = 60.0) -> list[Registered]:
-        """Return what is registered, by name.  Raises what :meth:`p2prdf.client.Client.query` raises."""
+        """Return the registered interests, by name.  Raises the errors of :meth:`p2prdf.client.Client.query`."""
         from p2prdf.interest.registration import INTEREST, PAUSED, name_of, read_registration
 
         triples = await self._triples(timeout_seconds)
@@ -98,21 +99,27 @@ class InterestStore:
         return [found[name] for name in sorted(found)]
 
     async def pause(self, name: str, *, timeout_seconds: float = 60.0) -> None:
-        """Let its target be as it is for now.  Raises LocalProtocolError if there is no such interest."""
+        """Pause the updates of an interest's target.
+
+        Raises LocalProtocolError if there is no such interest.
+        """
         from p2prdf.interest.registration import INTERESTS_GRAPH, PAUSED
 
         subject = await self._subject(name, timeout_seconds)
         await self._client.publish([(subject, PAUSED, _TRUE)], graph=INTERESTS_GRAPH)
 
     async def resume(self, name: str, *, timeout_seconds: float = 60.0) -> None:
-        """Let its target catch up, and go on.  Raises LocalProtocolError if there is no such interest."""
+        """Update a paused target again, beginning with the changes since the pause.
+
+        Raises LocalProtocolError if there is no such interest.
+        """
         from p2prdf.interest.registration import INTERESTS_GRAPH, PAUSED
 
         subject = await self._subject(name, timeout_seconds)
         await self._client.retract([(subject, PAUSED, _TRUE)], graph=INTERESTS_GRAPH)
 
     async def remove(self, name: str, *, timeout_seconds: float = 60.0) -> int:
-        """Forget an interest; return 1 if there was one, else 0.  Its target stays as it is."""
+        """Delete an interest; return 1 if it existed, else 0.  Its target keeps its content."""
         from p2prdf.interest.registration import INTEREST, INTERESTS_GRAPH, subject_of
 
         subject = subject_of(name)
@@ -122,10 +129,11 @@ class InterestStore:
         return int(any(p == INTEREST for _, p, _ in found))
 
     async def status(self, name: str | None = None, *, timeout_seconds: float = 60.0) -> list[dict[str, Any]]:
-        """Return how interests are, by name, as their keepers say (docs/reference/interest-replicas.md lists the keys).
+        """Return the state of interests, by name, as their workers report it.
 
-        One that no keeper answers for, within five seconds, has the state ``unkept``.  Raises LocalProtocolError if
-        there is none of the name, and what :meth:`p2prdf.client.Client.query` raises.
+        docs/reference/interest-replicas.md lists the keys. An interest without an answer of a worker within
+        five seconds has the state ``unkept``. Raises LocalProtocolError if there is no interest of that name,
+        and the errors of :meth:`p2prdf.client.Client.query`.
         """
         registered = await self.registered(timeout_seconds=timeout_seconds)
         if name is not None:
@@ -137,17 +145,17 @@ class InterestStore:
         return [known.get(each.name) or _unkept(each) for each in registered]
 
     async def verify(self, name: str, *, timeout_seconds: float = 60.0) -> dict[str, Any]:
-        """Compare the target of an interest with what it should hold; its keeper does, and writes nothing meanwhile.
+        """Compare an interest's target with its expected content; its worker pauses writing meanwhile.
 
-        Raises LocalProtocolError if there is no such interest, Unavailable if no keeper answers for it.  ``error``: why
-        it could not be compared.
+        ``error`` in the result: the reason if the comparison failed. Raises LocalProtocolError if there is no
+        such interest, Unavailable if no worker answers for it.
         """
         return await self._of_one("verify", name, timeout_seconds)
 
     async def repair(self, name: str, *, timeout_seconds: float = 60.0) -> dict[str, Any]:
-        """Make the target of an interest what it should be; what does not belong there is deleted.  As :meth:`verify`.
+        """Repair an interest's target: add missing triples, delete extra ones.  See :meth:`verify`.
 
-        Returns how it was.
+        Returns the state before the repair.
         """
         return await self._of_one("repair", name, timeout_seconds)
 
@@ -162,7 +170,7 @@ class InterestStore:
         return found
 
     async def _triples(self, timeout_seconds: float) -> list[Triple]:
-        """Return what is said of interests."""
+        """Return all triples about interests."""
         from p2prdf.interest.registration import INTEREST, INTERESTS_GRAPH, PAUSED
 
         parts = (f"{{ GRAPH {INTERESTS_GRAPH} {{ ?s {p} ?o }} BIND({p} AS ?p) }}" for p in (INTEREST, PAUSED))
@@ -171,7 +179,7 @@ class InterestStore:
         return [(str(s), str(p), str(o)) for s, p, o in result.rows]
 
     async def _subject(self, name: str, timeout_seconds: float) -> str:
-        """Return the IRI of an interest that is registered."""
+        """Return the subject of a registered interest."""
         from p2prdf.interest.registration import INTEREST, subject_of
 
         subject = subject_of(name)

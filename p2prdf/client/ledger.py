@@ -1,31 +1,23 @@
-"""What a subscriber has of its answers, until nobody will ever send them again.
+"""Identities of received solutions: each solution reaches the application exactly once.
 
-The problem
------------
-An answer is to reach the application once.  The node may send it again: to another connection, after a
-failover of its home, because an acknowledgement was lost.  And the application may be killed, and go on
-from what it has stored.
+The node may send a solution again: over another connection, after a failover of its coordinator, or because an
+acknowledgement was lost. The application may crash and continue from its stored state.
 
-The idea
---------
-Answers are known by identity.  From the moment that one comes in until it is *settled*, which is when all
-replicas of its home have noted that it is acknowledged, its identity is remembered here, and if it comes again
-it is dropped.  If it was acknowledged, it is acknowledged again: somebody has not heard.  The resume token is the
-list of these identities; whoever stores it together with what was made of the answers, in one step, loses and
-repeats nothing, wherever it goes on.
+Solutions are known by identity. The ledger remembers an identity until the solution is *stable*: all replicas
+of the coordinator have stored its acknowledgement. A repeated solution is dropped and, if it was acknowledged,
+acknowledged again, since a replica has not heard of it. The resume token is the list of these identities. A
+subscriber that stores it in one transaction with the effects of the solutions loses and repeats nothing.
 
-An acknowledgement says that the application will never need the answer again.  So what was merely given out is
-not acknowledged to anybody: were this process killed now, its successor would know nothing of it.
+An acknowledgement promises that the application never needs the solution again. A solution that was only
+delivered is therefore not acknowledged: after a crash, the restarted process would not know it.
 
-Sequence numbers count what is given out (and what is lost), from 1, over the whole life of the subscription;
-they are the client's own, for the numbers of the home begin anew with each of its epochs.
+Sequence numbers, from 1, count delivered and lost solutions over the whole life of the subscription. They are
+the client's own, because a coordinator numbers anew in each epoch.
 
-An answer that is taken back has a *withdrawal*, of an identity that follows from its own.  If the answer was
-given out, so is the withdrawal.  If not, neither ever is: the home cannot know, for it has many copies, but here
-it is known, unless the answer was settled, and then the home does know (``SURE``).
-
-Settled answers come again only if a home was believed dead when it was settled, and was not.  The last
-``SETTLED_MAX`` are remembered against that too.
+A *retraction* has an identity that follows from its solution's. It is delivered if and only if the solution
+was. The ledger decides that, except for stable solutions, which it forgets: the coordinator knows these, and
+marks their retractions (``SURE``). A stable solution arrives again only from a coordinator wrongly believed
+dead; the last ``SETTLED_MAX`` are remembered for that case.
 """
 
 from __future__ import annotations
@@ -40,42 +32,43 @@ from p2prdf.wire.messages import SURE, WITHDRAWN
 __all__ = ["SETTLED_MAX", "Ledger"]
 
 SETTLED_MAX: Final = 65_536
-"""Identities remembered beyond their settlement."""
+"""Bound on the remembered identities of stable solutions."""
 
 
 class Ledger:
-    """Identities of one subscription's answers: queued, given out, acknowledged, settled."""
+    """Identities of a subscription's solutions: queued, delivered, acknowledged, stable."""
 
     def __init__(self, *, given: int = 0, lost: int = 0, unsettled: tuple[int, ...] = (), again: bool = False):
-        """Go on from a token: ``unsettled`` were dealt with, as were all up to sequence number ``given``.
+        """Continue from a token: ``unsettled`` and all up to sequence number ``given`` were processed.
 
-        ``again``: the application has had more, and reads it again; so withdrawals are new whatever was given out.
+        ``again``: the application took later solutions and reads them again, so every retraction counts as new.
         """
         self._again = again
         self.given = given
-        """Sequence number of the last answer given out."""
+        """Sequence number of the last delivered solution."""
         self.acknowledged = given
-        """Sequence number up to which the application is done."""
+        """Sequence number up to which the application has acknowledged."""
         self.lost = lost
-        """Answers told to be lost so far."""
+        """Number of solutions reported as lost so far."""
         self._taken = given
         self._unsettled = dict.fromkeys(unsettled, given)
         self._open: deque[tuple[int, list[int]]] = deque()
-        """Not acknowledged: sequence number of the first, identities."""
+        """Unacknowledged solutions: sequence number of the first, identities."""
         self._settled: dict[int, None] = {}
 
     @property
     def taken(self) -> int:
-        """Sequence number of the last answer that came in."""
+        """Sequence number of the last received solution."""
         return self._taken
 
     def take(self, identities: list[int], times: list[int], lost: int) -> tuple[int, list[int], list[int]]:
-        """Take in answers and withdrawals that came, told by their times; ``lost`` are missing right before the first.
+        """Take in solutions and retractions (told apart by their times); ``lost`` are missing before them.
 
-        A withdrawal of what the application has not been given, and never will be, is not new: it is dealt with.
+        A retraction of a solution that was never delivered, and never will be, is not new: it counts as
+        processed.
 
-        Returns the sequence number of the first that is new, the places of those that are new, and the identities
-        of those that came again although they are acknowledged.
+        Returns the sequence number of the first new item, the places of the new ones, and the identities that
+        arrived again although they are acknowledged.
         """
         unsettled, settled = self._unsettled, self._settled
         never_had: list[int] = []
@@ -97,7 +90,7 @@ class Ledger:
         return first, places, again
 
     def _places_new(self, identities: list[int], times: list[int], never_had: list[int]) -> list[int]:
-        """Return the places of what is new; add to ``never_had`` the answers withdrawn without having been here."""
+        """Return the places of new items; add solutions retracted before they arrived to ``never_had``."""
         known: tuple[Container[int], ...] = (self._unsettled, self._settled)
         places: dict[int, int] = {}
         for at, (identity, time) in enumerate(zip(identities, times, strict=True)):
@@ -112,12 +105,12 @@ class Ledger:
         return list(places.values())
 
     def give(self, upto: int, lost: int) -> None:
-        """Note that everything up to a sequence number is given out, ``lost`` more among it than were."""
+        """Note that everything up to a sequence number is delivered, and ``lost`` more solutions are lost."""
         self.given = upto
         self.lost += lost
 
     def acknowledge(self, upto: int) -> list[int]:
-        """Note that the application is done up to a sequence number; return the identities of which that is news."""
+        """Note an acknowledgement up to a sequence number; return the newly acknowledged identities."""
         done: list[int] = []
         while self._open and self._open[0][0] <= upto:
             first, identities = self._open.popleft()
@@ -130,7 +123,7 @@ class Ledger:
         return done
 
     def settle(self, identities: list[int]) -> None:
-        """Note that some never come again."""
+        """Note that solutions are stable: they never arrive again."""
         for each in identities:
             if self._unsettled.pop(each, None) is not None:
                 self._settled[each] = None
@@ -138,7 +131,7 @@ class Ledger:
             del self._settled[next(iter(self._settled))]
 
     def forget_queued(self) -> None:
-        """Forget what was not given out yet: all of it comes again."""
+        """Forget the solutions that are not delivered yet: all of them arrive again."""
         while self._open and self._open[-1][0] > self.given:
             for each in self._open.pop()[1]:
                 del self._unsettled[each]
@@ -152,10 +145,10 @@ class Ledger:
 
     @property
     def dealt_with(self) -> list[int]:
-        """Identities acknowledged and not settled."""
+        """Identities acknowledged and not stable."""
         return [each for each, number in self._unsettled.items() if number <= self.acknowledged]
 
     @property
     def unsettled(self) -> list[int]:
-        """Identities given out and not settled: what a resume token holds."""
+        """Identities delivered and not stable: the content of a resume token."""
         return [each for each, number in self._unsettled.items() if number <= self.given]

@@ -1,8 +1,8 @@
-"""What is published, cut into pieces that fit a frame each: triples one by one, by the batch, or as columns of numbers.
+"""Cut a source into pieces that fit one frame each: single triples, batches, or columns of numbers.
 
-Triples and batches of a file are texts; a frame wants each text once and numbers for the rest, so they are numbered
-when they are sent.  :class:`TermColumns` come numbered: whoever has columns with a dictionary (Arrow, for one) makes no
-object per triple.
+Triples and batches of a file are texts. A frame contains each text once and refers to it by number, so texts
+are numbered when they are sent. :class:`TermColumns` are numbered already: columns with a dictionary, as in
+Arrow, need no object per triple.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["FRAME_CHARACTERS", "Item", "Numbered", "Piece", "Quad", "Source", "T
 Triple = tuple[str, str, str]
 """Subject, predicate and object as canonical N-Triples terms."""
 Given = tuple[Any, Any, Any] | tuple[Any, Any, Any, Any]
-"""The same, of terms that :func:`p2prdf.rdf.python_values.as_term` takes."""
+"""The same, with terms that :func:`p2prdf.rdf.python_values.as_term` accepts."""
 Quad = tuple[str, str, str, str | None]
-"""A triple and its graph, a canonical IRI; None for the default graph, or for the one of the whole publication."""
+"""A triple and its graph, a canonical IRI; None: the graph of the publication, or the default graph."""
 
 FRAME_CHARACTERS: Final = 1 << 20
-"""A frame is cut at so much term text; a single larger triple travels alone."""
+"""Bound on the term text of a frame, in characters; a single larger triple travels alone."""
 
 Numbers: TypeAlias = npt.NDArray[np.uint32]
 Times: TypeAlias = npt.NDArray[np.uint64]
@@ -42,11 +42,11 @@ Times: TypeAlias = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class TermColumns:
-    """Statements as columns of numbers, which are places in a list of terms.
+    """Statements as columns of numbers, which are positions in a list of terms.
 
-    ``texts``: canonical terms, each once, no other than those named.  ``g``: the graph of each statement (``DEFAULT``
-    among the texts for the default graph); None if none of them names one.  ``removed``: they are to be removed.
-    ``times``: of elements of a stream their event times, milliseconds since 1970.
+    ``texts``: canonical terms, each once; every term is used. ``g``: the graph of each statement (``DEFAULT``
+    among the texts for the default graph); None if no statement names one. ``removed``: the statements are
+    deletions. ``times``: event times of a stream's elements, in milliseconds since 1970.
     """
 
     texts: list[str]
@@ -61,7 +61,7 @@ class TermColumns:
         return len(self.s)
 
     def part(self, start: int, stop: int) -> TermColumns:
-        """Return some consecutive rows, with the terms that they name."""
+        """Return consecutive rows, with only the terms that they use."""
         columns = [column[start:stop] for column in (self.s, self.p, self.o, self.g) if column is not None]
         used, places = np.unique(np.concatenate(columns), return_inverse=True)
         texts = [self.texts[at] for at in used.tolist()]
@@ -70,7 +70,7 @@ class TermColumns:
         return TermColumns(texts, s, p, o, rest[0] if rest else None, self.removed, times)
 
     def within(self, graph: str) -> TermColumns:
-        """Return the same with what names no graph in this one."""
+        """Return a copy in which statements without a graph belong to this one."""
         place = {text: at for at, text in enumerate(self.texts) if text in (DEFAULT, graph)}
         if graph == DEFAULT or (self.g is not None and DEFAULT not in place):
             return self
@@ -91,7 +91,7 @@ Source = (
 
 
 class Numbered(NamedTuple):
-    """The rows of one frame: its dictionary and columns; ``graph`` has one column or none."""
+    """The rows of one frame: dictionary and columns; ``graph`` has one column or none."""
 
     terms: TermNames
     s: Column
@@ -102,34 +102,34 @@ class Numbered(NamedTuple):
 
 @dataclass(slots=True)
 class Piece:
-    """Rows that fit a frame: as texts or as numbers.
+    """Rows that fit one frame, as texts or as numbers.
 
     ``statements``: ``statements_done`` of the batch that this piece completes, else 0.
     """
 
     rows: TermColumns | tuple[list[str], list[str], list[str], list[str]]
-    """Texts: subjects, predicates, objects, and the graph of each; none at all if it is the default graph of all."""
+    """Texts: subjects, predicates, objects, and graphs; no graphs if all are the default graph."""
     statements: int = 0
     event_times: list[int] = field(default_factory=list)
-    """Of elements that stand here as texts."""
+    """Event times of elements that are texts."""
 
     def __len__(self) -> int:
         return len(self.rows) if isinstance(self.rows, TermColumns) else len(self.rows[0])
 
     @property
     def removed(self) -> bool:
-        """Whether these are to be removed whatever the rest is."""
+        """Whether these rows are deletions, independently of the rest of the publication."""
         return isinstance(self.rows, TermColumns) and self.rows.removed
 
     @property
     def times(self) -> tuple[Column, ...]:
-        """The event times of elements, in one column; none if these are no elements."""
+        """The event times of elements, in one column; no column for other triples."""
         if isinstance(self.rows, TermColumns):
             return () if self.rows.times is None else (self.rows.times,)
         return (self.event_times,) if self.event_times else ()
 
     def halves(self) -> tuple[Piece, Piece]:
-        """Cut it in two; there are at least two rows."""
+        """Split a piece of at least two rows."""
         rows, middle = self.rows, len(self) // 2
         if isinstance(rows, TermColumns):
             return Piece(rows.part(0, middle)), Piece(rows.part(middle, len(rows)), self.statements)
@@ -138,12 +138,12 @@ class Piece:
         return first, Piece((s[middle:], p[middle:], o[middle:], g[middle:]), self.statements, times[middle:])
 
     def texts(self) -> Iterable[str]:
-        """Return the terms of its rows, each once."""
+        """Return the terms of the rows, each once."""
         rows = self.rows
         return rows.texts if isinstance(rows, TermColumns) else dict.fromkeys(chain(*rows))
 
     def first(self) -> tuple[str, str, str, str]:
-        """Return the terms of its first row, the graph last."""
+        """Return the terms of the first row, the graph last."""
         terms, s, p, o, graph = self.numbered()
         subject, predicate, value, *named = terms.texts([int(column[0]) for column in (s, p, o, *graph)])
         return subject, predicate, value, named[0] if named else DEFAULT
@@ -161,10 +161,10 @@ class Piece:
 async def pieces_of(
     source: Source, batch_triples: int, graph: str, linger_seconds: float = LINGER_SECONDS
 ) -> AsyncGenerator[Piece, None]:
-    """Cut a source into pieces of at most so many triples; ``graph``: of statements that name none.
+    """Cut a source into pieces of at most ``batch_triples``; ``graph``: of statements that name none.
 
-    A full piece comes at once.  While the source keeps one waiting, an incomplete piece comes ``linger_seconds`` after
-    its first triple.  Raises DataRefused for an item that is no statement.
+    A full piece is yielded at once. While the source yields nothing, an incomplete piece is yielded
+    ``linger_seconds`` after its first triple. Raises DataRefused for an item that is not a statement.
     """
     feed, cutter = Feed(source, ahead=batch_triples), _Cutter(batch_triples, graph)
     loop, due = asyncio.get_running_loop(), 0.0
@@ -188,7 +188,7 @@ async def pieces_of(
 
 
 class _Cutter:
-    """Gathers triples into pieces."""
+    """Collects triples into pieces."""
 
     def __init__(self, batch_triples: int, graph: str):
         self._batch_triples = batch_triples
@@ -203,13 +203,13 @@ class _Cutter:
         return len(self._rows[0])
 
     def cut(self) -> Piece:
-        """Return what was gathered, and begin anew."""
+        """Return the collected triples as a piece, and begin a new one."""
         s, p, o, g = self._rows
         self._begin()
         return Piece((s, p, o, _named(g)))
 
     def add(self, items: Iterable[Item]) -> Iterator[Piece]:
-        """Take in items; yield the pieces that are complete.  Raises DataRefused for an item that is no statement."""
+        """Take in items; yield the complete pieces.  Raises DataRefused for an item that is not a statement."""
         for item in items:
             if isinstance(item, TripleBatch | TermColumns):
                 if len(self):  # statements keep their order
@@ -239,7 +239,7 @@ class _Cutter:
 
 
 def _graph(rest: list[Any], graph: str) -> str:
-    """Return the graph of a statement by what stands behind its object.  Raises ValueError for more than one thing."""
+    """Return the graph of a statement from the items after its object; ValueError for several items."""
     if not rest:
         return graph
     (named,) = rest
@@ -290,7 +290,7 @@ def _size(s: str, p: str, o: str, g: str) -> int:
 
 
 def _cut_columns(columns: TermColumns, batch_triples: int, graph: str) -> Iterator[Piece]:
-    """Halve what is too much text for a frame, until it is not or is one statement."""
+    """Halve columns with too much text for a frame, down to single statements."""
     count = len(columns)
     parts = max(1, -(-count // batch_triples))
     for number in range(parts):

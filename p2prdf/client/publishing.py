@@ -1,16 +1,17 @@
-"""Publishing: any source of triples, in frames of moderate size, pipelined within the node's credit.
+"""Publish a source of triples in frames of moderate size, pipelined within the node's credit.
 
-All ``publish`` calls of a client share the credit (:mod:`p2prdf.client.window`): their frames are under way side by
-side, and each call waits for the acknowledgements of its own frames alone.
+All ``publish`` calls of a client share the credit (:mod:`p2prdf.client.window`): their frames are in flight
+side by side, and each call waits for the acknowledgements of its own frames.
 
-Row *i* of the source is event ``first_event + i`` of its publisher; or, by content, the event that the publisher said
-just that.  Whoever sees the same event again takes it as the same, so whatever failed can be published again under the
-same numbers.  That is done here when a session is lost: all pieces that were not acknowledged go to the next node, in
-their order, as far as its credit reaches.
+Row *i* of the source is event ``first_event + i`` of its publisher or, by content, the publisher's event of
+that content. Nodes recognise a repeated event, so a failed publication can be repeated under the same numbers.
+After the loss of a session, this module does so: all unacknowledged pieces go to the next node, in order, as
+its credit allows.
 
-Additions and removals of one source (:class:`p2prdf.client.pieces.TermColumns`) keep their order: a piece of the one
-kind waits until all of the other kind before it are acknowledged, for what a node refuses as it is busy is sent again
-later than what came behind it.  Each kind has a numbering of its own, so that numbers do not depend on where it is cut.
+Additions and deletions of one source (:class:`p2prdf.client.pieces.TermColumns`) keep their order. A busy node
+refuses a piece, which is then sent again after its successors. A piece of one kind therefore waits for the
+acknowledgements of all earlier pieces of the other kind. Each kind has its own numbering, so event numbers do
+not depend on the division into pieces.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ if TYPE_CHECKING:
 __all__ = ["TRACED_FRAMES", "Effort", "Progress", "Publisher"]
 
 TRACED_FRAMES: Final = 4
-"""Of a publication in many frames so many are traced, the first: each is a publication of its own to the node."""
+"""Number of frames traced per publication: the first ones. To a node, each frame is a publication."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a publication is: everything up to here is acknowledged.
+    """Progress of a publication: everything up to this point is acknowledged.
 
-    ``triples``: number of triples of the source.  ``statements``: ``statements_done`` of the last
-    whole TripleBatch (0 for other sources): where to resume reading the file.
+    ``triples``: number of triples of the source. ``statements``: ``statements_done`` of the last whole
+    TripleBatch (0 for other sources), the point at which to resume reading the file.
     """
 
     triples: int
@@ -54,10 +55,11 @@ class Progress:
 
 @dataclass(slots=True)
 class Effort:
-    """What a publication took: filled in as it goes on.
+    """Cost of a publication, updated as it proceeds.
 
-    ``frames`` were sent with ``repeated_triples`` among theirs that had been sent before.  Seconds of packing frames,
-    and of waiting for acknowledgements and for the socket.
+    ``frames``: frames sent. ``repeated_triples``: triples in them that had been sent before.
+    ``packing_seconds``: time spent on packing frames; ``waiting_seconds``: on waiting for acknowledgements and
+    for the socket.
     """
 
     frames: int = 0
@@ -68,17 +70,17 @@ class Effort:
 
 @dataclass(slots=True)
 class _Frame:
-    """One frame under way."""
+    """One frame in flight."""
 
     piece: Piece
     first_event: int
     removed: bool
     sent: bool = False
-    """Whether it ever was."""
+    """Whether it was ever sent."""
     traceparent: str = ""
-    """The trace that it belongs to, if it is to be traced."""
+    """The trace under which to send it; empty for none."""
     answer: asyncio.Future[Any] | None = None
-    """None: it is to be sent."""
+    """None: it must be sent."""
 
     @property
     def acknowledged(self) -> bool:
@@ -88,7 +90,7 @@ class _Frame:
 
     @property
     def answered(self) -> bool:
-        """Whether it is acknowledged, or refused for what it is: another node would say the same."""
+        """Whether it is acknowledged, or refused for its content: another node would refuse it, too."""
         answer = self.answer
         if answer is None or not answer.done() or answer.cancelled():
             return False
@@ -96,7 +98,7 @@ class _Frame:
 
 
 class Publisher:
-    """One publication: sends pieces within the credit, waits for them in order, tries again when it has to."""
+    """One publication: sends pieces within the credit, awaits the answers in order, and retries."""
 
     def __init__(
         self,
@@ -114,16 +116,16 @@ class Publisher:
         on_refused: Callable[[Quad, DataRefused], None] | None = None,
         traceparent: str = "",
     ):
-        """``removed``: remove the triples instead; ``graph``: where what names no graph belongs.
+        """``removed``: delete the triples instead; ``graph``: the graph of statements that name none.
 
-        ``by_content``: as in ClientPublish.  ``on_refused``: called with what nodes refuse, statement by statement;
-        else that ends the publication.  ``traceparent``: the trace of its first ``TRACED_FRAMES``.
+        ``by_content``: as in ClientPublish. ``on_refused``: called with each refused statement; without it, a
+        refusal ends the publication. ``traceparent``: the trace of the first ``TRACED_FRAMES`` frames.
         """
         self._sessions = sessions
         self._publisher = publisher
         self._by_content = by_content
         self._next_event = {False: first_event, True: first_event}
-        """Of additions, and of removals."""
+        """Event numbers of additions (False) and of deletions (True)."""
         self._effort = Effort() if effort is None else effort
         self._on_refused = on_refused
         self._busy_seconds = busy_seconds
@@ -132,7 +134,7 @@ class Publisher:
         self._removed = removed
         self._graph = graph
         self._under_way: deque[_Frame] = deque()
-        """In order.  All of them have been sent but perhaps the last, or, after a reconnection, the last ones."""
+        """In order. All have been sent except perhaps the last or, after a reconnection, several last ones."""
         self._session: Session | None = None
         self._progress = Progress(0, 0)
         self._traceparent = traceparent
@@ -152,7 +154,7 @@ class Publisher:
         return self._progress.triples
 
     async def _begin(self, piece: Piece) -> None:
-        """Send a piece; return when the next one may follow.  Raises DataRefused for what is no RDF term."""
+        """Send a piece; return when the next one may follow.  Raises DataRefused for an invalid RDF term."""
         removed = self._removed or piece.removed
         try:
             terms.check_all(piece.texts())
@@ -182,13 +184,13 @@ class Publisher:
             await self._take_first()
         if self._session is not None:
             await self._session.room()
-        await asyncio.sleep(0)  # a source that never waits must not keep answers from coming in
+        await asyncio.sleep(0)  # let answers in, even if the source never waits
 
     async def _next(self, pieces: AsyncIterator[Piece]) -> Piece | None:
-        """Return the next piece, None: there is none.  While a source keeps it waiting, go on with what is under way.
+        """Return the next piece, or None at the end; meanwhile process answers of frames in flight.
 
-        So who publishes now and then is told of acknowledgements when they are there, and what a node had not
-        acknowledged when it went away is sent again at once.
+        An application that publishes rarely thus learns of acknowledgements as they arrive, and frames that a
+        failed node has not acknowledged are sent again at once.
         """
         if not self._under_way:
             return await anext(pieces, None)
@@ -207,12 +209,12 @@ class Publisher:
                 await asyncio.wait({following})
 
     def _waited_since(self, start: float, packed: float) -> None:
-        """Note how long it was waited since a time, but for the packing since so much of it."""
+        """Add the time since ``start`` to the waiting time, without packing time after it was ``packed``."""
         effort = self._effort
         effort.waiting_seconds += time.perf_counter() - start - (effort.packing_seconds - packed)
 
     async def _current(self) -> Session:
-        """Return the session in use; one that is new is sent everything that is not acknowledged."""
+        """Return the session in use; send a new session all unacknowledged frames."""
         session = await self._sessions.current()
         if session is not self._session:
             self._session = session
@@ -223,7 +225,7 @@ class Publisher:
         return session
 
     def _fill(self, session: Session) -> None:
-        """Send the frames that are to be sent, in their order, while there are slots for them."""
+        """Send the unsent frames in order, while slots are free."""
         for frame in self._under_way:
             if frame.answer is None:
                 if not session.publications.take():
@@ -231,7 +233,7 @@ class Publisher:
                 self._send(session, frame)
 
     def _send(self, session: Session, frame: _Frame) -> None:
-        """Send a frame in the slot that was taken for it, but not over a session that has been lost meanwhile."""
+        """Send a frame in the slot taken for it, unless the session has been lost meanwhile."""
         slots = session.publications
         if frame.answer is not None or session.lost is not None:
             slots.give()
@@ -256,7 +258,7 @@ class Publisher:
         frame.sent = True
 
     async def _take_first(self) -> None:
-        """Wait until the oldest piece is acknowledged, or was refused and cut in two."""
+        """Wait until the oldest piece is acknowledged, or was refused and split."""
         frame = self._under_way[0]
         retry = Retry(self._sessions, busy_seconds=self._busy_seconds)
         while not frame.acknowledged:
@@ -274,7 +276,7 @@ class Publisher:
                 return
             except (Busy, Unavailable) as error:
                 if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
-                    session.drop(error)  # sent again to the same node, it would be under way twice
+                    session.drop(error)  # a second copy to the same node would be in flight twice
                 frame.answer = None
                 await retry.after(session, error)
                 self._forget_refusals()
@@ -288,7 +290,7 @@ class Publisher:
             self._on_progress(self._progress)
 
     def _narrow_down(self, frame: _Frame, error: DataRefused, tell: Callable[[Quad, DataRefused], None]) -> None:
-        """Put the halves of the oldest piece, which was refused, in its place; if it is one statement, tell it."""
+        """Replace the oldest piece, which was refused, by its halves; report it if it is one statement."""
         self._under_way.popleft()
         if len(frame.piece) == 1:
             tell(frame.piece.first(), error)
@@ -299,7 +301,7 @@ class Publisher:
         self._under_way.appendleft(_Frame(one, frame.first_event, frame.removed, sent=True))
 
     def _forget_refusals(self) -> None:
-        """Send again what was refused with the piece just waited for: one pause is for all of them."""
+        """Send the frames again that were refused with the piece just awaited: one pause serves all of them."""
         for frame in self._under_way:
             answer = frame.answer
             if answer is not None and answer.done() and isinstance(answer.exception(), Busy):
@@ -313,7 +315,7 @@ class Publisher:
             async with asyncio.timeout(seconds):
                 self._sessions.latest = max(self._sessions.latest, (await answer).time)
         except StampRefused:
-            self._sessions.latest = 0  # it came from a node whose clock was ahead; what follows need not wait for it
+            self._sessions.latest = 0  # a node with a fast clock gave the stamp; later publications need not follow it
             raise
         except TimeoutError:
             raise Silent(f"no acknowledgement within {seconds:g} s") from None

@@ -1,9 +1,9 @@
-"""One-time queries: what a query answers over all that is published and not removed.
+"""One-time queries: the results of a query over all triples published and not deleted.
 
-The idea.  A standing query that counts triples from the beginning on first gets the answers over what is stored, and a
-bookmark (:attr:`p2prdf.client.Batch.bookmark`) tells when they are all there, the first one after it was left.  So a
-one-time query is one that is left, read up to that bookmark, and ended.  It is as exact as a standing query, also
-while nodes come, go and fail, and takes as long as a bookmark that is asked for in a hurry.
+A standing query from the beginning first receives the results over stored triples. The first bookmark
+(:attr:`p2prdf.client.Batch.bookmark`) after its registration shows that all of them have arrived. A one-time
+query is therefore a standing query, read up to that bookmark and ended. It is as exact as a standing query,
+also while nodes join, leave and fail, and takes as long as an urgent bookmark.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _GOODBYE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a query answered.
+    """The result of a one-time query.
 
-    ``names``: of its columns; of ASK none, of CONSTRUCT those of subject, predicate and object.  ``rows``: canonical
-    terms, None where a variable is unbound; of ASK one row without columns if it is true, else none.
-    Iterating yields each row as :class:`p2prdf.client.Bindings`, which have values of Python and terms of pyoxigraph.
-    ``as_of``: all that was published up to this time counts (seconds since the epoch).
+    ``names``: names of the columns; none for ASK, those of subject, predicate and object for CONSTRUCT.
+    ``rows``: canonical terms, None where a variable is unbound; for a true ASK one row without columns.
+    Iterating yields each row as :class:`p2prdf.client.Bindings`, with Python values and pyoxigraph terms.
+    ``as_of``: all publications up to this time count (seconds since the epoch).
     """
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class Result:
     as_of: float
 
     def __bool__(self) -> bool:
-        """Return whether there is any answer."""
+        """Return whether there is any row."""
         return bool(self.rows)
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Result:
 
 
 async def answer_once(client: Client, query: str, *, algorithm: str, timeout_seconds: float) -> Result:
-    """Answer a query once; as :meth:`p2prdf.client.Client.query`."""
+    """Answer a query once; see :meth:`p2prdf.client.Client.query`."""
     try:
         async with asyncio.timeout(timeout_seconds):
             subscription = await client.subscribe(
@@ -86,7 +86,7 @@ async def _read(subscription: Subscription) -> Result:
 
 
 async def end(client: Client, subscription: Subscription) -> None:
-    """End a subscription that was read to its end, as far as that can be."""
+    """End a subscription that is no longer needed; ignore failures, since its lease ends it, too."""
     with contextlib.suppress(P2PRDFError, TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await client.unsubscribe(subscription.id)

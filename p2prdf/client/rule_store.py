@@ -1,7 +1,7 @@
-"""Rules that are kept in the overlay by name, for whoever asks queries with them.
+"""Rules stored in the overlay by name, for use in queries.
 
-They are triples of a graph of their own: the name, ``<urn:p2prdf:rule>``, and the text of one rule.  So they are
-kept and copied as everything is, and a query that is left standing has the rules that there were when it was left.
+They are triples of a graph of their own: the name, ``<urn:p2prdf:rule>``, and the text of one rule. The overlay
+stores and replicates them like all triples. A standing query keeps the rules of its registration.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _triple(name: str, rule: Rule) -> tuple[str, str, str]:
 
 
 async def add_rules(client: Client, name: str, rules: Iterable[Rule]) -> int:
-    """Keep rules under a name; as :meth:`p2prdf.client.Client.add_rules`."""
+    """Store rules under a name; see :meth:`p2prdf.client.Client.add_rules`."""
     made = [_triple(name, rule) for rule in rules]
     if not made:
         raise LocalProtocolError("there are no rules")
@@ -37,7 +37,7 @@ async def add_rules(client: Client, name: str, rules: Iterable[Rule]) -> int:
 
 
 async def named_rules(client: Client, *, timeout_seconds: float) -> dict[str, tuple[Rule, ...]]:
-    """Return all rules that are kept, by name; as :meth:`p2prdf.client.Client.rules`."""
+    """Return all stored rules, by name; see :meth:`p2prdf.client.Client.rules`."""
     found: dict[str, list[Rule]] = {}
     result = await client.query(_ALL, timeout_seconds=timeout_seconds)
     for name, text in result.rows:
@@ -46,7 +46,7 @@ async def named_rules(client: Client, *, timeout_seconds: float) -> dict[str, tu
 
 
 async def remove_rules(client: Client, name: str, *, timeout_seconds: float) -> int:
-    """Forget the rules of a name; as :meth:`p2prdf.client.Client.remove_rules`."""
+    """Delete the rules of a name; see :meth:`p2prdf.client.Client.remove_rules`."""
     kept = (await named_rules(client, timeout_seconds=timeout_seconds)).get(name, ())
     if kept:
         await client.retract([_triple(name, rule) for rule in kept], graph=RULES_GRAPH)

@@ -1,11 +1,11 @@
-"""Graphs derived by rules: what follows from the default graph by rules that may call themselves, kept in a graph.
+"""Graphs derived by recursive rules: the closure of the default graph, kept in a named graph.
 
-A CONSTRUCT follows its triples by itself (:mod:`p2prdf.client.derived`), but not its own answers: published back they
-would hold each other up.  Rules are worked out to their end by whoever derives, over the triples of the predicates that
-their bodies name; what follows and was not said by anybody comes to stand in the graph.  A removal takes back what
-follows no more, circles included (:class:`p2prdf.reasoning.Materialiser`).
+A derived CONSTRUCT (:mod:`p2prdf.client.derived`) never reads its own results: once published, they would
+support each other. Recursive rules therefore run here, in the client. It subscribes to the predicates in the
+rules' bodies, computes the closure, and publishes the derived triples that are not base facts. A deletion also
+deletes the triples that no longer follow, cycles included (:class:`p2prdf.reasoning.Materialiser`).
 
-As with other derived graphs nothing is remembered: whoever begins again works all out, and compares.
+As with other derived graphs, the client stores no state: a restart computes the closure again and compares.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["PREDICATES_MAX", "derive_by_rules"]
 
 PREDICATES_MAX: Final = 32
-"""In the bodies of the rules: each is a leaf of one standing query."""
+"""Bound on the predicates in the bodies of all rules; each one is a leaf of the standing query."""
 
 _SAME_AS: Final = "<http://www.w3.org/2002/07/owl#sameAs>"
 
@@ -37,7 +37,7 @@ async def derive_by_rules(
     client: Client, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple], unsaid: Iterable[str],
     algorithm: str, timeout_seconds: float,
 ) -> AsyncGenerator[Derived, None]:  # fmt: skip
-    """Keep in a graph what follows by rules; as :meth:`p2prdf.client.Client.derive_by_rules`."""
+    """Keep derived triples in a graph; see :meth:`p2prdf.client.Client.derive_by_rules`."""
     goal_of = partial(_Closure, rules, list(facts), frozenset(unsaid))
     steps = keep(client, _query(rules), graph, goal_of, algorithm=algorithm, timeout_seconds=timeout_seconds)
     async with contextlib.aclosing(steps):
@@ -46,7 +46,7 @@ async def derive_by_rules(
 
 
 def _query(rules: Sequence[Rule]) -> str:
-    """Return the query for all triples that the rules may be about."""
+    """Return the query for all triples that the bodies of the rules can match."""
     if not rules:
         raise LocalProtocolError("there are no rules")
     predicates = predicates_of(rules)
@@ -60,7 +60,7 @@ def _query(rules: Sequence[Rule]) -> str:
 
 
 class _Closure:
-    """A graph that is to hold what follows from what a query answers, without that itself."""
+    """The goal of a graph that holds the closure of a query's results, without the results themselves."""
 
     def __init__(self, rules: Sequence[Rule], facts: Sequence[Triple], unsaid: frozenset[str], held: Iterable[Triple]):
         self._unsaid = unsaid
@@ -91,7 +91,7 @@ class _Closure:
         self._touched.clear()
 
     def _step(self) -> None:
-        """Work out what follows from what has been answered."""
+        """Update the closure with the changed results."""
         answered, given = self._answered, self._given
         come = [each for each in answered.touched if each in answered and each not in given]
         gone = [each for each in answered.touched if each not in answered and each in given]
@@ -104,7 +104,7 @@ class _Closure:
 
     def _follows(self, triple: Triple) -> bool:
         s, p, o = triple
-        if p == _SAME_AS and s == o:  # everything is; rules for functional properties say it of their values
+        if p == _SAME_AS and s == o:  # every term is the same as itself; rules for functional properties derive it
             return False
         if not self._unsaid.isdisjoint(triple):
             return False

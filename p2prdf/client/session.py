@@ -1,7 +1,7 @@
 """The client's end of a connection to a node: requests out, answers and solutions in.
 
-The wire is the peers' (:mod:`p2prdf.wire.codec`).  A client keeps no terms: each frame is built and
-read with a dictionary of its own, so publishing a file of any size takes a constant amount of memory.
+It uses the peers' wire format (:mod:`p2prdf.wire.codec`). A client keeps no term dictionary between frames, so
+publishing a file of any size takes constant memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ __all__ = ["Session", "Silent", "open_session"]
 AGENT: Final = "p2prdf-python"
 LINGER_SECONDS: Final = 2.0
 KEEPALIVE: Final = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 8_000}
-"""Options of the socket, where the system has them: a machine that is gone without a word is found out after
-8 to 11 s, though nothing is sent (the first two in seconds, the last in milliseconds), as other nodes find it out.  A
-machine that is busy is not gone: its system answers."""
+"""TCP options, where the system has them: they detect a vanished machine after 8 to 11 s of silence.
+
+TCP_KEEPIDLE and TCP_KEEPINTVL are seconds, TCP_USER_TIMEOUT milliseconds; nodes use the same values. A busy
+machine is not lost: its kernel answers.
+"""
 
 _ANSWERS: Final = (
     messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
@@ -41,16 +43,18 @@ _ANSWERS: Final = (
 
 
 class Silent(Unavailable):
-    """A node did not answer in time: it may be stopped, or out of reach, though the connection stands."""
+    """A node did not answer in time: it hangs or is unreachable, though the connection stands."""
 
 
 class Session(asyncio.Protocol):
-    """One connection.  ``on_rows`` is called with solutions and the dictionary of their terms, ``on_bookmark`` with
-    bookmarks, ``on_ended`` with a subscription of which nothing more comes, ``on_lost`` when all is over.
+    """One connection to a node.
 
-    ``publications``: the slots for publications under way, after the welcome.
-    ``opened_at``: when it was made (monotonic seconds).  ``answered``: whether a request was answered other than by
-    an error.  ``heard_at``: when something came in last.
+    ``on_rows`` is called with solutions and the dictionary of their terms, ``on_bookmark`` with bookmarks,
+    ``on_ended`` with a subscription that has ended, ``on_lost`` at the end of the connection.
+
+    ``publications``: the slots for publications in flight, valid after the welcome. ``opened_at``: when it was
+    made (monotonic seconds). ``answered``: whether a request was answered without error. ``heard_at``: when
+    data arrived last.
     """
 
     def __init__(self, speaks_for: str = "") -> None:
@@ -79,8 +83,8 @@ class Session(asyncio.Protocol):
     ) -> asyncio.Future[Any]:
         """Send the request that ``make`` builds from its number; return the future of its answer.
 
-        ``traceparent``: the trace that it belongs to, if it is a publication that is to be traced.
-        The future's exception is always taken note of, so it may be dropped.  Raises Unavailable.
+        ``traceparent``: the trace of a publication, if it is traced. The future's exception is always
+        retrieved, so it may be dropped. Raises Unavailable.
         """
         if self.lost is not None:
             raise self.lost
@@ -98,7 +102,7 @@ class Session(asyncio.Protocol):
     async def ask(self, make: Callable[[int], Any], *, timeout_seconds: float) -> Any:
         """Send a request and return its answer.
 
-        Raises Silent if there is none in time, Unavailable, or the error it was answered with.
+        Raises Silent if there is none in time, Unavailable, or the error in the answer.
         """
         answer = self.start(make)
         try:
@@ -108,12 +112,12 @@ class Session(asyncio.Protocol):
             raise Silent(f"no answer within {timeout_seconds:g} s") from None
 
     def tell(self, message: Any) -> None:
-        """Send what has no answer; nothing happens if the connection is gone."""
+        """Send a message that has no answer; do nothing if the connection is lost."""
         if self.lost is None:
             self._write(encode(message))
 
     async def room(self) -> None:
-        """Wait until the node takes what has been written, or never will."""
+        """Wait until the socket accepts more data, or the connection is lost."""
         await self._room.wait()
 
     def close(self) -> None:
@@ -123,7 +127,7 @@ class Session(asyncio.Protocol):
             self._transport.close()
 
     def drop(self, error: P2PRDFError) -> None:
-        """Have nothing to do with the node any more; what was not sent yet is not sent."""
+        """Abort the connection; unsent data is dropped."""
         self._lose(error)
         if self._transport is not None:
             self._transport.abort()
@@ -145,7 +149,7 @@ class Session(asyncio.Protocol):
     # --- in --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Check the node's certificate, and send the hello."""
         self._transport = cast("asyncio.Transport", transport)
         encrypted = transport.get_extra_info("ssl_object")
         if encrypted is not None:
@@ -158,7 +162,7 @@ class Session(asyncio.Protocol):
         self._write(encode(messages.ClientHello(messages.CLIENT_VERSION, AGENT, self._speaks_for)))
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes."""
+        """Process received bytes."""
         self.heard_at = time.monotonic()
         if not self.welcome.done() and speaks_tls(data):
             self.drop(TlsRefused("this node speaks TLS alone: connecting to it takes a certificate", reason="not-tls"))
@@ -201,15 +205,15 @@ class Session(asyncio.Protocol):
             answer.set_exception(error)
 
     def pause_writing(self) -> None:
-        """The socket is full."""
+        """Note that the socket is full."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """The socket has room again."""
+        """Note that the socket has room again."""
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Note the end of the connection."""
         self._transport = None
         self._gone.set()
         if isinstance(exc, ssl.SSLError):  # mostly an alert
@@ -233,9 +237,10 @@ class Session(asyncio.Protocol):
 async def open_session(
     host: str, port: int, *, connect_seconds: float, tls: Tls | ssl.SSLContext | None = None, speaks_for: str = ""
 ) -> Session:
-    """Connect to a node, by TLS if ``tls`` says how, and be welcomed, in the place of another client perhaps.
+    """Connect to a node, with TLS if ``tls`` is given, and await its welcome.
 
-    Raises TlsRefused if it or we are not trusted, Unavailable, or what the node answers.
+    ``speaks_for``: the client in whose place to act. Raises TlsRefused if either side does not trust the other,
+    Unavailable, or the node's error.
     """
     loop = asyncio.get_running_loop()
     context = tls.context() if isinstance(tls, Tls) else tls
@@ -246,7 +251,7 @@ async def open_session(
                 await session.welcome
             except BaseException as error:
                 session.drop(error if isinstance(error, P2PRDFError) else Unavailable("the node did not answer"))
-                await session.closed()  # nothing of it is left to a loop that may end with this error
+                await session.closed()  # the loop may end with this error, so leave no open socket behind
                 raise
             return session
     except (ssl.SSLError, TlsRefused) as error:

@@ -1,28 +1,22 @@
-"""The sessions of a client: one at a time, and the next one when that is lost.
+"""The sessions of a client: one at a time, and a search for the next one when it is lost.
 
-The problem
------------
-A node is killed, stopped for good, cut off, or merely too busy to live up to its promises.  The client's requests,
-publications and subscriptions are not that node's: any other can go on with them.
+Requests, publications and subscriptions do not depend on one node, so they continue at another when a node
+crashes, stops, is cut off or is overloaded. Each caller uses *the current session*, and the next one if that
+fails. A session ends when its connection breaks, when the node leaves, when a request times out, or after
+repeated refusals as unavailable. The client pings a silent node: a hung process keeps its connections open, and
+a subscriber that waits for solutions sends no requests.
 
-The idea
---------
-Whoever wants something asks for *the current session*, and for the next one if that fails.  A session ends when its
-connection breaks, when the node says that it goes away, when a request is not answered in time, or when one is
-refused as unavailable again and again.  A node of which nothing is heard for a while is asked whether it is there: one
-that hangs keeps its connections, and a subscriber that waits for answers asks nothing else.
+After a loss a *search* begins. Each round tries all known addresses, others in random order first, the lost one
+last. A pause precedes each round; it doubles and is random, so that the clients of a failed node spread over
+time and nodes. If an address does not answer soon, the next one is tried concurrently, and the first welcome
+wins.
 
-Then a *search* begins: round after round all known addresses are tried, the others in random order first and the one
-that was lost last, with a pause before each round that doubles and is drawn at random, so that the clients of a node
-that died come to the others neither at once nor all to the same.  An address that does not answer at once holds up
-nobody: the next is tried beside it, and the first welcome counts.
+An *outage* begins with the loss of a session. It ends when the next session has answered a request or has
+lasted a while; a node that welcomes and disconnects does not end it. After ``reconnect_seconds`` of outage the
+search fails for all callers. A later call starts a new search.
 
-An *outage* begins when a session is lost, and ends when another has answered something, or has stood for a while: a
-node that welcomes and breaks off does not end it.  After ``reconnect_seconds`` of outage the search is given up, and
-everybody is told so.  That is not the end: who asks for the session again begins a search again.
-
-What is repeated, and why that does no harm, is told where it is done: :mod:`p2prdf.client.publishing` (events are
-numbered), :mod:`p2prdf.client.attachments` (answers are known by identity), :class:`p2prdf.client.client.Client`.
+Repetition is safe: :mod:`p2prdf.client.publishing` numbers events, :mod:`p2prdf.client.attachments` knows
+solutions by identity, :class:`p2prdf.client.client.Client` describes the rest.
 """
 
 from __future__ import annotations
@@ -50,13 +44,13 @@ __all__ = ["Address", "Sessions", "Retry"]
 PAUSE_SECONDS_MIN: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 2.0
 SETTLED_SECONDS: Final = 2.0
-"""A session that stood for so long ended the outage before it, though nothing was asked."""
+"""A session of this age has ended the outage before it, even without a request."""
 REFUSALS_MAX: Final = 3
-"""After so many refusals of a request as unavailable another node is turned to."""
+"""Number of refusals of a request as unavailable after which the client changes the node."""
 NEXT_SECONDS: Final = 0.25
-"""After so long without an answer the next address is tried too."""
+"""Wait for an answer before the next address is tried concurrently."""
 OTHERS_MAX: Final = 64
-"""Addresses kept of those that a node tells."""
+"""Bound on the addresses remembered from a node's report."""
 
 Address = tuple[str, int]
 
@@ -64,11 +58,11 @@ log = logging.getLogger("p2prdf.client")
 
 
 class Sessions:
-    """The session in use, and how there will be another.
+    """The session in use, and the search for the next one.
 
-    ``on_session`` is called with each new one before anybody else has it, ``on_down`` with the reason when there is
-    none and none is being searched for, ``on_reconnect`` with the address after a search.  ``reconnect_seconds``: how
-    long an outage may last; 0: the first loss is the end.
+    ``on_session`` is called with each new session before its first use, ``on_down`` with the reason when there
+    is no session and no search, ``on_reconnect`` with the address after a search. ``reconnect_seconds``: how
+    long an outage may last; 0: the first loss is final.
     """
 
     def __init__(
@@ -94,7 +88,7 @@ class Sessions:
         self.ended: P2PRDFError | None = None
         """Why there will never be a session again."""
         self.latest = 0
-        """The latest stamp told of a publication: what is published next is after it, at whatever node."""
+        """The latest stamp of an acknowledged publication: later publications follow it, at any node."""
         self._connect_seconds = connect_seconds
         self._tls = tls
         self._speaks_for = speaks_for
@@ -109,11 +103,11 @@ class Sessions:
         self._searching: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    # --- for who wants something -----------------------------------------------------------------
+    # --- for callers -----------------------------------------------------------------------------
 
     @property
     def others(self) -> list[str]:
-        """Addresses of other nodes that the one in use told, at most ``OTHERS_MAX``."""
+        """Addresses of other nodes that the one in use reported, at most ``OTHERS_MAX``."""
         return list(map(_text, self._others))
 
     @property
@@ -123,22 +117,22 @@ class Sessions:
         return session if session is not None and session.lost is None else None
 
     async def current(self) -> Session:
-        """Return the session in use, or wait for the next one.  Raises Unavailable when that is given up."""
+        """Return the session in use, or wait for the next one.  Raises Unavailable when the search fails."""
         if self.live is not None:
             return self.live
         if self.ended is not None:
             raise self.ended
-        if self._found is None:  # it was given up before
+        if self._found is None:  # an earlier search has failed
             self._outage, self._rounds = time.monotonic(), 0
             self._search()
         assert self._found is not None
         return await asyncio.shield(self._found)
 
     async def ask(self, make: Callable[[int], Any], *, busy_seconds: float = 0.0) -> tuple[Session, Any]:
-        """Send the request that ``make`` builds, again and elsewhere if need be; return its answer and whose it is.
+        """Send the request that ``make`` builds, with retries at other nodes; return session and answer.
 
-        For requests of which more than one does no harm.  ``busy_seconds``: how long to go on at a busy node.
-        Raises Unavailable, Busy, or the error that it was answered with.
+        Only for idempotent requests. ``busy_seconds``: how long to retry at a busy node. Raises Unavailable,
+        Busy, or the error in the answer.
         """
         retry = Retry(self, busy_seconds=busy_seconds)
         while True:
@@ -151,7 +145,10 @@ class Sessions:
     # --- life ------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect for the first time: each address is tried once, in order.  Raises Unavailable, or what it answers."""
+        """Connect for the first time: try each address once, in order.
+
+        Raises Unavailable, or the node's error.
+        """
         reasons: list[P2PRDFError] = []
         for address in self._given:
             try:
@@ -165,14 +162,14 @@ class Sessions:
         raise Unavailable("no node answers: " + "; ".join(str(reason) for reason in reasons)) from reasons[-1]
 
     def close(self) -> None:
-        """End it."""
+        """Close the session and search for no other."""
         if self.ended is None:
             self._end(Unavailable("the client was closed"))
         if self._session is not None:
             self._session.close()
 
     async def closed(self) -> None:
-        """Wait until nothing is left of it."""
+        """Wait until all tasks and the connection have ended."""
         tasks = [task for task in (self._searching, self._watching) if task is not None]
         for task in tasks:
             task.cancel()
@@ -196,7 +193,7 @@ class Sessions:
     # --- searching -------------------------------------------------------------------------------
 
     def _lost(self, session: Session, error: P2PRDFError) -> None:
-        """Called by a session when it is over."""
+        """Called by a session at its end."""
         if session is not self._session or self.ended is not None:
             return
         if self.reconnect_seconds <= 0:
@@ -233,14 +230,14 @@ class Sessions:
         self._give_up(Unavailable(f"no node answered for {self.reconnect_seconds:g} s; the last: {error}"))
 
     def _candidates(self) -> list[Address]:
-        """Return all known addresses in the order to try them."""
+        """Return all known addresses in the order of trying."""
         same = {self._address, (self.peer.host, self.peer.port)}
         others = [each for each in dict.fromkeys([*self._given, *self._others]) if each not in same]
         random.shuffle(others)
         return [*others, self._address]
 
     async def _first_of(self, addresses: list[Address], seconds: float) -> tuple[Address, Session]:
-        """Connect to the first that welcomes; each is given so many seconds.  Raises what the last one failed with."""
+        """Connect to the first address that welcomes; ``seconds`` for each.  Raises the last error."""
         loop = asyncio.get_running_loop()
         waiting = list(reversed(addresses))
         trying: dict[asyncio.Task[Session], Address] = {}
@@ -260,7 +257,7 @@ class Sessions:
                     except P2PRDFError as reason:
                         error = reason
                     else:
-                        error = session.lost  # it may be over already
+                        error = session.lost  # it may be lost already
                         found += [(address, session)] if error is None else []
         finally:
             for task in trying:
@@ -301,7 +298,7 @@ class Sessions:
 
 
     async def _watch(self, session: Session) -> None:
-        """Leave a node that says nothing, not even when it is asked."""
+        """Drop a session to a node that stays silent even after a ping."""
         while session.lost is None:
             due = session.heard_at + self._ping_seconds
             await asyncio.sleep(max(due - time.monotonic(), PAUSE_SECONDS_MIN))
@@ -316,11 +313,10 @@ class Sessions:
 
 
 class Retry:
-    """How often, and where, one request is tried again.
+    """Retry policy of one request: how often, and where.
 
-    ``busy_seconds``: how long in all to wait for nodes that are busy.  ``stay``: whether to stay with a node that
-    refuses this request and answers others.  ``since``: from when on it counts how long it has been tried (monotonic
-    seconds), by default from the first failure.
+    ``busy_seconds``: total wait for busy nodes. ``stay``: stay with a node that refuses this request and
+    answers others. ``since``: start of the retry time (monotonic seconds), by default the first failure.
     """
 
     def __init__(
@@ -334,7 +330,7 @@ class Retry:
         self._refusals = 0
 
     async def after(self, session: Session, error: Busy | Unavailable) -> None:
-        """Return when it makes sense to try again, at the session that is in use then; raise ``error`` when not."""
+        """Return when a retry makes sense, at the session then in use; otherwise raise ``error``."""
         pause = _pause(self._tries)
         self._tries += 1
         if isinstance(error, Busy):
@@ -350,7 +346,7 @@ class Retry:
             raise error
         if session.lost is not None:
             return
-        # One that says other things has a slow home to wait for: another node would have, too.
+        # A node that answers other requests waits for a slow coordinator: another node would, too.
         hung = isinstance(error, Silent) and now - session.heard_at >= self._sessions.timeout_seconds
         self._refusals += REFUSALS_MAX if hung else 1
         if self._refusals >= REFUSALS_MAX and not (self._stay and session.answered):
@@ -361,7 +357,7 @@ class Retry:
 
 
 def _pause(tries: int) -> float:
-    """Return seconds to wait, drawn at random; more after more tries."""
+    """Return seconds to wait: random, doubling with the number of tries up to a bound."""
     return random.uniform(0.5, 1.0) * min(PAUSE_SECONDS_MIN * (1 << min(tries, 16)), PAUSE_SECONDS_MAX)  # noqa: S311 - guards nothing
 
 

@@ -1,4 +1,4 @@
-"""What a subscriber gets: solutions one by one, or whole batches as columns."""
+"""Solutions that a subscriber receives: one by one, or in batches as columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _stamp(time: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Solutions that were dropped before they were taken: by their sequence numbers, both included."""
+    """A range of solutions dropped before delivery: first and last sequence number, both included."""
 
     first: int
     last: int
@@ -33,10 +33,10 @@ class Gap:
 
 
 class Bindings(Mapping[str, str]):
-    """Variables with their terms: name of each bound variable to its term as N-Triples spells it.
+    """A mapping from the name of each bound variable to its term as N-Triples spells it.
 
-    A blank node is ``_:`` and the label that every format of results has for it (:func:`p2prdf.rdf.terms.spelled`).
-    ``bindings["x"]`` is the term's text, :meth:`value` its value in Python, :meth:`term` a term of pyoxigraph.
+    A blank node is ``_:`` and the label that it has in every result format (:func:`p2prdf.rdf.terms.spelled`).
+    ``bindings["x"]`` is the text of the term, :meth:`value` its Python value, :meth:`term` a pyoxigraph term.
     """
 
     __slots__ = ("_names", "_terms")
@@ -63,32 +63,33 @@ class Bindings(Mapping[str, str]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the query's projection, unbound ones as well."""
+        """The names of the query's projection, including unbound ones."""
         return self._names
 
     @property
     def terms(self) -> tuple[str | None, ...]:
         """The canonical terms in the order of the query's projection; None where a variable is unbound.
 
-        A blank node is its skolem IRI here (:mod:`p2prdf.rdf.terms`), by which it can be published again.
+        A blank node is its skolem IRI here (:mod:`p2prdf.rdf.terms`), under which it can be published again.
         """
         return self._terms
 
     def value(self, name: str) -> PythonValue | None:
-        """Return the value of a variable as Python has it; None where it is unbound.
+        """Return a variable's value as a Python object; None where it is unbound.
 
-        Integers are ``int``, decimals ``Decimal``, floats and doubles ``float``, booleans ``bool``, dateTimes, dates
-        and times those of :mod:`datetime`, durations without months ``timedelta``, IRIs and other literals ``str``.
-        So is a literal whose text is none of its datatype's.  Raises KeyError for a name that the query does not have.
+        Integers are ``int``, decimals ``Decimal``, floats and doubles ``float``, booleans ``bool``, dateTimes,
+        dates and times those of :mod:`datetime`, durations without months ``timedelta``. IRIs, other literals
+        and literals with a text invalid for their datatype are ``str``. Raises KeyError for a name that the
+        query does not have.
         """
         term = self._terms[self._place(name)]
         return None if term is None else python_value(term)
 
     def term(self, name: str) -> PyoxigraphTerm | None:
-        """Return the term of a variable as pyoxigraph has it; None where it is unbound.
+        """Return a variable's term as a pyoxigraph object; None where it is unbound.
 
-        The IRI that stands for a blank node of a file stays an IRI.  For a term of rdflib call
-        ``rdflib.util.from_n3(solution[name])``.  Raises KeyError for a name that the query does not have.
+        The IRI that stands for a blank node of a file stays an IRI. For an rdflib term call
+        ``rdflib.util.from_n3(solution[name])``. Raises KeyError for a name that the query does not have.
         """
         term = self._terms[self._place(name)]
         return None if term is None else rdf_terms.to_pyoxigraph(term)
@@ -101,18 +102,17 @@ class Bindings(Mapping[str, str]):
 
 
 class Solution(Bindings):
-    """One solution: name of each bound variable to canonical N-Triples term.
+    """One solution: a mapping from the name of each bound variable to its canonical N-Triples term.
 
-    :meth:`value` and :meth:`term` give a variable as a value of Python or a term of pyoxigraph.
+    :meth:`value` and :meth:`term` return a variable as a Python value or a pyoxigraph term. The solution of an
+    ASK query has no variables: it is delivered when the query becomes true and retracted when it becomes false.
 
-    That of an ASK query has no variables: it is given out when the query has become true, and removed when it is not.
-
-    ``sequence``: its number among those given out (and lost), over the whole life of the subscription.
-    ``identity``: 64-bit name, equal for equal derivations wherever and however often they are made.
+    ``sequence``: its number among delivered and lost solutions, over the whole life of the subscription.
+    ``identity``: 64-bit name, the same for each derivation from the same triples.
     ``born``: publication time of the newest triple it is made of, seconds since the epoch.
-    ``lost``: solutions right before this one that were dropped because the subscriber was too slow.
-    ``removed``: it is not true any more.  It was given out before, under the same ``identity``; ``born`` is the time of
-    the removal then.
+    ``lost``: number of solutions right before this one that were dropped because the subscriber was too slow.
+    ``removed``: the solution, delivered before under the same ``identity``, is retracted; ``born`` is the time
+    of the deletion.
     """
 
     __slots__ = ("born", "identity", "lost", "removed", "sequence")
@@ -134,14 +134,14 @@ class Solution(Bindings):
 
     @property
     def gap(self) -> Gap | None:
-        """What is missing right before this one; None if nothing is."""
+        """The gap right before this solution; None if there is none."""
         return Gap(self.sequence - self.lost, self.sequence - 1) if self.lost else None
 
     def age_seconds(self, now: float) -> float:
         """Return how long ago its newest triple was published, at time ``now`` since the epoch.
 
-        The moment a solution is received this is the answer's latency, up to the difference
-        between this clock and that of the node the triple was published at, and to the millisecond.
+        At the moment of receipt this is the end-to-end latency, to the millisecond and up to the difference
+        between the clocks of this machine and the node of the publication.
         """
         return now - self.born
 
@@ -150,13 +150,14 @@ class Solution(Bindings):
 class Batch:
     """Consecutive solutions as columns; ``first`` is the sequence number of the first row.
 
-    ``identities`` and ``born_stamps`` are as they came; :attr:`removed` tells which solutions are not true any more.
+    ``identities`` and ``born_stamps`` are as received; :attr:`removed` tells which rows are retractions.
+    ``columns``: in the order of ``names``; an empty text stands for an unbound variable. ``lost``: number of
+    solutions missing right before the first.
 
-    ``columns`` are in the order of ``names``; an empty text stands for no value.  ``lost`` solutions are missing right
-    before the first.
-    ``bookmark``: after this batch no solution follows that is ``born`` at or before this time (seconds since the
-    epoch), but of publications that were not acknowledged when the bookmark was made; after the first one that is later
-    than the opening none either that was true at the opening.  None: nothing is said.
+    ``bookmark``: after this batch no solution follows that is ``born`` at or before this time (seconds since
+    the epoch), except from publications that were unacknowledged when the bookmark was made. The first bookmark
+    later than :class:`Subscription`'s ``opened`` also ends the backfill: no solution follows that was true at
+    the opening. None: the batch has no bookmark.
     """
 
     names: tuple[str, ...]
@@ -177,22 +178,22 @@ class Batch:
 
     @property
     def gap(self) -> Gap | None:
-        """What is missing right before the first row; None if nothing is."""
+        """The gap right before the first row; None if there is none."""
         return Gap(self.first - self.lost, self.first - 1) if self.lost else None
 
     @property
     def born(self) -> list[float]:
-        """Publication times in seconds since the epoch; of removed solutions, when they were."""
+        """Publication times in seconds since the epoch; of retracted solutions, times of the deletion."""
         return [hlc.seconds(_stamp(time)) for time in self.born_stamps]
 
     @property
     def stamps(self) -> list[int]:
-        """Publication times as stamps (:mod:`p2prdf.hlc`), which tell apart what is of one millisecond."""
+        """Publication times as stamps (:mod:`p2prdf.hlc`), which order events within a millisecond."""
         return [_stamp(time) for time in self.born_stamps]
 
     @property
     def removed(self) -> list[bool]:
-        """Of each row, whether it is a solution given out before that is not true any more."""
+        """For each row, whether it retracts a solution delivered before."""
         return [time >= hlc.GONE for time in self.born_stamps]
 
     def solution(self, row: int) -> Solution:
@@ -213,7 +214,7 @@ class Batch:
         return (self.solution(row) for row in range(len(self)))
 
     def head(self, count: int) -> Batch:
-        """Return the first rows, and the bookmark only if these are all."""
+        """Return the first rows, with the bookmark only if these are all."""
         if count >= len(self):
             return self
         return Batch(

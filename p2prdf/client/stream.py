@@ -1,21 +1,20 @@
-"""Publishing into a stream: elements with event times, and how far one is with them.
+"""Publishing into a stream: elements with event times, and watermarks.
 
-The problem.  A window can be reported when all its elements are known.  Nodes know what they were given, but only who
-publishes knows what is still to come, and has to say so: by *heartbeats*, each a promise that all its elements up to
-some event time are acknowledged and none will follow.
+A window can be reported when all its elements are known. Only a publisher knows which elements are still to
+come, so it sends *heartbeats* (watermarks, punctuation). A heartbeat promises that all the publisher's elements
+up to an event time are acknowledged and that none will follow.
 
-The idea.  Elements mostly come in the order of their times, so the times themselves say how far it is.  What is
-acknowledged up to some time, less how far elements may be out of order (``lateness``), is promised, and never a time at
-or after that of an element that is not acknowledged.  While a call publishes, the last millisecond is held back, for
-more elements of the same time may follow in it; when it has returned they may not.  Where event times are those of the
-clock (``live``) the clock promises, too, so that windows close while nothing happens.
+Elements mostly arrive in the order of their event times. The client promises the latest acknowledged event time
+less the permitted disorder (``lateness``), but only times before those of all unacknowledged elements. During a
+``publish`` call it holds the last millisecond back, since further elements of that time may follow. In ``live``
+mode event times follow the clock, and so do promises: windows close while nothing is published.
 
-A promise is kept: an element that would break it is refused (:class:`p2prdf.errors.LateElement`), or sent if the
-application wants that; then it counts in the windows that are not reported yet.
+An element at or before a promised time is refused (:class:`p2prdf.errors.LateElement`) or, on request, sent; it
+then counts only in windows that are not reported yet.
 
-A node remembers a heartbeat for some seconds (``stream_idle_seconds``); then it takes the publisher for gone and the
-stream goes on without.  So heartbeats are repeated, at whichever node the client is connected to.  Who closes says so
-instead, and that is kept: the stream goes on without at once.
+A node remembers a heartbeat for ``stream_idle_seconds``, then it considers the publisher gone and continues
+without it. The client therefore repeats heartbeats, at its present node. Closing a stream stores the end of the
+publisher instead, and the stream continues without it at once.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ if TYPE_CHECKING:
 __all__ = ["Stream"]
 
 REPEAT_SECONDS: Final = 1.0
-"""A heartbeat is repeated after so long; nodes wait ten times as long if nobody has told them otherwise."""
+"""Interval between repeated heartbeats; nodes wait ten times as long by default."""
 PAUSE_SECONDS: Final = 0.05
-"""Between heartbeats that say something new: nodes look eight times a second at most."""
+"""Least interval between heartbeats with news: nodes look eight times a second at most."""
 _NOTHING: Final = -1
 _Columns = tuple[list[str], list[str], list[str]]
 
 
 class Publish(Protocol):
-    """How a stream publishes: as :meth:`p2prdf.client.Client.publish` does."""
+    """The part of :meth:`p2prdf.client.Client.publish` that a stream uses."""
 
     async def __call__(
         self, triples: Source, *, publisher: int, first_event: int, batch_triples: int, busy_seconds: float,
@@ -72,7 +71,7 @@ class Publish(Protocol):
 
 
 class _UnderWay(NamedTuple):
-    """Elements that are not acknowledged: their number with all before them in the call, first and last time."""
+    """Unacknowledged elements: their number with all before them in the call, first and last time."""
 
     number: int
     earliest: int
@@ -80,11 +79,11 @@ class _UnderWay(NamedTuple):
 
 
 class Stream:
-    """A publisher of one stream.  Made by :meth:`p2prdf.client.Client.stream`; an asynchronous context manager.
+    """A publisher of one stream.  Made by :meth:`p2prdf.client.Client.stream`; an async context manager.
 
-    ``iri``: the stream, in N-Triples form.  ``publisher``: who publishes; with ``events``, the number of elements so
-    far, it numbers them.  ``began``: the earliest event time, ``promised``: the time up to which all elements are said
-    to be there (both in milliseconds since 1970, None: none yet).
+    ``iri``: the stream, in N-Triples form. ``publisher``: number of the publisher; it numbers its elements with
+    ``events``, the number of elements so far. ``began``: the earliest event time; ``promised``: the event time
+    up to which all elements are promised (both in milliseconds since 1970; None: none yet).
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Stream:
         self.iri = terms.parse_term(iri) if iri.startswith("<") else terms.iri(iri)
         self.publisher = secrets.randbits(64) if publisher is None else publisher
         self._opening = secrets.randbits(63) + 1
-        """Tells this from another time that the publisher has the stream open."""
+        """Distinguishes this session of the publisher with the stream from others."""
         self.events = first_event
         self._sessions, self._publish, self._clock, self._forget = sessions, publish, clock, forget
         self._linger_seconds = linger_seconds
@@ -113,7 +112,7 @@ class Stream:
         self._under_way: deque[_UnderWay] = deque()
         self._publishing = False
         self._done = 0
-        """Elements of the call that are acknowledged."""
+        """Number of acknowledged elements of the present call."""
         self._failed: BaseException | None = None
         self._refusal: LocalProtocolError | None = None
         self._turn = asyncio.Lock()
@@ -143,12 +142,12 @@ class Stream:
 
     @property
     def latest(self) -> int | None:
-        """The latest event time that is acknowledged, in milliseconds since 1970; None: none is."""
+        """The latest acknowledged event time, in milliseconds since 1970; None: there is none."""
         return None if self._latest == _NOTHING else self._latest
 
     @property
     def promised(self) -> int | None:
-        """Up to this event time, in milliseconds since 1970, all elements are said to be there; None: nothing is."""
+        """The event time up to which all elements are promised, in milliseconds since 1970; None: none yet."""
         return None if self._promised == _NOTHING else self._promised
 
     def _now(self) -> int:
@@ -165,18 +164,19 @@ class Stream:
         busy_seconds: float = 60.0,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Publish elements; return their number when all of them are acknowledged, at level ``indexed``.
+        """Publish elements; return their number when all are acknowledged, at level ``indexed``.
 
-        ``triples``: as in :meth:`p2prdf.client.Client.publish`, but for graphs and removals.
-        ``time``: the event time of all, a datetime with its zone or seconds since 1970, or one time for each; without,
-        that of the batches if they have any, else the time when they are published.
-        After a failure (Busy, Unavailable, cancellation) nothing more is promised and nothing published: make another
-        stream with the same ``publisher`` and, for ``first_event``, the number of elements before those of this call.
+        ``triples``: as in :meth:`p2prdf.client.Client.publish`, without graphs and deletions.
+        ``time``: the event time of all elements (a datetime with time zone, or seconds since 1970), or one time
+        for each. None: the times in the batches, otherwise the time of publication.
 
-        Raises LateElement, LocalProtocolError for what has no event time or cannot have one, and DataRefused for
-        what is no triple, all when what came before is acknowledged, and nothing of its batch is published: plain
-        triples make batches of ``batch_triples``.  Raises DataRefused for the first element that nodes refuse, when
-        all others are acknowledged; Busy, Unavailable.  One call at a time: others queue up.
+        After Busy, Unavailable or a cancellation, the stream promises and publishes nothing more. Make another
+        stream with the same ``publisher``; ``first_event`` is the number of elements before this call.
+
+        Raises LateElement, LocalProtocolError for a missing or impossible event time, and DataRefused for an
+        invalid triple: each after all earlier batches are acknowledged and without publishing any of its own
+        batch (``batch_triples`` plain triples). Raises DataRefused for the first element that nodes refuse,
+        after all others are acknowledged; Busy, Unavailable. Calls run one at a time; others queue.
         """
         async with self._turn:
             self._check_open()
@@ -222,7 +222,7 @@ class Stream:
     async def _elements(
         self, triples: Source, times: int | Iterator[int] | None, batch_triples: int
     ) -> AsyncGenerator[TripleBatch | TermColumns, None]:
-        """Yield elements with their times, and note that they are under way; end before what is refused."""
+        """Yield elements with their times, and note them as in flight; end before the first refused one."""
         number = 0
         try:
             async with aclosing(_batches(triples, batch_triples, self._linger_seconds)) as batches:
@@ -239,7 +239,7 @@ class Stream:
                     self._under_way.append(_UnderWay(number, earliest, latest))
                     yield timed
         except LocalProtocolError as error:
-            self._refusal = error  # raised when what came before it is acknowledged
+            self._refusal = error  # raised when all earlier elements are acknowledged
         else:
             if isinstance(times, Iterator) and next(times, None) is not None:
                 self._refusal = LocalProtocolError("there are more event times than elements")
@@ -276,9 +276,9 @@ class Stream:
     # --- heartbeats ------------------------------------------------------------------------------
 
     async def heartbeat(self, upto: Time) -> None:
-        """Promise that all elements up to an event time are there; returns when the node knows.
+        """Promise that all elements up to an event time are published; return when the node knows.
 
-        Calls of :meth:`publish` before it are waited for.  Raises Unavailable.
+        Waits for earlier calls of :meth:`publish`. Raises Unavailable.
         """
         async with self._turn:
             self._check_open()
@@ -286,11 +286,11 @@ class Stream:
             await self._say_for_sure()
 
     async def close(self, upto: Time | None = None) -> None:
-        """Promise that all is there, by default up to the latest element, and that nothing more follows from here.
+        """Promise that all elements up to ``upto`` are published, and end this publisher.
 
-        Returns when nodes keep that: this publisher is waited for no more, and once all have closed reports go up to
-        the largest time that one of them promised.  Without elements, without a heartbeat and without ``upto`` nothing
-        is promised, and nothing said.  Raises Unavailable.
+        ``upto``: by default the latest event time. Returns when nodes have stored the end: they no longer wait
+        for this publisher and, once all publishers have closed, reports go up to the largest promised time.
+        Without elements, heartbeats and ``upto`` nothing is promised or sent. Raises Unavailable.
         """
         async with self._turn:
             if self._closed:
@@ -299,7 +299,7 @@ class Stream:
                 if self._failed is None:
                     self._pledge(max(self._latest, _NOTHING if upto is None else milliseconds(upto)))
                     if self._promise() != _NOTHING:
-                        self._say()  # so that all know of the promise while it is not known that it was the last
+                        self._say()  # announce the promise while it is not yet known as the last one
                         await self._sessions.ask(self._end)
             finally:
                 self.stop()
@@ -309,25 +309,25 @@ class Stream:
         return messages.ClientEndStream(request, self.iri, self.publisher, began, self._promised, self._opening)
 
     def stop(self) -> None:
-        """Say nothing any more: after some seconds nodes take this publisher for gone."""
+        """Send no more heartbeats: after some seconds nodes consider this publisher gone."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._forget(self)
 
     def use(self, session: Session) -> None:
-        """Say at a new session what was said before."""
+        """Repeat the last heartbeat at a new session."""
         if not self._closed:
             self._say(session)
 
     def _pledge(self, upto: int) -> None:
-        """Note what the application promises; where nothing was published yet its first element comes later."""
+        """Record a promise of the application; before the first element it also sets ``began``."""
         self._pledged = max(self._pledged, upto)
         if self._began == _NOTHING and upto != _NOTHING:
             self._began = upto
 
     def _promise(self) -> int:
-        """Promise as much as can be; return it."""
+        """Raise the promise as far as possible; return it."""
         upto = max(self._pledged, self._latest - self._lateness - self._publishing)
         if self._live:
             upto = max(upto, self._now() - self._lateness)
@@ -337,7 +337,7 @@ class Stream:
         return self._promised
 
     def _changed(self) -> None:
-        """Say soon that there is more to promise."""
+        """Announce a raised promise soon."""
         if self._closed:
             return
         self._promise()
@@ -353,7 +353,7 @@ class Stream:
         self._timer = self._loop.call_later(seconds, self._say)
 
     def _say(self, session: Session | None = None) -> None:
-        """Say how far it is, at the session in use if there is one, and again in a while."""
+        """Send a heartbeat at the session in use, if there is one, and schedule the next."""
         self._say_in(REPEAT_SECONDS)
         session = self._sessions.live if session is None else session
         if self._promise() == _NOTHING or session is None:
@@ -363,7 +363,7 @@ class Stream:
         session.tell(messages.ClientHeartbeat(self.iri, self.publisher, began, self._promised, self._opening))
 
     async def _say_for_sure(self) -> None:
-        """Say it, and return when a node has answered something after it; a new session is told first of all."""
+        """Send a heartbeat; return when a node has answered a later message. A new session gets it first."""
         self._say()
         await self._sessions.ask(messages.ClientPing)
 
@@ -371,9 +371,9 @@ class Stream:
 async def _batches(
     triples: Source, batch_triples: int, linger_seconds: float
 ) -> AsyncGenerator[TripleBatch | TermColumns, None]:
-    """Yield batches as they are, and plain triples in batches: full ones, or what came within ``linger_seconds``.
+    """Yield batches unchanged, and plain triples in batches: full ones, or those of ``linger_seconds``.
 
-    Raises DataRefused for what is neither.
+    Raises DataRefused for other items.
     """
     feed = Feed(triples, ahead=batch_triples)
     columns: _Columns = ([], [], [])
@@ -390,7 +390,7 @@ async def _batches(
                     yield item
                     continue
                 try:
-                    s, p, o = cast("Triple", item)  # or whatever else an application gives
+                    s, p, o = cast("Triple", item)  # the application may have passed any type
                 except (TypeError, ValueError):
                     raise DataRefused(
                         f"{item!r:.200} is neither a triple of terms nor a TripleBatch or TermColumns"

@@ -1,4 +1,4 @@
-"""A subscription as the application sees it: solutions to iterate over, acknowledge and resume from."""
+"""A subscription: solutions to iterate over, acknowledge and resume from."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 __all__ = ["Subscription"]
 
 ACKNOWLEDGE_EVERY: Final = 256
-"""Solutions taken one by one are acknowledged in steps of so many, and when none is waiting."""
+"""Automatic acknowledgements are sent after this many solutions, and when no solution is waiting."""
 
 
 class Home(Protocol):
-    """What a subscription asks of its client."""
+    """The client's methods that a subscription calls."""
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
-        """Tell the node that these are dealt with."""
+        """Acknowledge solutions at the node."""
         ...
 
     async def unsubscribe(self, subscription: int) -> None:
-        """End it."""
+        """End a subscription."""
         ...
 
 
 class Subscription:
     """Solutions of a standing query: ``async for solution in subscription``.
 
-    ``id``: its number.  ``names``: projected names.  ``since``: publications from this time on count (seconds
-    since the epoch).  ``order``: the patterns in order of evaluation.  ``opened``: when it was left, by the clock of
-    the query's home (0: it was taken up again).
+    ``id``: its number. ``names``: projected names. ``since``: publications from this time on count (seconds
+    since the epoch). ``order``: the patterns in order of evaluation. ``opened``: when the coordinator opened
+    it, by the coordinator's clock (seconds since the epoch; 0 for a resumed subscription).
 
-    At most some 16,000 solutions are on their way unacknowledged; further ones wait at the home.
+    At most some 16,000 solutions are in flight unacknowledged; further ones wait at the coordinator.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Subscription:
         self.bookmarks = bookmarks
         self.hurry = hurry
         self.bookmark: float | None = None
-        """Of the last batch that had one: what is born at or before it was given out (:class:`Batch`)."""
+        """The bookmark of the last batch that had one, in seconds since the epoch (:class:`Batch`)."""
         self._client = client
         self._auto = auto_acknowledge
         self._batches: deque[Batch] = deque()
@@ -76,28 +76,35 @@ class Subscription:
 
     @property
     def acknowledged(self) -> int:
-        """Sequence number of the solution acknowledged last."""
+        """Sequence number of the last acknowledged solution."""
         return self.ledger.acknowledged
 
     @property
     def lost(self) -> int:
-        """Solutions dropped so far because they were not taken in time (batches and solutions say where)."""
+        """Number of solutions dropped so far because the subscriber was too slow.
+
+        :attr:`Batch.gap` and :attr:`Solution.gap` tell where.
+        """
         return self.ledger.lost
 
     @property
     def waiting(self) -> bool:
-        """Whether solutions are here that were not given out: the next one is there at once."""
+        """Whether received solutions are waiting, so that the next one is available at once."""
         return any(map(len, self._batches)) or (self._current is not None and self._row < len(self._current))
 
     @property
     def unsettled(self) -> int:
-        """Solutions given out that are not known by all replicas to be acknowledged: what a token names."""
+        """Number of delivered solutions that are not yet stable; a resume token names them.
+
+        A solution is stable when all replicas know its acknowledgement.
+        """
         return len(self.ledger.unsettled)
 
     def acknowledge(self, sequence: int | None = None) -> None:
-        """Acknowledge every solution up to ``sequence``, by default up to the last one given out.
+        """Acknowledge every solution up to ``sequence``, by default up to the last one delivered.
 
-        They will not be needed again, whatever happens: for exactly once, store the :meth:`token` before.
+        Acknowledged solutions are never delivered again. For exactly-once processing, store the :meth:`token`
+        first.
         """
         upto = self.ledger.given if sequence is None else sequence
         if upto > self.ledger.given:
@@ -107,11 +114,12 @@ class Subscription:
             self._client.acknowledge(self, done)
 
     def token(self) -> bytes:
-        """Return what to store, in one step with what was made of all solutions given out so far.
+        """Return the resume token of all solutions delivered so far.
 
-        Whoever attaches with it, at any node, goes on right there: nothing is missed and nothing comes twice,
-        also if this process was killed.  Needs ``auto_acknowledge=False``, and acknowledging only what is stored.
-        Of 61 bytes, and eight for each solution given out that is not known by all replicas to be acknowledged.
+        Store it in one transaction with the effects of these solutions. A client that attaches with it, at any
+        node, continues exactly there, without loss or repetition, also after a crash of this process. This
+        needs ``auto_acknowledge=False``, and acknowledgements only of solutions stored. The token has 61 bytes,
+        and eight for each delivered solution that is not stable (:attr:`unsettled`).
         """
         ledger = self.ledger
         return Token(self.query_mark, self.id, ledger.given, ledger.lost, tuple(ledger.unsettled)).encode()
@@ -138,10 +146,10 @@ class Subscription:
         return solution
 
     async def batches(self, *, solutions_max: int = 1 << 30) -> AsyncIterator[Batch]:
-        """Yield solutions as they came in, many at a time; acknowledged when the next batch is asked for.
+        """Yield solutions in batches as they arrived; a batch is acknowledged when the next one is requested.
 
-        ``solutions_max``: larger batches are given out in parts, each with a token of its own.
-        A batch without solutions tells of a loss after which nothing has come yet, or of a bookmark.
+        ``solutions_max``: larger batches are split, and each part has a token of its own. A batch without
+        solutions reports a loss that no solution has followed yet, or a bookmark.
         """
         while True:
             batch: Batch | None
@@ -175,7 +183,7 @@ class Subscription:
     # --- called by the client --------------------------------------------------------------------
 
     def take(self, rows: messages.ClientRows, terms: TermNames) -> None:
-        """Take in solutions; those that were here before are left out, and acknowledged again if they were."""
+        """Take in received solutions; drop repeated ones, and repeat the acknowledgement of acknowledged ones."""
         first, places, again = self.ledger.take(as_list(rows.identity), as_list(rows.born), rows.lost)
         if again:
             self._client.acknowledge(self, again)
@@ -191,10 +199,10 @@ class Subscription:
         self._changed.set()
 
     def take_bookmark(self, stamp: int) -> None:
-        """Take in a bookmark; of several with nothing between them the last is enough.
+        """Take in a bookmark; it replaces a queued one without solutions in between.
 
-        Another node may begin with one that is earlier than the last one given out; it is not news.  It counts if
-        the last one is from the future: nodes whose clocks were ahead have told that, and go on with right ones.
+        A new node may begin with an earlier bookmark than the last one; it is ignored. It counts if the last
+        one lies in the future: nodes with fast clocks reported it, and nodes with correct clocks go on.
         """
         last = self.bookmark
         if last is not None and hlc.seconds(stamp) <= last and not hlc.is_ahead(last, time.time()):
@@ -206,18 +214,18 @@ class Subscription:
         self._changed.set()
 
     def attached_again(self, opened: float) -> None:
-        """Note since when the subscription is live; earlier than it was told if the clock of its home was ahead."""
+        """Note the opening time, which is earlier than first reported if the coordinator's clock was ahead."""
         self.opened = min(self.opened, opened)
 
     def start_over(self) -> None:
-        """Forget what was not given out yet: a home begins to tell it anew."""
+        """Forget solutions that are not delivered yet: a coordinator sends them again."""
         self._batches.clear()
         self._current = None
         self._lost_before = 0
         self.ledger.forget_queued()
 
     def end(self, error: P2PRDFError | None) -> None:
-        """End the iteration after what is already here, with an error or without."""
+        """End the iteration after the solutions already received, with or without an error."""
         self._ended = True
         self._error = error
         self._changed.set()

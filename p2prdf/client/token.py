@@ -1,14 +1,13 @@
-"""Resume tokens: where a subscriber goes on, as bytes to be stored with what it has made of its answers.
+"""Resume tokens: the position of a subscriber, as bytes to store with the effects of its solutions.
 
 ::
 
     magic (8) | version (1) | query (8) | subscription (8) | given (8) | lost (8) | count (4)
     | identities (8 each) | checksum (16)
 
-All numbers are big-endian.  ``query`` tells tokens of different queries apart (:func:`query_mark`; 0: of an attachment
-by number, which knows no query).
-The checksum tells damage from truth; it is no secret, and whoever makes up a token names a subscription that
-a node knows, or is refused there.
+All numbers are big-endian. ``query`` distinguishes tokens of different queries (:func:`query_mark`; 0 for an
+attachment by number, which knows no query). The checksum detects damage. It is no secret: a forged token names
+a subscription, which the node either knows or refuses.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from p2prdf.rdf import tokens
 __all__ = ["IDENTITIES_MAX", "Token", "canonical_query", "query_mark"]
 
 IDENTITIES_MAX: Final = 1 << 20
-"""Identities that a token is read with; a client lets fewer out unsettled."""
+"""Bound on the identities of a token; a client leaves fewer unstable."""
 
 _MAGIC: Final = b"p2prdf\r\n"
 _VERSION: Final = 1
@@ -35,7 +34,7 @@ _CHECKSUM_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a token says; fields as in :class:`p2prdf.client.ledger.Ledger`."""
+    """The content of a token; fields as in :class:`p2prdf.client.ledger.Ledger`."""
 
     query: int
     subscription: int
@@ -44,7 +43,7 @@ class Token:
     unsettled: tuple[int, ...]
 
     def encode(self) -> bytes:
-        """Return the token as bytes: 61 and eight for each identity."""
+        """Return the token as bytes: 61, and eight for each identity."""
         head = _HEAD.pack(
             _MAGIC, _VERSION, self.query, self.subscription, self.given, self.lost, len(self.unsettled)
         )
@@ -53,7 +52,7 @@ class Token:
 
     @classmethod
     def decode(cls, data: bytes) -> Token:
-        """Read a token.  Raises TokenRefused for anything but what :meth:`encode` has made."""
+        """Read a token.  Raises TokenRefused for all bytes that :meth:`encode` has not made."""
         if len(data) < _HEAD.size or not data.startswith(_MAGIC):
             raise TokenRefused(f"{len(data)} bytes that do not begin like a resume token")
         _, version, query, subscription, given, lost, count = _HEAD.unpack_from(data)
@@ -70,8 +69,8 @@ class Token:
     def check(self, query: str, algorithm: str, *, per_event: bool) -> None:
         """Raise TokenMismatch if this token belongs to another query, algorithm or way of counting.
 
-        A token that names no query passes.  So does a token of version 0.1, whose mark is made of the text as it
-        stands: it has to be asked for with the same text.
+        A token without a query passes. A token of version 0.1 has a mark of the query's exact text, so it
+        passes with the same text only.
         """
         marks = (0, query_mark(query, algorithm, per_event=per_event), _mark(query, algorithm, per_event=per_event))
         if self.query not in marks:
@@ -82,19 +81,19 @@ class Token:
 
 
 def query_mark(query: str, algorithm: str, *, per_event: bool) -> int:
-    """Return a number, never 0, that tells a token of this query from others'.
+    """Return a number, never 0, that distinguishes tokens of this query from those of others.
 
-    Two spellings of one query have one mark (:func:`canonical_query`).
+    Two spellings of one query have the same mark (:func:`canonical_query`).
     """
     return _mark(canonical_query(query), algorithm, per_event=per_event)
 
 
 @functools.lru_cache(maxsize=64)
 def canonical_query(query: str) -> str:
-    """Return a spelling without comments, white space and prefixes; of no SPARQL, or very long text, the text itself.
+    """Return a query without comments, white space and prefixes; invalid SPARQL is returned unchanged.
 
-    Equal results mean equal queries.  The reverse does not hold: a query with its patterns in another order, or with
-    other variables, is another query here.
+    Very long text is returned unchanged, too. Equal results mean equal queries. The reverse does not hold:
+    patterns in another order, or other variables, make another query here.
     """
     try:
         found = tokens.scan(query)

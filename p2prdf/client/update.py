@@ -1,13 +1,13 @@
-"""SPARQL UPDATE as publications and removals.
+"""SPARQL UPDATE as publications and deletions.
 
-The idea.  ``INSERT DATA`` is a publication, ``DELETE DATA`` a removal.  ``DELETE WHERE`` is a one-time query
-(:mod:`p2prdf.client.query`) and the removal of the triples that its solutions are made of.  Each operation begins when
-the one before it is acknowledged, so a query counts all of it.
+``INSERT DATA`` is a publication, ``DELETE DATA`` a deletion. ``DELETE WHERE`` is a one-time query
+(:mod:`p2prdf.client.query`) and the deletion of the triples in its solutions. Each operation begins when the
+one before is acknowledged, so a query counts all of it.
 
-There is no transaction: nobody holds all data, so nobody can keep others from reading or writing in between.  Who
-subscribes sees each operation for itself; what others publish while a ``DELETE WHERE`` is answered may stay.  An update
-that fails half way may be repeated from its beginning: what is published or removed again changes nothing, but for
-blank nodes, which are new ones each time.
+There is no transaction: no node holds all data, so none can lock out other readers and writers. A subscriber
+sees each operation separately, and triples published during a ``DELETE WHERE`` may stay. An update that fails
+half way may be repeated from its beginning: repeated publications and deletions change nothing. Only blank
+nodes are new each time.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = ["Updated", "carry_out"]
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """How many triples an update published and removed, those too that had been there, or not been there, before."""
+    """Numbers of triples published and deleted, including those that changed nothing."""
 
     inserted: int
     deleted: int
 
 
 async def carry_out(client: Client, text: str, *, timeout_seconds: float) -> Updated:
-    """Carry an update out; as :meth:`p2prdf.client.Client.update`."""
-    from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData  # only who updates pays for SPARQL's grammar
+    """Execute an update; see :meth:`p2prdf.client.Client.update`."""
+    from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData  # the grammar is slow to load
 
-    # A text of a megabyte takes seconds, in which other coroutines are to go on.
+    # A megabyte of text takes seconds to parse; other coroutines run meanwhile.
     operations = await asyncio.to_thread(_parsed, text)
     inserted = deleted = 0
     for operation in operations:
@@ -56,7 +56,7 @@ async def carry_out(client: Client, text: str, *, timeout_seconds: float) -> Upd
 
 
 def _parsed(text: str) -> tuple[Operation, ...]:
-    """Return the operations of a text, none of which will be refused for its form when its turn has come."""
+    """Return the operations of an update; later stages refuse none of them for its form."""
     from p2prdf.rdf.standing.query import parse_query
     from p2prdf.rdf.update import DeleteWhere, parse_update
 
@@ -65,23 +65,23 @@ def _parsed(text: str) -> tuple[Operation, ...]:
         if isinstance(operation, DeleteWhere) and operation.patterns:
             try:
                 parse_query(operation.select)
-            except QueryRefused as error:  # its place is that in a query which nobody wrote
+            except QueryRefused as error:  # its position refers to a query that the user did not write
                 raise QueryRefused(error.reason, construct="DELETE WHERE") from None
     return operations
 
 
 async def _found(client: Client, operation: DeleteWhere, timeout_seconds: float) -> Iterable[Statement]:
-    """Return what the patterns stand for now, each triple once."""
+    """Return the triples that the patterns match now, each once."""
     if not operation.patterns or any(s.startswith('"') for s, *_ in operation.patterns):
         return ()  # no triple has a literal as its subject
     if len(operation.patterns) == 1 and not operation.variables:
-        return operation.patterns  # if it is not there, removing it changes nothing
+        return operation.patterns  # deleting a triple that does not exist changes nothing
     result = await client.query(operation.select, timeout_seconds=timeout_seconds)
     return _each_once(operation, result.rows)
 
 
 def _each_once(operation: DeleteWhere, rows: Iterable[tuple[str | None, ...]]) -> Iterator[Statement]:
-    """Yield the triples of the solutions; made as they are sent, so a large result keeps nobody waiting."""
+    """Yield the triples of the solutions lazily, so a large result does not block other coroutines."""
     seen: set[Statement] = set()
     for row in rows:
         for triple in operation.triples_of(row):

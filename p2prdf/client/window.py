@@ -1,4 +1,4 @@
-"""The publications of one connection that a node has not answered yet: at most as many as its credit."""
+"""The unanswered publications of one connection, bounded by the node's credit."""
 
 from __future__ import annotations
 
