@@ -1,4 +1,4 @@
-"""Channels and their knowledge base: what they take, what they refuse, what they say of themselves."""
+"""Channels and their knowledge base: accepted and refused input, and their statistics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Steps:
 # --- the knowledge base --------------------------------------------------------------------------
 
 
-def test_what_follows_holds_until_what_it_follows_from_is_gone() -> None:
+def test_consequences_hold_until_their_premises_are_gone() -> None:
     knowledge = KnowledgeBase(IN)
     knowledge.add([within("a", "b"), within("b", "c"), within("a", "c"), within("c", "d")])
     assert set(knowledge.triples()) >= {within("a", "d"), within("b", "d")}
@@ -61,7 +61,7 @@ def test_what_follows_holds_until_what_it_follows_from_is_gone() -> None:
         knowledge.remove(("a", "?p", "?o"))
 
 
-def test_what_is_inferred_is_not_deleted_and_neither_is_the_ontology() -> None:
+def test_inferred_triples_and_the_ontology_cannot_be_deleted() -> None:
     knowledge = KnowledgeBase(IN, facts=[within("x", "y")])
     knowledge.add([within("a", "b"), within("b", "c")])
     told = [knowledge.is_explicit(within(*pair)) for pair in (("a", "b"), ("a", "c"), ("b", "nowhere"))]
@@ -80,7 +80,7 @@ def test_what_is_inferred_is_not_deleted_and_neither_is_the_ontology() -> None:
         (("?s", "<urn:nowhere>", "?o"), set()), (("?s", "<urn:in>", "<urn:c>"), {("b", "c")}),
     ],
 )  # fmt: skip
-def test_a_pattern_finds_what_matches_it(pattern, found) -> None:
+def test_a_pattern_finds_its_matches(pattern, found) -> None:
     knowledge = KnowledgeBase()
     knowledge.add([within(*pair) for pair in ("aa", "ab", "bc")])
     text = knowledge.numbers.text
@@ -99,7 +99,7 @@ def test_a_pattern_finds_what_matches_it(pattern, found) -> None:
         ([("<urn:p>", TYPE, FUNCTIONAL)], "statement 1 of a graph is about classes or properties"),
     ],
 )
-def test_what_is_no_graph_is_refused_before_anything_is_taken_in(graph, reason) -> None:
+def test_a_bad_graph_is_refused_before_any_of_it_is_taken_in(graph, reason) -> None:
     channels = Channels(KnowledgeBase.of_ontology([("<urn:C>", SUB_CLASS, "<urn:D>")]), Ticks(1))
     with pytest.raises(DataRefused, match=reason):
         channels.publish([("<urn:x>", "<urn:p>", "<urn:y>"), *graph][-len(graph) :])
@@ -109,7 +109,7 @@ def test_what_is_no_graph_is_refused_before_anything_is_taken_in(graph, reason) 
 
 
 def test_the_quick_look_at_a_statement_takes_nothing_that_the_slow_one_refuses():
-    """All statements of odd terms, in each place; what the slow one says is what is told."""
+    """All statements of odd terms, in each place; the error is the one of the slow check."""
     terms = ("<urn:a>", "<>", "<a", "a>", "_:b", "", "<", ">", '"', '""', '"a"', '"a"@en', "a", 5, None, ("<", ">"))
     pairs = [(s, p) for s in terms for p in terms]
     statements = [*pairs, *((*pair, *pair) for pair in pairs), *((*pair, o) for pair in pairs for o in terms)]
@@ -134,7 +134,7 @@ def test_a_graph_that_is_too_large_is_refused(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("evaluator", [Reexecuted, Incremental])
-def test_a_run_tells_what_is_new_since_the_last(evaluator) -> None:
+def test_a_run_returns_the_bindings_that_are_new_since_the_last(evaluator) -> None:
     knowledge = KnowledgeBase(IN)
     knowledge.add([within("a", "b")])
     it = evaluator(parse_channel("SELECT ?x ?y { ?x <urn:in> ?y FILTER(?x != <urn:c>) }"), knowledge)
@@ -214,7 +214,7 @@ def test_subscribers_hear_of_their_channels_until_they_leave() -> None:
     assert len(channels) == 1
 
 
-def test_what_is_wrong_is_refused_by_name() -> None:
+def test_wrong_requests_are_refused_by_name() -> None:
     channels = Channels(KnowledgeBase(), Ticks(1))
     channels.create("it", "SELECT ?x { ?x <urn:p> ?y }")
     for call, reason in (
@@ -270,7 +270,7 @@ def test_an_account_is_in_credit_while_speculation_saves_more_than_it_takes() ->
     assert (account.took, account.saved) == (2.6, 100.0)
 
 
-def test_what_is_credited_is_halved_with_each_vain_attempt_and_whole_again_when_one_saves_anything() -> None:
+def test_credit_halves_with_each_vain_attempt_and_is_whole_again_after_a_saving() -> None:
     account = Account(patience=1.0, share=0.5)
     account.spend(1.25)
     needed = []
@@ -302,7 +302,7 @@ def test_the_patience_is_no_more_than_a_few_runs() -> None:
 
 
 def speculating(steps, testing, skip_max=1):
-    """Return channels whose candidates take time to test and are never true, and what publishes one more graph."""
+    """Return channels with false candidates that take time to test, and a function that publishes one more graph."""
     timer = Steps()
     settings = Settings(heuristics=(Categories.COUNT,), threshold=2, skip_max=skip_max, patience=1.0, share=0.05,
                         test_budget=1e9, analysis_budget=1e9)  # fmt: skip
@@ -361,7 +361,7 @@ def test_runs_that_are_left_out_count_as_saved_if_bindings_are_foreseen() -> Non
     found = channels.statistics()[0]
     assert (found.foreseen, found.skipped > 70) == (98, True)
     assert found.saved > found.foreseen, "more than could be saved by telling early"
-    for number in range(100, 300):  # nothing new comes: what is left out for that is no merit of the heuristic
+    for number in range(100, 300):  # nothing new comes: a run skipped for that is no merit of the heuristic
         publish(f"<urn:x{number}>", "<urn:elsewhere>", f"<urn:y{number + 100}>")
     assert channels.statistics()[0].saved < found.saved + 100
 
@@ -376,7 +376,7 @@ def test_the_budget_of_tests_is_kept() -> None:
     assert (found.candidates, found.foreseen, found.cut_short) == (0, 0, 8)
 
 
-def test_a_mapping_table_gives_up_the_lowest_hit_rates_for_what_is_new() -> None:
+def test_a_mapping_table_gives_up_the_entries_with_the_lowest_hit_rates() -> None:
     table = MappingTable(entries_max=8)
     for number in range(8):
         entry = table.entry("graph", "binding", (0,), (number,))
@@ -416,7 +416,7 @@ def test_the_heuristic_that_foresees_most_is_the_one_that_is_asked() -> None:
 
 
 @pytest.mark.parametrize("evaluation", [*Evaluation])
-def test_what_was_there_enters_the_histories_without_being_news(evaluation) -> None:
+def test_initial_bindings_enter_the_histories_without_being_news(evaluation) -> None:
     knowledge = KnowledgeBase()
     knowledge.add([(f"<urn:x{n}>", "<urn:p>", f"<urn:y{n + 50}>") for n in range(100)])
     channels = Channels(knowledge, Steps())
@@ -435,7 +435,7 @@ def test_rdflib_is_not_imported_before_a_channel_is_made() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_building_a_dataflow_takes_is_not_what_could_be_saved(monkeypatch) -> None:
+def test_time_to_build_a_dataflow_does_not_count_as_time_that_could_be_saved(monkeypatch) -> None:
     """Else speculation would go on for hundreds of graphs where a run takes next to nothing."""
     timer, run = Steps(), Incremental.run
     durations = iter([1000.0])

@@ -1,4 +1,4 @@
-"""Random histories: what is told is true when it is told, and the same with heuristics as without."""
+"""Random histories: each binding is true when it is reported, and the bindings are the same without heuristics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "50"))
 
 
 @pytest.mark.parametrize("block", range(5))
-def test_whatever_is_foreseen_and_left_out_the_same_is_told_and_it_is_true(block: int) -> None:
+def test_bindings_are_true_and_the_same_with_any_speculation_and_skipping(block: int) -> None:
     """Against pyoxigraph; no binding waits longer than is promised, and each tentative one is confirmed once."""
     early = 0
     for seed in range(block * HISTORIES // 5, (block + 1) * HISTORIES // 5):

@@ -1,4 +1,4 @@
-"""Graphs and deletions of a knowledge base: in whatever order one hears of them, they come to the same."""
+"""Graphs and deletions of a knowledge base lead to the same content in any order of arrival."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class TestRewriting:
         log.settle(31)
         assert log.applied(late - 1) == []
         assert log.applied(late) == [gone[1]]
-        # When it is retracted it counts for a while, for somebody may write late what it has trimmed.
+        # A retracted deletion counts for a while: somebody may write one of the graphs that it has trimmed late.
         take(log, gone, removed=True, stamp=at(late))
         assert (log.settle(late + 1), log.deletions) == ([], 0)
         assert take(log, one) == Heard(), "written by somebody who was taken for gone"
@@ -139,7 +139,7 @@ class TestRewriting:
         log.settle(late + GRACE_MS + 1)
         assert take(log, graph(3, 15, fact(3))).graph == (fact(3),), "it is forgotten"
 
-    def test_what_was_retracted_and_comes_again_late_is_retracted_again(self) -> None:
+    def test_a_retracted_graph_that_comes_again_late_is_retracted_again(self) -> None:
         log = Log()
         one = graph(1, 10, fact(1), fact(2))
         take(log, one)
@@ -170,7 +170,7 @@ class TestRewriting:
 
 
 class TestForms:
-    def test_what_is_none_is_refused_and_kept_in_mind(self) -> None:
+    def test_a_bad_graph_or_deletion_is_refused_and_remembered(self) -> None:
         log = Log()
         for predicate, literal in (
             (GRAPH, "<urn:x>"), (GRAPH, '"x"'), (GRAPH, '"x"@en'), (GRAPH, terms.literal(f"# {name(1)} 1\nx")),

@@ -1,4 +1,4 @@
-"""Foreseeing from what came to hold, and heuristics that compete."""
+"""Predictions seeded with new facts, and heuristics that compete."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def made(query=MEMBERS, settings=CHANGE, graphs=()):
 
 
 def told(channels, graph):
-    """Publish a graph; return what was told early, and what the query found that was not."""
+    """Publish a graph; return the bindings reported early, and the further ones that the query found."""
     early = {each.binding for each in channels.publish(graph)}
     return early, {each.binding for each in channels.evaluate() if each.first}
 
@@ -65,14 +65,14 @@ def test_a_department_that_comes_after_its_students_is_foreseen_to_bring_them_on
     assert channels.statistics()[0].candidates == 1, "what the graph names is one thing"
 
 
-def test_what_was_learned_of_one_student_holds_for_all() -> None:
+def test_an_entry_learned_of_one_student_predicts_for_all() -> None:
     channels = made(graphs=[department("a"), department("b")])
     assert told(channels, student("ann", "a")) == (set(), bindings(("ann", "a")))
     assert told(channels, student("somebody/else-1", "b")[::-1]) == (bindings(("somebody/else-1", "b")), set())
     assert channels.statistics()[0].entries == 1
 
 
-def test_what_is_there_at_the_beginning_is_rehearsed() -> None:
+def test_initial_facts_are_rehearsed() -> None:
     settings = Settings(heuristics=(Categories.CHANGE,), skip_max=1, switched=False)
     channels = made(settings=settings, graphs=[department("a"), student("ann", "a"), student("bob", "b")])
     assert channels.statistics()[0].entries == 2
@@ -80,7 +80,7 @@ def test_what_is_there_at_the_beginning_is_rehearsed() -> None:
     assert told(channels, department("b")) == (bindings(("bob", "b")), set())
 
 
-def test_what_never_brought_anything_is_not_looked_into() -> None:
+def test_an_entry_that_never_predicted_anything_is_not_followed() -> None:
     channels = made(graphs=[department("a")])
     told(channels, student("ann", "a"))
     for number in range(20):
@@ -89,8 +89,8 @@ def test_what_never_brought_anything_is_not_looked_into() -> None:
     assert channels.statistics()[0].candidates == 0
 
 
-def test_what_follows_is_a_seed_too() -> None:
-    """Groups are told when what they are part of comes to be part of something: no graph names group and university."""
+def test_an_inferred_fact_is_a_seed_too() -> None:
+    """A group is reported when its department becomes part of the university: no graph names group and university."""
     channels = made("SELECT ?g { ?g a <urn:Group> . ?g <urn:part> <urn:uni> }")
     for name, dept in (("g1", "a"), ("g2", "b"), ("g3", "b")):
         told(channels, [(f"<urn:{name}>", TYPE, "<urn:Group>"), (f"<urn:{name}>", "<urn:part>", f"<urn:{dept}>")])
@@ -102,7 +102,7 @@ def test_a_graph_that_brings_bindings_in_two_ways_gets_an_entry_for_each() -> No
     channels = made(graphs=[department("a")])
     told(channels, student("ann", "a"))
 
-    def both(one, other):  # a student, and the address of another one, who was there
+    def both(one, other):  # a student, and the address of another one, known before
         return [*student(one, "a"), student(other, "a")[2]]
 
     for name in ("bob", "eve", "joe"):
@@ -111,7 +111,7 @@ def test_a_graph_that_brings_bindings_in_two_ways_gets_an_entry_for_each() -> No
     assert told(channels, both("x2", "eve")) == (bindings(("x2", "a"), ("eve", "a")), set())
 
 
-def test_tests_take_so_many_steps_and_what_they_found_is_told(monkeypatch) -> None:
+def test_tests_have_a_bound_of_steps_and_their_finds_are_reported(monkeypatch) -> None:
     channels = made()
     for number in range(60):
         told(channels, student(f"s{number}", "a" if number < 10 else "b"))

@@ -36,7 +36,7 @@ def made(settings=PAPER, query=QUERY):
 
 
 def told(channels, *graphs):
-    """Publish graphs; return what each told early, and by the query as new."""
+    """Publish graphs; return for each the bindings reported early, and the new ones of the query."""
     found = []
     for graph in graphs:
         early = [each.binding for each in channels.publish(graph)]
@@ -87,7 +87,7 @@ def test_the_mapping_is_learned_from_two_graphs_and_the_third_is_foreseen_before
     assert (later.kind, later.binding, later.first) == (Kind.CONFIRMED, (professor(151), course(301)), False)
 
 
-def test_with_a_threshold_of_2_what_is_different_is_key_and_the_rest_structure() -> None:
+def test_with_a_threshold_of_2_differing_elements_are_key_and_the_rest_structure() -> None:
     history = History(2)
     for numbers in ((137, 148), (142, 259)):
         history.note(17, cut(f"{professor(numbers[0])}\n{course(numbers[1])}").elements)
@@ -95,7 +95,7 @@ def test_with_a_threshold_of_2_what_is_different_is_key_and_the_rest_structure()
     assert history.keys(17) == (8, 16)
 
 
-def test_histories_are_bounded_and_what_came_first_is_forgotten_first() -> None:
+def test_histories_are_bounded_and_the_first_is_forgotten_first() -> None:
     history = History(2, positions_max=7)
     for category, count in (("a", 3), ("b", 3), ("c", 2)):
         history.note(category, ["x"] * count)
@@ -104,7 +104,7 @@ def test_histories_are_bounded_and_what_came_first_is_forgotten_first() -> None:
     assert history.diversity("a") == ()
 
 
-# --- what the paper leaves open -----------------------------------------------------------------------
+# --- questions that the paper leaves open -----------------------------------------------------------------
 
 
 def test_2_a_category_by_count_mixes_shapes_and_one_by_shape_does_not() -> None:
@@ -174,7 +174,7 @@ def test_6_of_several_graphs_since_the_last_run_the_first_with_all_keys_gives_th
     assert it.table.entries(23) == [] == it.table.entries(without.seen(Categories.COUNT)[0])
 
 
-def test_7_without_keys_there_is_no_entry_and_what_was_told_is_no_candidate() -> None:
+def test_7_without_keys_there_is_no_entry_and_a_reported_binding_is_no_candidate() -> None:
     channels = made()
     told(channels, [teaches(1, 1)])
     assert channels.statistics()[0].entries == 0
@@ -183,7 +183,7 @@ def test_7_without_keys_there_is_no_entry_and_what_was_told_is_no_candidate() ->
     assert channels.statistics()[0].candidates == 0
 
 
-def test_7_what_was_taken_for_structure_is_learned_anew_when_it_turns_out_to_be_key() -> None:
+def test_7_an_entry_is_learned_anew_when_its_structure_turns_out_to_be_key() -> None:
     it = learner(threshold=3)
     for number in range(4):  # staff of one school, and then of others
         it.learn(cut(f"{professor(number)}\n{course(number + 10)}"), [publication(teaches(number, number + 10))])
@@ -217,7 +217,7 @@ def test_8_at_the_beginning_the_first_few_are_enough() -> None:
     assert found == [1, 1, 10, 1, 10, 10], "3 of 3; then 4 of 5 and 5 of 6"
 
 
-def test_8_what_is_rarely_new_is_rarely_looked_for() -> None:
+def test_8_a_query_with_rare_news_runs_rarely() -> None:
     schedule = Schedule(10)
     for _ in range(9):
         schedule.published()
@@ -245,7 +245,7 @@ def test_8_the_query_runs_when_its_turn_is_and_no_later() -> None:
     assert not schedule.due
 
 
-def test_9_what_nobody_foresaw_counts_as_missed_when_the_query_finds_it() -> None:
+def test_9_an_unpredicted_binding_counts_as_missed_when_the_query_finds_it() -> None:
     channels = made(Settings(heuristics=(Categories.COUNT,), threshold=2, switched=False, test_budget=1e9,
                              analysis_budget=1e9))  # fmt: skip
     told(channels, *([teaches(number, number + 500)] for number in range(20)))
@@ -260,7 +260,7 @@ def test_9_what_nobody_foresaw_counts_as_missed_when_the_query_finds_it() -> Non
     assert (channels.statistics()[0].recently_foreseen, channels.statistics()[0].bound) == (7, 0)
 
 
-def test_9_a_deletion_lets_what_was_left_out_run_before_and_after() -> None:
+def test_9_a_skipped_run_is_made_up_for_before_and_after_a_deletion() -> None:
     channels = made(Settings(heuristics=(Categories.COUNT,), threshold=2, switched=False, test_budget=1e9,
                              analysis_budget=1e9))  # fmt: skip
     told(channels, *([teaches(number, number + 500)] for number in range(20)))

@@ -1,4 +1,4 @@
-"""What was told and what should be: written once, compared at bookmarks, put right whoever is to blame."""
+"""Reported and valid bindings: written once, compared at bookmarks, corrected after anybody's mistake."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_binding_is_told_once_of_each_kind() -> None:
     assert told.tell(NEWS, CONFIRMED, [A]).added == [said(CONFIRMED, A)]
 
 
-def test_who_takes_over_tells_what_is_missing_and_retracts_what_does_not_hold() -> None:
+def test_a_successor_reports_missing_bindings_and_retracts_invalid_ones() -> None:
     told = Told(BASE)
     come(told, (BASE, BEGUN, NEWS), said(INITIAL, A), said(TENTATIVE, B), said(TENTATIVE, C), said(CONFIRMED, C))
     assert told.take_up(NEWS)
@@ -38,7 +38,7 @@ def test_who_takes_over_tells_what_is_missing_and_retracts_what_does_not_hold() 
     assert told.equal(NEWS, [A, B]) == ([], [])
 
 
-def test_what_others_wrote_or_retracted_is_put_right_at_a_bookmark_and_not_before() -> None:
+def test_foreign_reports_and_retractions_are_corrected_at_a_bookmark_and_not_before() -> None:
     told = Told(BASE)
     told.take_up(NEWS)
     told.tell(NEWS, CONFIRMED, [A])
@@ -68,7 +68,7 @@ def test_of_a_channel_that_was_dropped_all_goes_and_of_others_nothing() -> None:
     assert told.differences(99, 1.0) == ([], [])
 
 
-def test_a_removal_may_come_before_what_it_removes() -> None:
+def test_a_removal_may_come_before_its_report() -> None:
     told = Told(BASE)
     come(told, said(CONFIRMED, A), removed=True)
     come(told, said(CONFIRMED, A))
@@ -76,7 +76,7 @@ def test_a_removal_may_come_before_what_it_removes() -> None:
     assert told.differences(99, 1.0) == ([], [])
 
 
-def test_what_no_node_takes_is_counted() -> None:
+def test_a_report_too_large_for_any_node_is_counted() -> None:
     told = Told(BASE)
     told.take_up(NEWS)
     assert told.tell(NEWS, CONFIRMED, [(f'"{"x" * (5 << 20)}"',), A]).added == [said(CONFIRMED, A)]

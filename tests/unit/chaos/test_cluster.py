@@ -1,4 +1,4 @@
-"""How the proxy learns who opened a stream."""
+"""How the proxy learns which node opened a stream."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ ALL_P = (("<urn:a>", "<urn:b>"), ("<urn:x>", "<urn:b>"))
 LEDGER = [publication(A), publication(B, at=2.0), publication(C, acknowledged=False, at=3.0)]
 
 
-def test_what_is_owed_and_what_is_possible_are_both_right():
+def test_verdict_is_good_with_the_owed_answers_alone_and_with_all_possible_ones():
     judge = Judge(LEDGER)
     for rows in ((("<urn:a>",),), (("<urn:a>",), ("<urn:x>",))):
         verdict = judge.judge(followed(JOIN, *rows))
@@ -101,7 +101,7 @@ def test_a_gap_and_a_subscription_that_is_gone_are_not_good():
     ("join", "torn"), [((("<urn:a>",), ("<urn:x>",)), 0), ((("<urn:a>",),), 1), ((("<urn:x>",), ("<urn:a>",)), 0)]
 )
 def test_a_triple_that_shows_in_one_query_must_show_in_all(join, torn):
-    """The unacknowledged triple is in the inventory, so the join owes what it makes."""
+    """The unacknowledged triple is in the inventory, so the join owes the answers that follow from it."""
     queries = [followed(INVENTORY_P, *ALL_P), followed(INVENTORY_Q, ("<urn:b>", "<urn:c>")), followed(JOIN, *join)]
     total, by_query = Judge(LEDGER).judge_all(queries)
     assert total.torn == torn
@@ -132,7 +132,7 @@ def test_events_count_each_publication():
     ("called", "live", "owed", "possible"),
     [(0.0, 0.5, 1, 1), (1.2, 1.3, 0, 1), (0.9, 1.3, 0, 1), (1.6, 1.7, 0, 0)],
 )
-def test_a_later_subscription_is_owed_what_was_published_after_it(called, live, owed, possible):
+def test_a_later_subscription_is_owed_the_publications_after_it(called, live, owed, possible):
     """One publication at 1.0, acknowledged at 1.5."""
     judge = Judge([publication(A)])
     held = followed(INVENTORY_P, called=called, live=live)
@@ -140,8 +140,8 @@ def test_a_later_subscription_is_owed_what_was_published_after_it(called, live, 
     assert judge.possible(held).total() == possible
 
 
-def test_a_repeated_publication_may_count_for_whoever_came_before_its_last_attempt():
-    """Attempts at 1.0 and 2.0, acknowledged at 2.5: owed to who was there at 2.0, possible for everybody."""
+def test_a_repeated_publication_may_count_for_every_subscription_before_its_last_attempt():
+    """Attempts at 1.0 and 2.0, acknowledged at 2.5: owed to subscriptions live at 2.0, possible for everybody."""
     judge = Judge([publication(A, attempts=2)])
     assert judge.owed(followed(INVENTORY_P, called=1.4, live=1.5)).total() == 1
     assert judge.owed(followed(INVENTORY_P, called=2.4, live=2.5)).total() == 0

@@ -1,4 +1,4 @@
-"""The fault proxy on real sockets: what passes, what does not, and what each end sees of it."""
+"""The fault proxy on real sockets: passed and dropped bytes, and each end's view of a fault."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ async def test_bandwidth_spreads_a_burst(world):
     assert asyncio.get_running_loop().time() - start >= 0.1  # the last chunk waits for those before it
 
 
-async def test_a_cut_holds_streams_and_drops_datagrams_and_healing_brings_what_was_held(world):
+async def test_a_cut_holds_streams_and_drops_datagrams_and_healing_delivers_the_held_bytes(world):
     proxy, a, b, c = world
     (reader, writer), (there, there_writer) = await a.connect(b, "a")
     proxy.part("a", "b")
@@ -265,7 +265,7 @@ async def test_a_cut_hides_a_death_until_it_is_healed(world):
     assert await ended(reader) in ("ended", "reset")
 
 
-async def test_who_connects_to_a_silent_node_hangs_until_it_is_back(world):
+async def test_a_connection_to_a_silent_node_hangs_until_it_is_back(world):
     proxy, a, b, _ = world
     proxy.silence("b")
     reader, _ = await a.dial(b, b"a\n")
@@ -289,7 +289,7 @@ async def test_a_node_that_is_not_there_hangs_up(world):
     assert await ended(reader) in ("ended", "reset")
 
 
-async def test_who_never_says_who_he_is_is_not_kept(world):
+async def test_a_connection_that_never_identifies_itself_is_closed(world):
     _, a, b, _ = world
     reader, _ = await a.dial(b, bytes(1 << 18))
     assert await ended(reader) in ("ended", "reset")

@@ -1,4 +1,4 @@
-"""What solutions of a channel's query say to a subscriber, in whatever order they come."""
+"""Notifications of a subscriber from the solutions of a channel's query, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def said(heard: Notifications, *solutions: Solution) -> list[tuple[str, tuple[st
     return [(each.kind, tuple(each.binding.values()), each.removed) for each in found if each is not None]
 
 
-def test_kinds_and_bindings_are_told_by_variable_and_what_goes_if_it_is_asked_for() -> None:
+def test_notifications_name_kind_and_binding_and_removals_are_optional() -> None:
     told = (solution(INITIAL, "<urn:a>", "<urn:b>"), solution(INITIAL, "<urn:a>", "<urn:b>", removed=True))
     both = ("initial", ("<urn:a>", "<urn:b>"))
     assert said(Notifications(("x", "y"), removed=True), *told) == [(*both, False), (*both, True)]
@@ -28,7 +28,7 @@ def test_kinds_and_bindings_are_told_by_variable_and_what_goes_if_it_is_asked_fo
     assert found.binding == {"x": "<urn:a>", "y": "<urn:b>"}
 
 
-def test_what_no_host_has_written_is_left_out() -> None:
+def test_solutions_not_written_by_a_channel_worker_are_left_out() -> None:
     heard = Notifications(("x",), removed=False)
     for literal in ("<urn:a>", '"["', '"{}"', '"[1]"', '"' + "[" * 100_000 + '"'):
         assert heard.of(solution(CONFIRMED, literal=literal)) is None
@@ -46,7 +46,7 @@ def test_a_tentative_binding_behind_its_confirmation_is_left_out_and_so_is_its_r
     assert [kind for kind, _, _ in again] == ["tentative", "confirmed", "tentative", "confirmed", "tentative"]
 
 
-def test_what_is_kept_in_mind_is_bounded() -> None:
+def test_remembered_confirmations_are_bounded() -> None:
     heard = Notifications(("x",), removed=False)
     for number in range(channel_store._CONFIRMED_MAX + 10):
         heard.of(solution(CONFIRMED, f"<urn:{number}>"))

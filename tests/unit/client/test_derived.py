@@ -1,4 +1,4 @@
-"""What a derived graph is to hold, step by step, and which graphs are derived from themselves."""
+"""The content of a derived graph, step by step, and graphs that are derived from themselves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def batch(*changes):
 
 
 def followed(rng, goal, graph, true_of):
-    """Have a graph follow random answers and withdrawals, in any order; ``true_of``: what it is to hold by what is."""
+    """Have a graph follow random answers and retractions, in any order.
+
+    ``true_of`` maps the true answers to the content that the graph should have.
+    """
     true = set()
     for _ in range(rng.randrange(1, 6)):
         changes = []
@@ -45,14 +48,14 @@ def followed(rng, goal, graph, true_of):
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_graph_comes_to_hold_what_is_answered_whatever_it_held_and_whatever_overtakes(seed):
+def test_a_derived_graph_converges_to_the_answers_from_any_content_and_order(seed):
     rng = random.Random(seed)
     graph = set(rng.sample(TRIPLES, rng.randrange(len(TRIPLES))))
     followed(rng, _Answers(list(graph)), graph, set)
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_graph_by_rules_comes_to_hold_what_follows_and_is_not_said(seed):
+def test_a_graph_by_rules_converges_to_the_unpublished_consequences(seed):
     rng, numbers = random.Random(seed), Numbers()
     rules = [TRANSITIVE, *parse_rules(f"?y a <urn:Place> , ?y <{SAME[1:-1]}> ?y :- ?x <urn:p> ?y .")]
     graph = set(rng.sample([*TRIPLES, ("<urn:a>", "<urn:q>", "<urn:b>")], 3))

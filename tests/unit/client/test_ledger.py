@@ -1,4 +1,4 @@
-"""What a subscriber has of its answers: each is given out once, and taken back once if it was given out."""
+"""A subscriber's record of its answers: each is delivered once, and retracted once if it was delivered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from p2prdf.wire.messages import SURE, WITHDRAWN
 OVER = GONE | 9
 
 
-def test_a_withdrawal_of_what_was_given_out_is_given_out_once():
+def test_a_retraction_of_a_delivered_answer_is_delivered_once():
     ledger = Ledger()
     assert ledger.take([1, 2], [5, 5], 0) == (1, [0, 1], [])
     assert ledger.take([1 ^ WITHDRAWN], [OVER], 0) == (3, [0], [])
@@ -20,7 +20,7 @@ def test_a_withdrawal_of_what_was_given_out_is_given_out_once():
     assert ledger.taken == 3
 
 
-def test_a_withdrawal_of_what_was_never_here_is_dealt_with_and_keeps_the_answer_out():
+def test_a_retraction_of_an_unknown_answer_is_settled_and_keeps_the_answer_out():
     """Both are acknowledged at once, and neither has a number."""
     ledger = Ledger()
     first, places, again = ledger.take([1 ^ WITHDRAWN, 2], [OVER, 5], 0)
@@ -47,8 +47,8 @@ def test_an_answer_of_the_token_is_taken_back():
     assert ledger.take([1 ^ WITHDRAWN], [OVER], 0) == (2, [0], [])
 
 
-def test_what_is_read_again_is_taken_back_though_it_did_not_come_again_itself():
-    """Its home leaves out answers whose withdrawals wait."""
+def test_an_answer_read_again_is_retracted_though_it_did_not_come_again():
+    """Its coordinator leaves out answers with pending retractions."""
     ledger = Ledger(again=True)
     assert ledger.take([1 ^ WITHDRAWN, 2], [OVER, 5], 0) == (1, [0, 1], [])
     assert ledger.dealt_with == []
@@ -63,7 +63,7 @@ def test_an_answer_that_was_not_given_out_yet_is_forgotten_with_its_withdrawal()
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4, unique=True), max_size=6))
-def test_whatever_comes_answers_are_given_out_once_and_taken_back_once_and_in_that_order(messages):
+def test_answers_are_delivered_once_and_retracted_once_in_this_order_whichever_messages_come(messages):
     ledger, told = Ledger(), {}
     for message in messages:
         identities = [each ^ WITHDRAWN if over else each for each, over in message]

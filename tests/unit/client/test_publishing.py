@@ -1,4 +1,4 @@
-"""Sources of statements, as they are cut into pieces: what belongs to which graph."""
+"""Sources of statements, as they are cut into chunks, and the graph of each statement."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def test_sources_of_several_kinds_stay_in_their_order():
 
 
 @pytest.mark.parametrize("wrong", [(A, P), (A, P, A, G, G), 5, (A, P, A, 5), (A, None, A)])
-def test_what_is_no_statement_is_refused(wrong):
+def test_a_bad_statement_is_refused(wrong):
     with pytest.raises(DataRefused, match=r"is neither a triple of terms, or one and a graph|None is no term"):
         pieces([(A, P, A), wrong])
 
 
-async def test_graphs_are_sent_again_with_what_was_not_acknowledged():
+async def test_graphs_are_sent_again_with_the_unacknowledged_triples():
     def break_at_the_second(visit, message):
         if len(visit.of(messages.ClientPublish)) == 2:
             visit.abort()
@@ -131,7 +131,7 @@ async def test_graphs_are_sent_again_with_what_was_not_acknowledged():
 
 
 async def test_additions_and_removals_wait_for_each_other_and_are_numbered_apart():
-    """What is refused as busy is sent again later than what was sent behind it."""
+    """A piece refused as busy is sent again later than the pieces behind it."""
     order = []
 
     def busy_at_first(visit, message):
@@ -175,7 +175,7 @@ async def test_a_client_says_which_other_nodes_it_was_told_of():
 
 
 @pytest.mark.parametrize("as_columns", [True, False])
-async def test_what_nodes_refuse_is_told_and_its_neighbours_are_published(as_columns):
+async def test_refused_statements_are_reported_and_their_neighbours_are_published(as_columns):
     kept = []
 
     def choosy(visit, message):

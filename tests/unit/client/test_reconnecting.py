@@ -1,4 +1,4 @@
-"""The client goes on at another node: what it repeats, what it does not, and when it gives up."""
+"""The client goes on at another node: the requests that it repeats or drops, and the time when it gives up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def subscribed(visit, message, number=NUMBER):
 
 
 async def test_an_end_that_comes_along_with_the_confirmation_is_told():
-    """A query that holds too much may be ended while who asked has not run yet."""
+    """A query that holds too much may be ended before the subscriber's task has run again."""
 
     def ended_at_once(visit, message):
         confirmed = messages.ClientSubscribed(message.request, NUMBER, 0, ("o",), (0,))
@@ -58,7 +58,7 @@ def events(visits):
     return [(m.publisher, m.first_event, m.first_event + len(m)) for m in heard]
 
 
-async def test_a_publication_goes_on_at_another_node_with_what_was_not_acknowledged():
+async def test_a_publication_goes_on_at_another_node_with_the_unacknowledged_triples():
     def three(visit, message):
         if len(visit.of(messages.ClientPublish)) <= 3:
             visit.send(messages.ClientPublished(message.request, 1))
@@ -154,7 +154,7 @@ async def test_answers_that_wait_in_the_client_are_given_out_while_no_node_is_th
         assert [first["o"], *(each["o"] for each in rest)] == ['"1"', '"2"', '"3"']
 
 
-async def test_who_ends_a_subscription_that_is_just_taken_up_again_is_told_of_no_error():
+async def test_unsubscribing_while_the_subscription_is_attached_again_raises_no_error():
     """The node answers both that it is ended, and that there is nothing to attach any more."""
 
     def ended(visit, message):
@@ -313,7 +313,7 @@ async def test_without_reconnecting_the_end_of_the_connection_is_told_at_once():
     assert second.visits == []
 
 
-async def test_a_client_that_is_closed_while_it_searches_says_so_to_everybody_who_waits():
+async def test_closing_a_client_that_searches_for_a_node_fails_all_waiting_calls():
     node = ScriptedNode()
     async with asyncio.timeout(SECONDS), nodes(node):
         client = await both(node)
@@ -325,7 +325,7 @@ async def test_a_client_that_is_closed_while_it_searches_says_so_to_everybody_wh
             await publishing
 
 
-async def test_what_the_node_takes_for_an_offence_is_not_repeated():
+async def test_a_request_that_the_node_takes_for_an_offence_is_not_repeated():
     def offended(visit, message):
         visit.send(messages.ClientError(0, "remote-protocol", "what is this?"))
         visit.abort()
@@ -432,7 +432,7 @@ async def test_a_gap_that_was_not_told_yet_is_told_once():
         assert subscription.lost == 3
 
 
-async def test_what_was_acknowledged_out_of_turn_is_not_sent_again():
+async def test_triples_acknowledged_out_of_order_are_not_sent_again():
     def all_but_the_first(visit, message):
         if message.first_event == 50:
             visit.abort()
@@ -458,7 +458,7 @@ async def test_what_was_acknowledged_out_of_turn_is_not_sent_again():
     assert [each[1] for each in events(second.visits)] == [0, *range(50, 100, 10)]
 
 
-async def test_a_subscription_that_is_attached_twice_goes_to_who_came_last():
+async def test_a_subscription_attached_twice_goes_to_the_last_attachment():
     """Answers that come with the confirmation are not for the former one."""
 
     def attach(visit, message):
@@ -491,7 +491,7 @@ async def test_a_slow_home_is_waited_for_as_long_as_the_node_is_there():
     assert [len(visit.of(messages.ClientAttach)) for visit in node.visits] == [0, 1]
 
 
-async def test_what_an_attempt_that_was_given_up_takes_is_taken_back_once():
+async def test_an_attachment_from_an_abandoned_attempt_is_taken_back_once():
     """The node goes while it is to attach; carried out late, that takes the subscription from where it is by then."""
 
     def begin(visit, message):

@@ -1,4 +1,4 @@
-"""Errors that travel as messages say at the other side what they said at this one."""
+"""Errors that travel as messages arrive with the text and fields that they were sent with."""
 
 from __future__ import annotations
 

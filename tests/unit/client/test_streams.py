@@ -1,4 +1,4 @@
-"""Publishers of streams: event times, what is promised of them and when, and what is said again and where."""
+"""Publishers of streams: event times, watermarks and the moments of sending them, and repetitions after a failure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(test, *scripted, **options):
 
 
 def elements(node):
-    """Return what came to a node: event number, time in milliseconds, object and stream of each element."""
+    """Return the elements received by a node: event number, time in milliseconds, object and stream of each."""
     found = []
     for visit in node.visits:
         for each in visit.of(messages.ClientPublish):
@@ -121,7 +121,7 @@ def test_a_time_is_never_promised_while_an_element_of_it_is_not_acknowledged():
     assert {upto for _, upto in heartbeats(node)} <= {9_999, 18_999, 28_999, 29_000, 30_000}
 
 
-def test_what_keeps_its_caller_waiting_is_acknowledged_and_promised_meanwhile():
+def test_elements_of_a_waiting_source_are_acknowledged_and_promised_meanwhile():
     node = ScriptedNode()
 
     async def test(client):
@@ -172,7 +172,7 @@ def test_late_elements_are_refused_with_their_batch_or_sent_if_one_wants_that():
     assert [number for number, *_ in elements(node)][:5] == [0, 1, 2, 3, 4]
 
 
-def test_without_times_it_is_the_clock_and_never_what_was_promised():
+def test_without_times_the_clock_counts_and_never_a_promised_time():
     node = ScriptedNode()
 
     async def test(client):
@@ -267,7 +267,7 @@ def test_an_end_is_said_until_a_node_keeps_it_and_then_nothing_more():
     assert {each.opening for each in said if each.upto == 9000} == {ends[2].opening}
 
 
-def test_who_has_promised_nothing_has_nothing_to_end():
+def test_a_publisher_without_a_promise_has_nothing_to_end():
     node = ScriptedNode()
 
     async def test(client):
@@ -303,7 +303,7 @@ def test_after_a_failure_nothing_is_promised_and_the_same_numbers_go_on():
     assert [number for number, *_ in elements(node)] == [0, 1, 0, 1]
 
 
-def test_what_nodes_refuse_is_left_out_and_told_in_the_end():
+def test_refused_elements_are_left_out_and_reported_in_the_end():
     def choosy(visit, message):
         if '"2"' in visit.terms[message.request].texts(as_list(message.o)):
             visit.send(messages.ClientError(message.request, "data-refused", "not this one", 0.0))
@@ -334,7 +334,7 @@ def test_what_nodes_refuse_is_left_out_and_told_in_the_end():
         (([TermColumns([A], *[np.zeros(1, np.uint32)] * 3, removed=True)], 1), "is not removed"),
     ],
 )
-def test_what_is_no_element_is_refused_and_what_came_before_is_there(publication, why):
+def test_a_bad_element_is_refused_and_the_elements_before_it_are_there(publication, why):
     node = ScriptedNode()
 
     async def test(client):

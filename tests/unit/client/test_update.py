@@ -1,4 +1,4 @@
-"""What an update makes a client do, and in which order."""
+"""The calls that an update makes a client do, and their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ A, P, B = "<urn:a>", "<urn:p>", "<urn:b>"
 
 
 class Recorder:
-    """A client that remembers what was asked of it, and answers each query with the same rows."""
+    """A client that records its calls, and answers each query with the same rows."""
 
     def __init__(self, rows=()):
         self.done = []
@@ -38,7 +38,7 @@ class Recorder:
 
 
 async def carried_out(text, rows=()):
-    """Return what was done, and the numbers that were told."""
+    """Return the recorded calls, and the reported numbers."""
     client = Recorder(rows)
     return client.done, await carry_out(client, text, timeout_seconds=5.0)
 
@@ -72,7 +72,7 @@ async def test_operations_are_done_in_order():
         ("DELETE WHERE { <urn:a> <urn:p> <urn:b> }", [("retract", [(A, P, B)])]),
     ],
 )
-async def test_nobody_is_asked_what_is_known(text, expected):
+async def test_an_update_with_known_triples_asks_nobody(text, expected):
     done, updated = await carried_out(text)
     assert done == expected
     assert updated == Updated(0, len(expected))

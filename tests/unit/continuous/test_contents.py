@@ -1,4 +1,7 @@
-"""What a subscriber holds, at each replica: the same whatever comes first, answers, withdrawals, acknowledgements."""
+"""The delivered set of a subscriber, at each replica, is the same for any order of events.
+
+Events are answers, retractions, and acknowledgements of both.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "a
 
 
 class Told:
-    """A log with the contents of what it is about, used as a home does."""
+    """A log with its delivered set, used as a coordinator does."""
 
     def __init__(self, columns, early_max: int = 1000):
         self.columns = columns
@@ -37,7 +40,7 @@ class Told:
 
 
 @MATERIALS
-def test_what_is_told_is_held_until_it_is_withdrawn(columns):
+def test_a_reported_answer_is_held_until_it_is_retracted(columns):
     told = Told(columns)
     assert told.take(1, (5, 6)) == 1
     assert told.take(1, (5, 6)) == 0
@@ -50,7 +53,7 @@ def test_what_is_told_is_held_until_it_is_withdrawn(columns):
 
 
 @MATERIALS
-def test_what_is_acknowledged_before_it_came_is_bare_until_it_comes(columns):
+def test_an_answer_acknowledged_before_it_came_is_bare_until_it_comes(columns):
     told = Told(columns)
     told.acknowledge(1)
     assert told.contents.bare == [1]
@@ -62,7 +65,7 @@ def test_what_is_acknowledged_before_it_came_is_bare_until_it_comes(columns):
 
 @MATERIALS
 @pytest.mark.parametrize("names", [(1, 1 ^ WITHDRAWN), (1 ^ WITHDRAWN, 1)])
-def test_what_is_acknowledged_as_told_and_as_withdrawn_is_over(columns, names):
+def test_an_answer_with_both_acknowledgements_is_over(columns, names):
     told = Told(columns)
     for name in names:
         told.acknowledge(name)
@@ -75,7 +78,7 @@ def test_what_is_acknowledged_as_told_and_as_withdrawn_is_over(columns, names):
 
 
 @MATERIALS
-def test_what_is_acknowledged_and_withdrawn_before_it_came_is_over(columns):
+def test_an_answer_acknowledged_and_retracted_before_it_came_is_over(columns):
     told = Told(columns)
     told.acknowledge(1)
     told.take(1, (5, 6), over=True)
@@ -83,7 +86,7 @@ def test_what_is_acknowledged_and_withdrawn_before_it_came_is_over(columns):
 
 
 @MATERIALS
-def test_what_came_and_went_and_is_acknowledged_at_once_is_over(columns):
+def test_an_answer_with_both_acknowledgements_at_once_is_over(columns):
     """As a replica hears of it that was not there."""
     told = Told(columns)
     told.acknowledge(1, 1 ^ WITHDRAWN)
@@ -91,8 +94,8 @@ def test_what_came_and_went_and_is_acknowledged_at_once_is_over(columns):
 
 
 @MATERIALS
-def test_what_the_log_has_no_room_to_remember_is_not_bare(columns):
-    """Whoever acknowledges what was never told does not fill the memory."""
+def test_an_early_acknowledgement_beyond_the_bound_is_not_remembered(columns):
+    """Acknowledgements of answers that were never sent do not fill the memory."""
     told = Told(columns, early_max=2)
     for identity in range(1, 10):
         told.acknowledge(identity)
@@ -109,7 +112,7 @@ def test_rows_without_columns_are_held_too(columns):
 @MATERIALS
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_the_order_it_comes_to_the_same(columns, seed):
-    """Of some answers one replica hears by what was told alone, another by acknowledgements as well."""
+    """One replica hears of some answers by reports alone, another by acknowledgements as well."""
     rng = Random(f"contents {seed}")
     story = []
     for identity in range(1, 13):

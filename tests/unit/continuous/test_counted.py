@@ -1,4 +1,4 @@
-"""Windows by count: whoever evaluates, reports are numbered in one order and told once, each with its last elements."""
+"""Windows by count: on any evaluator, reports have one numbering, come once, and hold their last elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def text_of(elements, step, stream="", what="?a ?b", pattern="?a :p ?b"):
 
 
 class Place:
-    """A replica that evaluates the query, and what its subscriber was told."""
+    """A replica that evaluates the query, and the notifications of its subscriber."""
 
     def __init__(self, text, *, since=FIRST):
         self.dictionary = TermDictionary()
@@ -48,7 +48,7 @@ class Place:
         self.reports = CountedReports(group.query, group.leaves, each.since, self.dictionary, each.mark)
 
     def keep(self):
-        """Tell replicas which reports are made, as a peer does, and forget what they alone needed."""
+        """Tell replicas which reports are made, as a peer does, and drop the elements that only those needed."""
         self.replica.home.reported(self.subscription, *self.reports.mark)
 
     def element(self, time, s, o, p="<urn:p>"):
@@ -63,7 +63,7 @@ class Place:
         self.reports.changed(found.identity - group.identity, changes)
 
     def upto(self, time):
-        """Let the watermark be known, and work off what is due."""
+        """Advance the watermark, and do all work that becomes due."""
         self.reports.advance(time, 0, hlc.from_seconds(2000.0))
         self.settle()
 
@@ -76,7 +76,7 @@ class Place:
 
     @property
     def reported(self):
-        """What was told of each report, by its number and time, as the multiset of its rows."""
+        """The rows reported, as a multiset for each report, by the number and time of the report."""
         found: dict[tuple[int, int], Counter[tuple[str, ...]]] = {}
         for _, over, row in self.told:
             assert not over
@@ -90,7 +90,7 @@ class Place:
 
 
 def by_definition(elements, stream, extent, upto):
-    """Return what a stream has at each report, worked out from all elements."""
+    """Return the rows that a stream has at each report, computed from all elements."""
     found, before = {}, Counter()
     for number, time in extent.reports(elements, upto).items():
         last = extent.ordered(elements)[: number * extent.step][-extent.elements :]
@@ -103,7 +103,7 @@ def by_definition(elements, stream, extent, upto):
 
 
 def play(stream, seed, place=None):
-    """Have elements come out of order, and others take over; return what was told, and what should have been."""
+    """Have elements come out of order and evaluation fail over; return the actual and the expected reports."""
     random = Random(f"{stream} {seed}")
     extent = CountExtent(STREAM, random.choice((1, 2, 3, 5, 9)), random.choice((1, 2, 3, 7)))
     since = random.choice((FIRST, hlc.from_seconds(4.0)))
@@ -121,7 +121,7 @@ def play(stream, seed, place=None):
         place.upto(upto)
         if random.random() < 0.5:
             place.keep()
-        if random.random() < 0.4:  # another one takes over: it knows what leaves answered, the mark and what was told
+        if random.random() < 0.4:  # failover: the new evaluator knows leaf answers, mark and delivered set
             place.begin()
             place.upto(max(0, upto - random.randrange(2000)))
             place.upto(upto)
@@ -130,7 +130,7 @@ def play(stream, seed, place=None):
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-def test_each_report_is_told_once_as_defined_whoever_takes_over(stream):
+def test_each_report_comes_once_as_defined_through_failovers(stream):
     reports = 0
     for seed in range(60):
         place, expected, _, _ = play(stream, seed)
@@ -142,7 +142,7 @@ def test_each_report_is_told_once_as_defined_whoever_takes_over(stream):
     assert reports > 200
 
 
-def test_who_forgets_the_number_or_goes_by_arrival_is_found_out(monkeypatch):
+def test_an_evaluator_that_forgets_the_number_or_counts_by_arrival_is_detected(monkeypatch):
     """The comparison is of use: it shows a home that counts from 1 again, and one that has no order."""
     def wrong():
         found = [play("RSTREAM", seed) for seed in range(40)]
@@ -187,7 +187,7 @@ def play_changes(random):
     return place
 
 
-# --- what comes late -------------------------------------------------------------------------------
+# --- late elements -----------------------------------------------------------------------------------
 
 
 def late_place(stream=""):
@@ -221,7 +221,7 @@ def test_an_element_that_comes_late_has_no_number_but_a_place_in_the_windows_to_
     assert place.reported[3, 5000] == Counter([*of(4000, 5000), ("<urn:zzzz>", "<urn:b>")])
 
 
-def test_of_changes_the_last_report_is_made_again_with_what_comes_late():
+def test_the_last_report_of_changes_is_made_again_with_late_elements():
     place = late_place()
     assert place.held == of(2000, 3000, 4000)
     place.element(3500, "<urn:3500>", "<urn:b>")
@@ -245,7 +245,7 @@ def test_the_same_triple_at_the_same_time_is_one_element_and_at_another_two():
     assert place.reported == {(1, 2000): Counter([("<urn:a>", "<urn:b>")])}
 
 
-# --- what is kept ----------------------------------------------------------------------------------
+# --- elements held -----------------------------------------------------------------------------------
 
 
 def test_elements_are_forgotten_but_for_those_of_the_next_reports_and_of_the_one_before():
@@ -263,7 +263,7 @@ def test_elements_are_forgotten_but_for_those_of_the_next_reports_and_of_the_one
     assert len(answers) == 5 + 2 + 1
 
 
-def test_who_knows_less_waits_until_it_knows_what_was_counted():
+def test_an_evaluator_that_knows_less_waits_until_it_has_the_counted_elements():
     """Elements up to the mark are counted already: which of them comes behind it is known with all of them."""
     place = Place(text_of(2, 2, "RSTREAM"))
     for time in (1000, 2000, 3000, 4000):
@@ -319,7 +319,7 @@ def test_an_element_that_was_counted_is_found_by_its_triple_among_those_of_its_t
     assert sorted(place.reported) == [(1, 1000), (2, 2000)]
 
 
-def test_who_begins_counts_from_where_elements_are_kept_and_so_does_who_takes_over():
+def test_a_new_evaluator_counts_from_the_first_retained_element_and_so_does_its_successor():
     place = Place(text_of(3, 2, "RSTREAM"))
 
     def upto(time, kept):
@@ -341,7 +341,7 @@ def test_who_begins_counts_from_where_elements_are_kept_and_so_does_who_takes_ov
     assert place.reports.reports["begins"] is None
 
 
-def test_elements_from_before_those_that_were_counted_are_in_no_window_of_who_takes_over():
+def test_elements_from_before_the_counted_ones_are_in_no_window_after_a_failover():
     place = Place(text_of(5, 1, "RSTREAM"), since=hlc.from_seconds(2.0))
     for time in (1000, 2000, 3000):
         place.element(time, f"<urn:{time}>", "<urn:b>")

@@ -1,4 +1,4 @@
-"""A standing query at work: what it answers at the start, in between and when all is gone."""
+"""A standing query at work: its answers at the start, in between and when all triples are gone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
 class Flow:
-    """A dataflow whose rows are spelled."""
+    """A dataflow with rows given and shown as text."""
 
     def __init__(self, text: str):
         self.terms = TermDictionary()
@@ -47,7 +47,7 @@ def test_the_null_row_of_an_optional_is_taken_back_and_given_again() -> None:
     assert flow.shown(flow.flow.output()) == {"x:a 1 -": 1}
 
 
-def test_what_is_taken_back_before_it_comes_does_no_harm() -> None:
+def test_a_retraction_before_its_row_does_no_harm() -> None:
     flow = Flow("SELECT (COUNT(*) AS ?n) (MAX(?o) AS ?m) { ?s :p ?o FILTER NOT EXISTS { ?s :q ?z } }")
     assert flow.shown(flow.flow.initial) == {"0 -": 1}
     assert flow(0, "x:a 4", times=-1) == {}
@@ -57,7 +57,7 @@ def test_what_is_taken_back_before_it_comes_does_no_harm() -> None:
     assert flow(1, "x:a") == {"1 4": -1, "0 -": 1}
 
 
-def test_changes_that_belong_together_leave_no_trace_of_what_was_between() -> None:
+def test_changes_applied_together_leave_no_intermediate_rows() -> None:
     flow = Flow("SELECT * { ?s :p ?o OPTIONAL { ?s :q ?z } }")
     delta = flow.flow.apply_all({0: [(flow.row("x:a 1"), 1)], 1: [(flow.row("x:a 2"), 1)]})
     assert flow.shown(delta) == {"x:a 1 2": 1}
@@ -98,7 +98,7 @@ def test_a_slice_lets_the_next_row_move_up() -> None:
     assert flow(0, "x:b 5", times=-1) == {"x:b 5": -1, "x:c 3": 1}
 
 
-def test_rows_of_equal_rank_are_chosen_by_their_terms_whatever_the_order_they_came_in() -> None:
+def test_rows_of_equal_rank_are_chosen_by_their_terms_in_any_order_of_arrival() -> None:
     rows = ["x:a 1", "x:b 1", "x:c 1"]
     for order in (rows, rows[::-1]):
         flow = Flow("SELECT ?s { ?s :p ?o } ORDER BY ?o LIMIT 2")
@@ -114,7 +114,7 @@ def test_ways_run_in_circles_and_break() -> None:
     assert flow(0, "x:b x:c", times=-1) == {"x:c": -1, "x:a": -1, "x:d": -1}
 
 
-def test_sizes_tell_what_is_held_and_come_back() -> None:
+def test_sizes_count_the_rows_held_and_return_to_zero() -> None:
     flow = Flow("SELECT ?s (COUNT(*) AS ?n) { ?s :p ?o OPTIONAL { ?s :q ?z } } GROUP BY ?s")
     flow(0, "x:a", "x:a", "x:b")
     flow(1, "x:a")

@@ -1,4 +1,4 @@
-"""A standing query is evaluated now here, now there: its subscriber is told what is true, and each change once."""
+"""A standing query is evaluated on changing replicas: its subscriber is told the truth, and each change once."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Place:
             self.evaluation.stale = True
 
     def work(self, stamp=0):
-        """Work until nothing waits; return what is to be told."""
+        """Work until nothing waits; yield the changes to report."""
         while self.evaluation.waits:
             news = self.evaluation.work(self.subscription.contents, self.subscription.log, 1_000_000, stamp)
             if news:
                 yield self.replica.message(self.subscription, self.evaluation, news)
 
     def settle(self, stamp=0):
-        """Work off everything, with nobody else to tell; what is doubtful by a stamp, too."""
+        """Do all work, with no other replica to tell; resolve the tentative changes up to a stamp, too."""
         for message in self.work(stamp):
             self.take_own(message)
         if self.evaluation.doubts:
@@ -82,7 +82,7 @@ class Place:
         return Counter(self.subscription.contents.rows.values())
 
     def true(self):
-        """Return what is true by the leaves' answers held here, worked out anew."""
+        """Return the true solutions by the leaves' answers held here, computed anew."""
         group, dictionary = self.subscription.group, self.replica.dictionary
         flow = Dataflow(group.query, dictionary)
         flow.apply_all({at: leaf.answers.since(SINCE) for at, leaf in enumerate(group.leaves)})
@@ -108,7 +108,7 @@ def evaluated(text, columns=LISTS):
     return place
 
 
-def test_what_counts_is_what_is_as_young_as_the_subscription():
+def test_answers_older_than_the_subscription_do_not_count():
     place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
     for identity, oldest in [(1, SINCE - 1), (2, SINCE)]:
         place.take(answer(place, 0, identity, oldest, ["<urn:a>", "<urn:b>"]))
@@ -122,7 +122,7 @@ def test_what_counts_is_what_is_as_young_as_the_subscription():
     assert place.held.total() == 1
 
 
-def test_what_is_told_says_when_the_youngest_was_published_that_it_follows_from():
+def test_a_change_carries_the_latest_publication_time_of_its_facts():
     place = evaluated(COUNT)
     place.take(answer(place, 0, 1, 25, ["<urn:a>", "<urn:b>"], born=77))
     assert place.evaluation.born == 77
@@ -144,7 +144,7 @@ def test_a_query_without_leaves_is_told_once():
     assert list(place.work()) == []
 
 
-def test_changes_are_compared_when_what_was_told_has_come_to_enough_others():
+def test_changes_are_compared_when_earlier_ones_have_reached_enough_replicas():
     """Between two looks at the log nothing may be under way, or it would be told under another name."""
     place = evaluated(COUNT)
     place.take(answer(place, 0, 1, 25, ["<urn:a>", "<urn:b>"]))
@@ -160,7 +160,7 @@ def test_changes_are_compared_when_what_was_told_has_come_to_enough_others():
 
 
 @pytest.mark.parametrize("text", QUERIES)
-def test_what_came_and_went_before_the_evaluation_began_is_told_when_it_comes_again(text):
+def test_a_solution_that_came_and_went_before_the_evaluation_is_reported_when_it_comes_again(text):
     place = evaluated(text)
     for identity in range(1, 6):
         place.take(answer(place, 0, identity, 25, ["<urn:a>", "<urn:b>"]))
@@ -174,7 +174,7 @@ def test_what_came_and_went_before_the_evaluation_began_is_told_when_it_comes_ag
         assert place.held == place.true()
 
 
-def test_what_another_told_and_took_back_is_told_when_it_becomes_true():
+def test_a_solution_that_another_replica_retracted_is_reported_when_it_becomes_true():
     """The incarnations that another replica told and took back are over, though none of them was true here."""
     place = evaluated(OPTIONAL)
     other = Place(place.replica.dictionary, LISTS, place.record)
@@ -191,7 +191,7 @@ def test_what_another_told_and_took_back_is_told_when_it_becomes_true():
     assert place.held.total() == 1
 
 
-def test_what_another_took_back_while_it_ceased_to_be_true_here_is_told_when_it_is_true_again():
+def test_a_solution_retracted_elsewhere_and_here_is_reported_when_it_is_true_again():
     place = evaluated(OPTIONAL)
     other = Place(place.replica.dictionary, LISTS, place.record)
     other.begin()
@@ -221,7 +221,7 @@ def test_nothing_is_taken_back_before_all_that_is_true_has_been_worked_off(monke
     assert place.evaluation.settled
 
 
-def test_what_is_true_is_compared_a_piece_at_a_time_with_what_changes_meanwhile(monkeypatch):
+def test_solutions_are_compared_in_pieces_together_with_concurrent_changes(monkeypatch):
     """A query may have more solutions than can be looked up while nothing else is done."""
     place = evaluated(OPTIONAL)
     for identity in range(1, 8):
@@ -248,7 +248,7 @@ GROWS = "SELECT DISTINCT ?a { { ?a <urn:p> ?b } UNION { ?b <urn:q> ?a } }"
 
 
 def _takes_over_without(text, *lacking):
-    """Return one that was told all that another told, who knew some answers more than both do."""
+    """Return a replica with all reports of another evaluator, without that one's ``lacking`` answers."""
     place = evaluated(text)
     other = Place(place.replica.dictionary, LISTS, place.record)
     for each in [(1, 25, "<urn:a>"), *lacking]:
@@ -271,7 +271,7 @@ GONE_AGAIN = 1, GONE, "<urn:a>"
 
 
 @pytest.mark.parametrize("text", [GROWS, COUNT])
-def test_what_follows_from_an_answer_on_its_way_stays_until_it_has_come(text):
+def test_a_solution_of_an_answer_in_flight_stays_until_the_answer_has_come(text):
     other = _takes_over_without(text, LATE)
     held = other.held
     assert list(other.work(stamp=50)) == []
@@ -286,7 +286,7 @@ def test_what_follows_from_an_answer_on_its_way_stays_until_it_has_come(text):
 
 
 @pytest.mark.parametrize("text", [GROWS, COUNT])
-def test_what_follows_from_nothing_that_can_still_come_is_taken_back(text):
+def test_a_solution_without_any_possible_answer_is_retracted(text):
     other = _takes_over_without(text, LATE)
     assert list(other.work(stamp=50)) == []
     other.evaluation.sure(49)
@@ -311,7 +311,7 @@ def test_what_was_taken_back_for_a_reason_on_its_way_is_not_told_again():
     assert not other.held
 
 
-def test_what_is_told_for_the_first_time_waits_for_nothing():
+def test_a_solution_reported_for_the_first_time_waits_for_nothing():
     other = _takes_over_without(GROWS, LATE)
     _hear(other, 3, 25, "<urn:d>")
     [message] = other.work(stamp=50)
@@ -319,7 +319,7 @@ def test_what_is_told_for_the_first_time_waits_for_nothing():
     assert not other.evaluation.settled
 
 
-def test_what_another_tells_meanwhile_is_waited_for_by_a_stamp_of_its_own():
+def test_a_concurrent_report_of_another_replica_is_waited_for_by_its_own_stamp():
     other = _takes_over_without(GROWS, LATE)
     assert list(other.work(stamp=50)) == []
     third = Place(other.replica.dictionary, LISTS, other.record)
@@ -333,13 +333,13 @@ def test_what_another_tells_meanwhile_is_waited_for_by_a_stamp_of_its_own():
     [message] = other.work(stamp=61)
     other.take_own(message)
     assert len(message) == 1
-    assert other.held.total() == 2  # what both know, and what may follow from what was known by stamp 60
+    assert other.held.total() == 2  # the solutions known to both, and those that may follow from facts up to stamp 60
     assert not other.evaluation.settled
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_what_was_told_after_something_that_nobody_has_is_taken_back_or_counted(missing):
-    """Who told two copies of a row, one after the other, is lost with the only record of one of them."""
+def test_a_solution_reported_after_a_lost_one_is_retracted_or_counted(missing):
+    """The evaluator reported two copies of a row, one after the other, and failed: one record is lost with it."""
     place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
     messages = []
     for identity in (1, 2):
@@ -377,15 +377,15 @@ def test_a_copy_that_was_told_after_a_withdrawal_that_nobody_has_is_taken_back()
 
 @dataclass
 class Subscriber:
-    """What a subscriber holds, and what it sees that must not be."""
+    """The solutions that a subscriber holds, and its complaints about wrong notifications."""
 
     held: dict[int, tuple[int, ...]] = field(default_factory=dict)
     unsettled: dict[int, None] = field(default_factory=dict)
-    """What it knows if it comes again."""
+    """Names that it would recognise if they came again."""
     complaints: list[str] = field(default_factory=list)
 
     def take(self, chunk):
-        """Take in a delivery; return what is dealt with."""
+        """Take in a delivery; return the names to acknowledge."""
         done = []
         columns = [as_list(column) for column in chunk.bindings]
         for at, (name, time) in enumerate(zip(as_list(chunk.identity), as_list(chunk.born), strict=True)):
@@ -405,13 +405,13 @@ class Subscriber:
         return done
 
     def settled(self, names):
-        """Forget what never comes again."""
+        """Forget names that never come again."""
         for name in names:
             self.unsettled.pop(name, None)
 
 
 def test_a_mark_makes_nothing_doubtful_that_changes_meanwhile():
-    """The query's answer changes all the time, and what was told last is always still on its way to replicas."""
+    """The query's answer changes all the time, and the last report is always still on its way to replicas."""
     other = _takes_over_without(COUNT, LATE)
     assert list(other.work(stamp=50)) == []
     assert other.evaluation.doubts
@@ -432,14 +432,14 @@ def test_a_mark_makes_nothing_doubtful_that_changes_meanwhile():
 
 
 def _staged(place, told):
-    """Let enough replicas have what is told."""
+    """Let enough replicas have the reported changes."""
     for message in told:
         place.evaluation.staged -= len(message)
         place.take_own(message)
 
 
-def test_a_mark_does_not_begin_to_compare_again_what_is_being_compared(monkeypatch):
-    """Else nothing is told of what was not reached, for ever if marks come sooner than all is compared."""
+def test_a_watermark_does_not_restart_a_comparison_in_progress(monkeypatch):
+    """Otherwise the end is never reached, if watermarks come sooner than the comparison takes."""
     monkeypatch.setattr("p2prdf.continuous.evaluation.PIECE", 2)
     place = evaluated(GROWS)
     other = Place(place.replica.dictionary, LISTS, place.record)
@@ -461,9 +461,10 @@ def test_a_mark_does_not_begin_to_compare_again_what_is_being_compared(monkeypat
 
 
 class Story:
-    """Three replicas, one of which evaluates, and a subscriber; what they tell each other comes in any order.
+    """Three replicas, one of which evaluates, and a subscriber; their messages arrive in any order.
 
-    ``marked``: one may know what others do not yet, and low marks tell up to when all is here.
+    ``marked``: a replica may know answers that others do not have yet, and low watermarks tell when all have
+    them.
     """
 
     def __init__(self, rng, text, columns, *, marked):
@@ -476,7 +477,7 @@ class Story:
         self.links = [[] for _ in self.places]
         """Answers of leaves on their way to each."""
         self.told = []
-        """What replicas were told under way: evaluation, message, and the places that do not have it."""
+        """Reports on their way to replicas: evaluation, message, and the places that do not have it."""
         self.acknowledged = []
         self.subscriber = Subscriber()
         self.answers = {}
@@ -521,7 +522,7 @@ class Story:
         self.active.evaluation.sure(min([self.stamp, *(stamp - 1 for stamp in under_way)]))
 
     def told_comes(self):
-        """Let one replica hear what another tells; the subscriber is told when two have it."""
+        """Let one replica receive another's report; the subscriber gets it when two have it."""
         if self.told:
             place, evaluation, message, others = one = self.rng.choice(self.told)
             other = others.pop(self.rng.randrange(len(others)))
@@ -538,7 +539,7 @@ class Story:
             place.evaluation.stale = True
 
     def deliver(self):
-        """Tell the subscriber; all replicas hear in the end what it has dealt with."""
+        """Notify the subscriber; all replicas hear of its acknowledgements in the end."""
         for chunk in self.active.subscription.log.take(100, self.rng.choice((1, 5, 100))):
             if names := self.subscriber.take(chunk):
                 self.acknowledged.append((names, list(self.places)))
@@ -553,10 +554,10 @@ class Story:
                 self.subscriber.settled(names)
 
     def move(self):
-        """Begin to evaluate anew, perhaps elsewhere, once it is known there what is known elsewhere."""
+        """Begin to evaluate anew, perhaps on another replica, once that has the data of the others."""
         before = self.active
         for _, evaluation, message, others in list(self.told):
-            if len(others) == 2 and self.rng.random() < 0.7:  # it was on no disk but that of who fell
+            if len(others) == 2 and self.rng.random() < 0.7:  # it was on no disk except the failed replica's
                 self.told = [each for each in self.told if each[2] is not message]
                 if self.rng.random() < 0.5:
                     self._staged(before, evaluation, message)
@@ -587,7 +588,7 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_wherever_it_is_evaluated_the_subscriber_holds_what_is_true_and_is_told_each_change_once(seed, monkeypatch):
+def test_the_subscriber_holds_the_truth_and_hears_each_change_once_on_any_evaluator(seed, monkeypatch):
     """Also where some hear of it that others never do, and where names were given that nobody took over."""
     rng = Random(f"evaluation {seed}")
     monkeypatch.setattr("p2prdf.continuous.evaluation.PIECE", rng.choice((1, 2, 2048)))

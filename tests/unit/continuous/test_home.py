@@ -1,4 +1,4 @@
-"""The home: equal queries are one group, and each answer reaches whom it is owed, once."""
+"""The subscription coordinator: equal queries are one group, and each answer reaches its subscriptions, once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def opened(home: Home, request: int, since: int):
 
 
 def test_a_lease_of_no_length_is_over_once_each_time_it_is_looked_at():
-    """It came from another peer, say, and must not keep whoever looks for leases looking."""
+    """It came from another peer, say, and must not keep the search for expired leases busy."""
     home = Home(LISTS, log_rows_max=100)
     subscription = opened(home, 1, since=0)
     subscription.lease_seconds = subscription.lease_until = 0.0
@@ -105,7 +105,7 @@ def planned(home: Home, subscription) -> KeepSubscription:
     return home.record_of(subscription)
 
 
-def test_a_group_goes_on_with_who_is_heard_of_after_its_last_subscription_ended():
+def test_a_group_goes_on_for_a_late_subscription_after_its_last_one_ended():
     """It is known up to when answers were recorded, and its name is not given again meanwhile."""
     home, other = Home(LISTS, log_rows_max=100, own=1), Home(LISTS, log_rows_max=100, own=2)
     subscription = opened(home, 1, since=10)
@@ -126,7 +126,7 @@ def test_a_group_goes_on_with_who_is_heard_of_after_its_last_subscription_ended(
     assert not home.left, "its end is known"
 
 
-def test_what_leaves_answered_is_held_while_there_is_room(monkeypatch):
+def test_answers_of_an_orphaned_group_are_held_while_there_is_room(monkeypatch):
     """A query with very many answers is left without them, and drives out no other."""
     monkeypatch.setattr("p2prdf.continuous.home.LEFT_ANSWERS_MAX", 3)
     home, left = Home(LISTS, log_rows_max=100), []
@@ -156,19 +156,19 @@ def test_a_known_answer_of_younger_triples_is_no_new_answer():
     assert (home.answers, home.repeated) == (3, 2)
 
 
-def test_what_a_replica_says_that_it_knows_is_taken_by_others():
+def test_the_recovery_states_of_a_replica_are_accepted_by_others():
     assert max(Known) == KNOWN_MAX
 
 
 def test_groups_and_subscriptions_name_their_home():
-    """Whatever refers to a query finds its home from the number alone."""
+    """A number alone gives the coordinator of the query that it refers to."""
     home = Home(LISTS, log_rows_max=100)
     subscription = opened(home, 1, since=10)
     assert subscription_home(subscription.number) == opening(1).key
     assert group_home(subscription.group.identity) == opening(1).key
 
 
-def test_an_answer_is_owed_to_those_who_were_there_before_its_oldest_triple():
+def test_an_answer_is_owed_to_the_subscriptions_older_than_its_oldest_triple():
     """A later subscription does not get answers with older triples."""
     home = Home(LISTS, log_rows_max=100)
     early, late = opened(home, 1, since=10), opened(home, 2, since=20)
@@ -178,7 +178,7 @@ def test_an_answer_is_owed_to_those_who_were_there_before_its_oldest_triple():
 
 
 def test_an_answer_that_comes_again_younger_goes_only_to_those_in_between():
-    """One of its triples was published again: new to who subscribed meanwhile, nothing to others."""
+    """One of its triples was published again: new to subscriptions made meanwhile, known to the others."""
     home = Home(LISTS, log_rows_max=100)
     early, late = opened(home, 1, since=10), opened(home, 2, since=20)
     rows(home, early.group, (100, 15))
@@ -201,7 +201,7 @@ def test_the_last_subscription_ends_the_group():
 
 
 def test_a_query_that_comes_again_has_another_name():
-    """What is still under way for its former life must not touch the new one, however close in time."""
+    """Messages still under way for its former incarnation must not touch the new one, however close in time."""
     home = Home(LISTS, log_rows_max=100)
     groups, subscriptions = set(), set()
     for request in range(100):
@@ -223,7 +223,7 @@ def test_leases_end_unless_renewed():
     assert home.expired(90.0) == [subscription.number]
 
 
-def test_what_was_dropped_is_counted_for_good():
+def test_dropped_answers_are_counted_for_good():
     """A counter that falls when a subscription ends would seem to have begun anew, and raise an alarm."""
     home = Home(LISTS, log_rows_max=2)
     one, other = opened(home, 1, 10), opened(home, 2, 10)

@@ -1,4 +1,4 @@
-"""Queries over what follows by rules answer what they would answer if all that follows had been published."""
+"""Queries with rules have the answers that they would have if all consequences had been published."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def evaluated(query, triples, quads=()):
 
 
 class Flow:
-    """A dataflow fed with what leaves answer to some triples."""
+    """A dataflow fed with the leaves' answers to some triples."""
 
     def __init__(self, query):
         self.query, self.dictionary = query, TermDictionary()
@@ -97,7 +97,7 @@ class Flow:
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("seed", range(4))
-def test_answers_are_those_over_all_that_follows_whatever_comes_and_goes(query, seed):
+def test_answers_cover_all_consequences_through_additions_and_removals(query, seed):
     rng = random.Random(f"{query} {seed}")
     rules = rng.sample(RULES, rng.randint(1, len(RULES)))
     parsed = parse_query(prefixed(query), rules=rules)
@@ -123,7 +123,7 @@ FIGURE = {
     1: "AB", 2: "AB BC AC", 3: "AB BC AC CD AD BD", 4: "AB BC AC CD AD BD AE ED",
     11: "AB BC AC CD AD BD AE ED", 12: "BC CD BD AE ED AD", 13: "CD AE ED AD", 14: "AE ED AD", 15: "",
 }  # fmt: skip
-"""Figure 4 of the stream-reasoning paper: what holds at each second, of pairs in a transitive relation."""
+"""Figure 4 of the stream-reasoning paper: the pairs in a transitive relation at each second."""
 STREAM = [(1, "AB"), (2, "BC"), (3, "CD"), (4, "AE"), (4, "ED")]
 
 
@@ -145,7 +145,7 @@ def test_figure_4_of_the_paper_is_a_query_with_a_window_and_a_rule():
                 assert pairs == set(held.split()), now
 
 
-def test_what_follows_in_a_window_follows_from_its_elements_and_what_is_no_stream():
+def test_consequences_in_a_window_follow_from_its_elements_and_static_triples():
     query = parse_query(window("WINDOW u:w { ?x u:q ?y } ?y u:q ?z"), rules=[CHAIN])
     static = [("<urn:b>", "<urn:r>", "<urn:c>", ""), ("<urn:c>", "<urn:q>", "<urn:d>", "")]
     elements = [Element(1000, "<urn:s>", ("<urn:a>", "<urn:p>", "<urn:b>"))]
@@ -188,7 +188,7 @@ def test_of_a_predicate_with_few_objects_only_these_are_looked_for():
         (QUERIES[0], [(("?x", "<urn:p>", "?x"), ())], "a body has 1 to"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_by_name(query, rules, reason):
+def test_unanswerable_queries_are_refused_by_name(query, rules, reason):
     with pytest.raises(QueryRefused) as refused:
         parse_query(prefixed(query), rules=rules)
     assert reason in f"{refused.value.construct} {refused.value}"

@@ -1,4 +1,4 @@
-"""Answers of a leaf: whatever the order in which they and their withdrawals come, it comes to the same."""
+"""Answers of a leaf: any order of answers and retractions leads to the same state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def take(answers: LeafAnswers, *told: Told) -> list[Change]:
     return answers.take(identity, oldest, born, list(zip(*rows, strict=True)))
 
 
-def test_an_answer_counts_for_those_who_were_there_before_its_oldest_triple():
+def test_an_answer_counts_for_subscriptions_older_than_its_oldest_triple():
     answers = LeafAnswers()
     [change] = take(answers, (7, 20, 25, (1, 2)))
     assert [change.weight(since) for since in (10, 20, 21)] == [1, 1, 0]
@@ -49,7 +49,7 @@ def test_a_withdrawal_takes_back_from_all_and_for_good():
     assert answers.since(0) == []
 
 
-def test_an_answer_whose_withdrawal_came_first_never_counts():
+def test_an_answer_after_its_retraction_never_counts():
     answers = LeafAnswers()
     assert answers.withdraw([7], 50) == []
     assert take(answers, (8, GONE, 40, (1, 2)), (7, 20, 25, (1, 2)), (8, 20, 25, (1, 2))) == []
@@ -62,7 +62,7 @@ def test_answers_without_columns_are_a_bag_all_the_same():
     assert answers.since(10) == [((), 1), ((), 1)]
 
 
-def test_the_version_changes_with_what_others_should_know_and_with_nothing_else():
+def test_the_version_changes_with_replicated_state_only():
     answers = LeafAnswers()
     seen = [answers.version]
     for told in [(7, 20, 25, (1,)), (7, 30, 35, (1,)), (7, GONE, 40, (1,)), (8, GONE, 40, (1,))]:
@@ -74,8 +74,8 @@ def test_the_version_changes_with_what_others_should_know_and_with_nothing_else(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_the_order_it_comes_to_the_same(seed):
-    """And the changes told on the way add up to what there is, for a subscription of whatever age."""
+def test_answers_and_retractions_lead_to_the_same_state_in_any_order(seed):
+    """The changes returned on the way add up to the final answers, for a subscription of any age."""
     rng = Random(f"leaf {seed}")
     story: list[Told] = []
     for identity in range(12):
@@ -122,7 +122,7 @@ def kept(answers: ElementAnswers) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_no_report_needs_any_more_is_forgotten_whatever_the_order(seed):
+def test_elements_that_no_report_needs_are_dropped_in_any_order(seed):
     random = Random(seed)
     told, reports = elements(random, 400), sorted(random.sample(range(0, 5 * LATE_MS, EVERY), 5))
     states = []
@@ -142,7 +142,7 @@ def test_what_no_report_needs_any_more_is_forgotten_whatever_the_order(seed):
     assert states == [sorted(expected)] * 3
 
 
-def test_what_is_forgotten_changes_nothing_when_it_comes_again_but_for_who_begins_earlier():
+def test_a_dropped_element_that_comes_again_changes_nothing_except_for_an_earlier_beginning():
     answers = ElementAnswers(Window(RANGE, 1000), EVERY)
     times = ((1, 10), (2, KEPT))
     old, young = ((number, hlc.element(at, 3), hlc.element(at, 3), (number, 1)) for number, at in times)

@@ -58,7 +58,7 @@ patterns_drawn = st.lists(st.tuples(*[st.integers(-4, 4)] * 3), min_size=1, max_
 
 @given(patterns_drawn, st.dictionaries(st.integers(0, 5), st.integers(0, 9)))
 def test_every_order_is_a_permutation_and_repeats(patterns, counts):
-    """Whatever the query, each pattern is evaluated once, and the same way each time."""
+    """In every query, each pattern is evaluated once, and the order is deterministic."""
     each = query(*patterns)
     order = evaluation_order(each, counts)
     assert sorted(order) == list(range(len(patterns)))

@@ -1,4 +1,4 @@
-"""A query with windows is evaluated report by report, by whoever is there: each report is told once, as defined."""
+"""A query with windows is evaluated report by report, on any replica: each report comes once, as defined."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def spelled(text, stream=""):
 
 
 class Place:
-    """A replica that evaluates the query, and what its subscriber was told."""
+    """A replica that evaluates the query, and the notifications of its subscriber."""
 
     def __init__(self, text, stream="", *, since=FIRST, dictionary=None):
         self.dictionary = TermDictionary() if dictionary is None else dictionary
@@ -48,7 +48,7 @@ class Place:
         )
 
     def keep(self):
-        """Tell replicas which reports are made, as a peer does, and forget what they alone needed."""
+        """Tell replicas which reports are made, as a peer does, and drop the elements that only those needed."""
         self.replica.home.reported(self.subscription, self.reports.reported)
 
     def element(self, identity, row, oldest, youngest=None, leaf=0):
@@ -64,7 +64,7 @@ class Place:
         self.reports.changed(found.identity - group.identity, changes)
 
     def upto(self, time, began=0, stamp=0):
-        """Let the watermark be known, and work off what is due."""
+        """Advance the watermark, and do all work that becomes due."""
         self.reports.advance(time, began, hlc.from_seconds(2000.0))
         self.settle(stamp=stamp)
 
@@ -80,7 +80,7 @@ class Place:
 
     @property
     def reported(self):
-        """What was told of each report, as the multiset of its rows."""
+        """The rows reported, as a multiset for each report."""
         found: dict[int, Counter[tuple[str, ...]]] = {}
         for _, over, row in self.told:
             assert not over
@@ -109,7 +109,7 @@ def test_times_are_canonical_as_xsd_has_them():
 
 
 def by_definition(elements, stream, reports, *, length=5000, step=2000):
-    """Return what a stream has at each report; ``elements``: rows with the times of their oldest and youngest."""
+    """Return the rows of a stream at each report; ``elements``: rows with their oldest and youngest times."""
     found, before = {}, Counter()
     for report in reports:
         end = report // step * step
@@ -124,7 +124,7 @@ def by_definition(elements, stream, reports, *, length=5000, step=2000):
 
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("seed", range(12))
-def test_each_report_is_told_once_as_defined_whoever_takes_over(stream, seed):
+def test_each_report_comes_once_as_defined_through_failovers(stream, seed):
     random = Random(f"{stream} {seed}")
     place, elements, identity = Place(ALL, stream), [], 0
     for step in range(14):
@@ -137,7 +137,7 @@ def test_each_report_is_told_once_as_defined_whoever_takes_over(stream, seed):
         place.upto(upto)
         if random.random() < 0.4:
             place.keep()
-        if random.random() < 0.4:  # another one takes over: it knows what leaves answered, and what was told
+        if random.random() < 0.4:  # failover: the new evaluator knows the leaves' answers and the delivered set
             place.begin()
             place.reports.advance(upto - random.randrange(2000) if upto > 2000 else 0, 0, 0)
             place.settle()
@@ -161,7 +161,7 @@ def test_a_count_of_nothing_is_reported_at_first_and_while_it_holds():
         assert place.reported == {at: Counter({(row,): 1}) for at, row in rows.items()}, stream
 
 
-def test_what_holds_is_told_and_taken_back():
+def test_current_solutions_are_reported_and_retracted():
     place = Place(ALL)
     place.element(1, ("<urn:a>", "<urn:b>"), 1000)
     place.upto(1999)
@@ -177,7 +177,7 @@ def test_what_holds_is_told_and_taken_back():
     assert (place.held, len(place.told)) == (Counter(), 2)
 
 
-def test_late_answers_change_what_holds_and_leave_what_was_reported():
+def test_late_answers_change_current_solutions_and_leave_past_reports():
     place, stream = Place(ALL), Place(ALL, "RSTREAM")
     for each in (place, stream):
         each.element(1, ("<urn:a>", "<urn:b>"), 1000)
@@ -203,7 +203,7 @@ def test_nothing_is_reported_from_before_the_subscription():
     }  # fmt: skip
 
 
-def test_what_is_no_stream_counts_however_old_it_is():
+def test_static_triples_count_at_any_age():
     text = "SELECT ?a ?k FROM NAMED WINDOW :w ON :s [RANGE 5s STEP 2s] WHERE { WINDOW :w { ?a :p ?b } ?a :kind ?k }"
     place = Place(text, "ISTREAM", since=hlc.from_seconds(1.0))
     windowed = [leaf.window is not None for leaf in place.subscription.group.leaves]
@@ -217,7 +217,7 @@ def test_what_is_no_stream_counts_however_old_it_is():
     assert place.reported == {2000: Counter([("<urn:a>", "<urn:k>")]), 4000: Counter([("<urn:a>", "<urn:l>")])}
 
 
-def test_what_holds_follows_what_is_no_stream_at_once():
+def test_current_solutions_follow_static_triples_at_once():
     text = "SELECT ?a ?k FROM NAMED WINDOW :w ON :s [RANGE 5s STEP 2s] WHERE { WINDOW :w { ?a :p ?b } ?a :kind ?k }"
     place = Place(text)
     static = [leaf.window is None for leaf in place.subscription.group.leaves].index(True)
@@ -265,7 +265,7 @@ def test_only_the_last_reports_are_kept():
     assert kept == set(range(60_000, 60_000 - 2000 * REPORTS_KEPT, -2000))
 
 
-def test_who_takes_over_tells_what_is_missing_of_the_last_report():
+def test_a_new_evaluator_completes_the_last_report():
     place = Place(ALL, "RSTREAM")
     for identity in range(4):
         place.element(identity + 1, (f"<urn:a{identity}>", "<urn:b>"), 3000)
@@ -283,7 +283,7 @@ def test_who_takes_over_tells_what_is_missing_of_the_last_report():
 HOUR = 3_600_000
 
 
-def test_who_takes_over_after_much_was_forgotten_goes_on_where_the_last_one_was():
+def test_a_new_evaluator_goes_on_at_the_last_report_after_elements_were_dropped():
     """A triple that is said again and again is in the window all the time, also when the first saying is forgotten."""
     for stream, expected in (("ISTREAM", {0: 1}), ("DSTREAM", {}), ("", {})):
         place = Place(ALL, stream)
@@ -314,7 +314,7 @@ def test_a_fast_playback_is_reported_whole():
     assert len(place.reported) == len(times)
 
 
-def test_what_holds_is_compared_with_the_last_report_by_who_takes_over():
+def test_a_new_evaluator_compares_current_solutions_with_the_last_report():
     place = Place(ALL)
     for second in range(1, 60):
         place.element(second, ("<urn:a>", f"<urn:b{second}>"), second * 1000)
@@ -326,8 +326,8 @@ def test_what_holds_is_compared_with_the_last_report_by_who_takes_over():
     assert place.reports.reported == 58_000
 
 
-def test_what_leaves_a_window_after_a_takeover_is_taken_back_at_once():
-    """The mark that makes sure what was doubtful says how far the stream is, too, so a report is due with it."""
+def test_a_solution_that_leaves_a_window_after_a_failover_is_retracted_at_once():
+    """The watermark that confirms tentative changes advances the stream, too, so a report is due with it."""
     place = Place("SELECT ?a ?b FROM NAMED WINDOW :w ON :s [RANGE 5s STEP 1s] WHERE { WINDOW :w { ?a :p ?b } }")
     for second in range(1, 30):
         for part in range(4):
@@ -342,7 +342,7 @@ def test_what_leaves_a_window_after_a_takeover_is_taken_back_at_once():
     assert place.held.total() == 20
 
 
-def test_reports_are_made_when_what_they_told_is_kept():
+def test_a_report_is_made_when_its_rows_are_replicated():
     place = Place(ALL, "RSTREAM")
     place.element(1, ("<urn:a>", "<urn:b>"), 1000)
     assert place.reports.reported == -1
@@ -364,7 +364,7 @@ def test_a_watermark_never_goes_back():
     assert place.reports.reports == {"watermark": 2.5, "last": 2.0, "begins": None, "late": 0}
 
 
-def test_what_was_told_is_told_to_replicas_as_it_is():
+def test_the_delivered_set_is_replicated_unchanged():
     place = Place(ALL, "ISTREAM")
     place.element(1, ("<urn:a>", "<urn:b>"), 1000)
     place.upto(2000)

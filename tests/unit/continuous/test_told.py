@@ -1,4 +1,4 @@
-"""What a subscriber was told follows from the identities in its log, whoever looks."""
+"""The delivered set of a subscriber follows from the identities in its log, on every replica."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_the_copy_that_came_last_goes_first():
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_is_recalled_from_a_log_is_what_was_told(seed):
-    """Whoever recalls goes on as who wrote it would have."""
+def test_the_delivered_set_recalled_from_a_log_is_the_original(seed):
+    """A replica that recalls the set goes on as its writer would have."""
     rng = Random(f"told {seed}")
     one, log = told(), {}
     for _ in range(60):
@@ -73,8 +73,8 @@ def test_what_is_recalled_from_a_log_is_what_was_told(seed):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_who_recalls_nothing_tells_nothing_again(seed):
-    """What is known is left out, and what came and went is told under its next name."""
+def test_a_replica_that_recalls_nothing_repeats_nothing(seed):
+    """Known solutions are left out, and a solution that came and went is reported under its next name."""
     rng = Random(f"told nothing {seed}")
     one, log, rows = told(), {}, ROWS[:3]
     for _ in range(40):

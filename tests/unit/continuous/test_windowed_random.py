@@ -1,4 +1,4 @@
-"""Random continuous queries over random streams: every report is what pyoxigraph answers to the windows' contents.
+"""Random continuous queries over random streams: each report equals pyoxigraph's answer to the windows' contents.
 
 The same with more queries: ``make algebra QUERIES=5000 ARGS=--windows``.
 """
@@ -46,7 +46,7 @@ HARD = (
 """Few random queries have many answers; these have."""
 
 
-def test_every_report_of_random_queries_is_what_evaluation_from_scratch_gives() -> None:
+def test_every_report_of_random_queries_equals_evaluation_from_scratch() -> None:
     tally = Tally()
     for seed in range(QUERIES):
         play(seed, tally)
@@ -66,7 +66,7 @@ def test_queries_with_many_answers_are_right_too(query: str) -> None:
     assert tally.answered
 
 
-def test_what_counts_triples_by_element_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_triples_by_element_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the step that makes a set of a window's triples the comparison fails."""
     monkeypatch.setattr(Distinct, "apply", lambda _, change: change)
     tally = Tally()
@@ -75,7 +75,7 @@ def test_what_counts_triples_by_element_is_found_out(monkeypatch: pytest.MonkeyP
     assert tally.wrong
 
 
-def test_who_counts_elements_before_all_are_there_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_elements_before_all_are_there_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     known_upto = CountQueue.known_upto
     monkeypatch.setattr(CountQueue, "known_upto", lambda queue, upto: known_upto(queue, upto + 5000))
     tally = Tally()
@@ -105,14 +105,14 @@ def test_a_window_is_open_where_it_begins_and_closed_where_it_ends() -> None:
     }  # fmt: skip
 
 
-def test_a_landmark_window_holds_what_came_since() -> None:
+def test_a_landmark_window_holds_all_elements_since_its_start() -> None:
     window = {"<urn:w>": Extent("<urn:s>", None, 1000, 1500)}
     elements = [Element(1499, "<urn:s>", A), Element(1500, "<urn:s>", B)]
     found = WindowsOracle("ASK { WINDOW <urn:w> { ?x ?p ?y } }", window, [], elements)
     assert [found.contents("<urn:w>", now) for now in (1999, 2000, 9000)] == [set(), {B}, {B}]
 
 
-def test_streams_tell_all_what_is_new_and_what_is_gone() -> None:
+def test_streams_report_all_current_new_and_gone_rows() -> None:
     off = ("<urn:c>", "<urn:p>", '"3"')
     elements = [Element(500, "<urn:s>", A), Element(900, "<urn:s>", A), Element(1500, "<urn:s>", B)]
     found = oracle(*elements, Element(1500, "<urn:s>", off))

@@ -17,11 +17,11 @@ OFFERED = {"application/json": 1, "text/csv": 2, "text/plain": 3}
     ("text/csv;charset=utf-8;q=0.9, text/plain;q=0.8", 2), ("nonsense, text/plain", 3),
     ("text/plain;q=1.7, text/csv", 2),
 ])  # fmt: skip
-def test_the_best_of_what_is_asked_for(accept, expected):
+def test_the_best_acceptable_type_is_chosen(accept, expected):
     assert chosen(accept, OFFERED)[1] == expected
 
 
 @pytest.mark.parametrize("accept", ["image/png", "*/*;q=0", "text/csv;q=0", "nonsense", ",", "*/csv"])
-def test_what_cannot_be_had(accept):
+def test_an_unavailable_type_is_refused(accept):
     with pytest.raises(Refused, match="application/json"):
         chosen(accept, OFFERED)

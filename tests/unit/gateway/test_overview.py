@@ -22,13 +22,13 @@ class Client:
         return {"total": 3, "more": False, "subscriptions": [{"number": f"{n:016x}"} for n in (1, 2, 3) if n > after]}
 
 
-async def test_who_may_observe_is_asked_for_an_empty_list():
+async def test_permission_to_observe_is_checked_with_an_empty_list():
     client = Client(may=True)
     await check_observes(client)
     (after,) = client.asked
     assert (await client.subscriptions(after=after))["subscriptions"] == []
 
 
-async def test_who_may_not_is_refused():
+async def test_a_client_without_permission_to_observe_is_refused():
     with pytest.raises(NotAllowed, match="may not observe"):
         await check_observes(Client(may=False))

@@ -1,4 +1,4 @@
-"""A publication that ends before its body does gives back what it was lent."""
+"""A publication that ends before its body does gives back the workers lent to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_a_thread_that_waits_for_a_body_is_free_when_nobody_waits_for_its_
 
 
 class Slow:
-    """A body whose next line comes when the test says so."""
+    """A body with lines that come when the test says so."""
 
     def __init__(self, *parts):
         self.parts, self.more = list(parts), asyncio.Semaphore(0)

@@ -1,4 +1,4 @@
-"""What a socket's client has not acknowledged is bounded, whatever it says."""
+"""A socket's unacknowledged notifications are bounded, whichever acknowledgements its client sends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from p2prdf.gateway.sockets import _UNDER_WAY_MAX, _Held
 
 
 class Told:
-    """A subscription that notes up to what it is acknowledged."""
+    """A subscription that records the sequence number of its last acknowledgement."""
 
     id = 7
 
@@ -17,7 +17,7 @@ class Told:
         self.upto = upto
 
 
-def test_acknowledging_again_what_is_acknowledged_makes_no_room():
+def test_repeating_an_acknowledgement_makes_no_room():
     held = _Held(Told(), None, acknowledges=True)
     held.sent.extend((number, 10 * number) for number in range(1, _UNDER_WAY_MAX + 1))
     held.room.clear()

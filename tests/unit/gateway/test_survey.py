@@ -1,4 +1,4 @@
-"""Rounds of questions to nodes: few at a time, shared by all who look, and what they say of who is missing."""
+"""Rounds of questions to nodes: few at a time, shared by all callers, and their verdict on missing nodes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Overlay:
         self.keys = [f"{(number + 1) * (1 << 64) // (count + 1):016x}" for number in range(count)]
         self.view = view
         self.knows = {key: set(self.keys) for key in self.keys}
-        """Whom each names."""
+        """The members named by each node."""
         self.gone = {}
-        """What the node in use believes of those that are not alive."""
+        """The states of nodes that are not alive, as the node in use sees them."""
         self.silent = {}
-        """What is raised by whom."""
+        """The error that each silent node raises."""
         self.loads = dict.fromkeys(self.keys, 10)
         self.uptimes = dict.fromkeys(self.keys, 5.0)
         self.subscriptions = dict.fromkeys(self.keys, ())
@@ -100,7 +100,7 @@ async def test_of_a_thousand_nodes_some_are_asked_each_time_and_all_in_turn():
     assert len(json.dumps(ring_of(overlay.survey))) < 600_000
 
 
-async def test_who_looks_while_others_do_shares_their_round(monkeypatch):
+async def test_concurrent_calls_share_one_round(monkeypatch):
     overlay = Overlay(10)
     await asyncio.gather(*(overlay.look() for _ in range(100)))
     assert (overlay.survey.rounds, len(overlay.asked)) == (1, 9)
@@ -112,7 +112,7 @@ async def test_who_looks_while_others_do_shares_their_round(monkeypatch):
     assert overlay.survey.rounds == 2
 
 
-async def test_who_is_dead_has_left_or_says_nothing_is_told_apart():
+async def test_dead_left_and_silent_nodes_are_told_apart():
     overlay = Overlay(6)
     await overlay.look()
     dead, left, silent, restarted = overlay.keys[1:5]
@@ -142,7 +142,7 @@ async def test_where_each_knows_some_all_that_are_named_are_members():
     overlay = Overlay(6, view=False)
     for number, key in enumerate(overlay.keys):
         overlay.knows[key] = {overlay.keys[(number + 1) % 6]}
-    for found in (3, 4, 5, 6):  # who is asked names another
+    for found in (3, 4, 5, 6):  # each node asked names another
         assert len(await overlay.look()) == found
     assert not ring_of(overlay.survey)["everyone_known"]
     overlay.silent[overlay.keys[3]] = OSError("refused")
@@ -186,7 +186,7 @@ async def test_how_much_is_processed_each_second_is_told_unless_a_node_began_ane
     assert min(rates[0], rates[2]) > 0
 
 
-async def test_no_node_is_an_error_to_all_who_look_and_the_next_one_tries_again():
+async def test_without_any_node_all_callers_get_an_error_and_the_next_call_tries_again():
     overlay = Overlay(3)
     overlay.silent[overlay.keys[0]] = Unavailable("nobody is there")
     outcomes = await asyncio.gather(*(overlay.look() for _ in range(5)), return_exceptions=True)
@@ -229,7 +229,7 @@ async def test_without_a_way_to_others_the_node_in_use_tells_alone():
     assert sorted(each["state"] for each in told.values()) == ["here", "unasked", "unasked", "unasked"]
 
 
-async def test_who_is_named_by_nobody_is_forgotten():
+async def test_a_node_that_nobody_names_is_forgotten():
     overlay = Overlay(3)
     await overlay.look()
     lost = overlay.keys.pop()

@@ -1,4 +1,4 @@
-"""Channels that are registered are read with care, and each knowledge base has one host, whoever one asks."""
+"""Registered channels are read with care, and each knowledge base has one channel worker, the same at every node."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_each_knowledge_base_is_one_hosts_own_and_moves_only_when_that_goes() ->
     assert "c0" not in {one for name in NAMES for each in registry.share(name).own.values() for one in each}
 
 
-def test_what_is_no_channel_or_is_registered_twice_is_refused_by_one_host() -> None:
+def test_a_bad_or_duplicate_channel_is_refused_by_one_worker() -> None:
     registry = registry_of(made("good"), made("twice"), made("twice", "<urn:c>"))
     registry.take((subject_of("odd"), CHANNEL, '"[]"'), removed=False)
     registry.take((subject_of("query"), CHANNEL, made("query", query="ASK { ?x ?y ?z }").triple[2]), removed=False)
@@ -86,7 +86,7 @@ def test_a_channel_is_read_as_it_was_written() -> None:
     '{"base": "urn:b", "query": "SELECT ?x { ?x a <urn:C> }", "settings": {}}',
     '{"base": "<urn:b>", "query": "nonsense", "settings": {}}',
 ])  # fmt: skip
-def test_what_is_none_is_refused(text: str) -> None:
+def test_a_bad_channel_is_refused(text: str) -> None:
     with pytest.raises(DataRefused):
         read_channel(subject_of("n"), terms.literal(text))
 
@@ -102,7 +102,7 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, object], reason
         read_settings(settings)
 
 
-def test_what_is_registered_is_checked_before() -> None:
+def test_a_channel_is_checked_before_its_registration() -> None:
     for wrong, error in ((made("a b"), LocalProtocolError), (made("n", "x"), DataRefused),
                          (made("n", query="SELECT ?x {"), QueryRefused)):  # fmt: skip
         with pytest.raises(error):

@@ -1,4 +1,4 @@
-"""What is told is written in order, many triples at a time, and only by who cannot have been taken for gone."""
+"""Reports are written in order, many triples at a time, and only by a worker that is certainly still a member."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def triple(number: int) -> Triple:
 
 
 class Overlay:
-    """Notes what is written; fails as often as it is told to."""
+    """Records all writes; fails as often as the test wants."""
 
     def __init__(self) -> None:
         self.written: list[tuple[str, int, int]] = []
@@ -80,7 +80,7 @@ async def written(run: Any) -> list[tuple[str, int, int]]:
     return found
 
 
-async def test_in_order_and_what_waits_together(run: Run) -> None:
+async def test_writes_are_in_order_and_waiting_ones_go_together(run: Run) -> None:
     run.writer.write(writes(range(3)))
     run.writer.write(writes((3,), (1, 2)))
     run.writer.write(writes((4,)))
@@ -92,14 +92,14 @@ async def test_very_many_in_parts(run: Run) -> None:
     assert await written(run) == [("+", 0, 5000), ("+", 5000, 5000), ("+", 10_000, 2000)]
 
 
-async def test_what_could_not_be_written_is_written_again_before_what_comes_behind_it(run: Run) -> None:
+async def test_a_failed_write_is_repeated_before_the_writes_behind_it(run: Run) -> None:
     run.overlay.failures = 2
     run.writer.write(writes((0,), (1,)))
     assert await written(run) == [("+", 0, 1), ("-", 1, 1)]
     assert run.errors == ["not now", "not now"]
 
 
-async def test_who_may_have_been_taken_for_gone_writes_nothing(run: Run) -> None:
+async def test_a_worker_that_may_have_been_taken_for_dead_writes_nothing(run: Run) -> None:
     run.sure = False
     run.writer.write(writes((0,)))
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""What is an interest, and what is refused by name and place."""
+"""Accepted interests, and refusals by name and place."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_blank_nodes_are_variables() -> None:
         ("SELECT * " + "{" * 100, "nesting"),
     ],
 )  # fmt: skip
-def test_what_is_no_interest_is_refused_by_name_and_place(text: str, construct: str) -> None:
+def test_a_bad_interest_is_refused_by_name_and_place(text: str, construct: str) -> None:
     with pytest.raises(QueryRefused) as refused:
         parse_interest(P + text)
     assert refused.value.construct == construct

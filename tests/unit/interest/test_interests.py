@@ -1,4 +1,4 @@
-"""Targets are what CONSTRUCT would answer, after each changeset, and what else matches a pattern is kept beside."""
+"""Targets equal the answer to CONSTRUCT after each changeset; other matches of single patterns are kept beside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _holds(interests: Interests, name: str = "athletes") -> tuple[set[Triple], s
     return set(interests.target(name)), set(interests.potential(name))
 
 
-# --- the paper's example, and what it gets wrong ----------------------------------------------------
+# --- the paper's example, and its errors ------------------------------------------------------------------
 
 
 def test_examples_1_to_9_of_the_paper() -> None:
@@ -47,7 +47,7 @@ def test_1_a_type_does_not_come_back_with_new_goals() -> None:
     assert _holds(interests) == (set(), {goals("x", 2)})
 
 
-def test_2_who_has_goals_twice_may_lose_them_once() -> None:
+def test_2_a_subject_with_two_goals_may_lose_one() -> None:
     interests = _replica(athlete("x"), goals("x", 1), goals("x", 2))
     change = interests.apply(changes((goals("x", 1),))).changes["athletes"]
     assert change == Change(removed=(goals("x", 1),))
@@ -59,20 +59,20 @@ def test_3_a_homepage_goes_alone() -> None:
     assert interests.apply(changes((home("x"),))).changes["athletes"] == Change(removed=(home("x"),))
 
 
-def test_4_what_was_promoted_is_not_potentially_interesting_any_more() -> None:
+def test_4_a_promoted_triple_is_not_potentially_interesting_any_more() -> None:
     interests = _replica(athlete("x"))
     change = interests.apply(changes((), (goals("x", 1),))).changes["athletes"]
     assert change == Change(added=(goals("x", 1),), promoted=(athlete("x"),))
     assert _holds(interests) == ({athlete("x"), goals("x", 1)}, set())
 
 
-def test_5_what_was_potentially_interesting_can_be_deleted_together_with_what_was_never_there() -> None:
+def test_5_potentially_interesting_triples_can_be_deleted_together_with_absent_ones() -> None:
     interests = _replica(athlete("x"))
     assert not interests.apply(changes((athlete("x"), goals("x", 1)))).changes
     assert _holds(interests) == (set(), set())
 
 
-def test_6_what_shared_a_deleted_type_does_not_stay() -> None:
+def test_6_triples_that_shared_a_deleted_type_do_not_stay() -> None:
     interests = _replica(athlete("x"), goals("x", 1), goals("x", 2))
     interests.apply(changes((athlete("x"), goals("x", 2))))
     assert _holds(interests) == (set(), {goals("x", 1)})
@@ -96,7 +96,7 @@ def test_two_changesets_are_one_of_both() -> None:
 
 @pytest.mark.parametrize("block", range(5))
 def test_random_interests_over_random_histories(block: int) -> None:
-    """Stars, chains, circles, filters and optional groups; what is told adds up to what is held."""
+    """Stars, chains, circles, filters and optional groups: the changes reported add up to the triples held."""
     for seed in range(block * HISTORIES // 5, (block + 1) * HISTORIES // 5):
         written = random_interest(seed)
         interests = Interests()
@@ -145,7 +145,7 @@ def test_interests_come_and_go_and_each_is_as_if_it_were_alone() -> None:
             elif str(number) not in interests:
                 written[str(number)] = random_interest(number)
                 interests.add(str(number), parse_interest(written[str(number)].text))
-                # What nobody asked for before has to be fetched; what is there is not taken twice.
+                # Triples that no interest needed before have to be fetched; present ones are not taken twice.
                 interests.apply(Changeset(added=tuple(sorted(before))))
             assert all(_holds(interests, name) == slice_of(before, written[name]) for name in interests)
             interests.apply(changeset)
@@ -160,13 +160,13 @@ def test_interests_come_and_go_and_each_is_as_if_it_were_alone() -> None:
         assert not interests._holdings.owners
 
 
-def test_an_interest_begins_with_what_is_there_for_others() -> None:
+def test_a_new_interest_begins_with_the_triples_held_for_others() -> None:
     interests = _replica(*START)
     change = interests.add("goals", parse_interest("SELECT * { ?a <http://dbpedia.org/property/goals> ?g }"))
     assert set(change.insertions) == {goals("Marcel", 1), goals("Cristiano_Ronaldo", 96)}
 
 
-def test_the_answer_is_the_same_whatever_the_order_of_patterns() -> None:
+def test_the_answer_is_the_same_for_any_order_of_patterns() -> None:
     body = ["?a <urn:p0> ?b", "?b <urn:p1> ?c", "?a <urn:p2> ?d", "?c <urn:p3> ?a"]
     found = []
     for seed in range(6):
@@ -195,7 +195,7 @@ def test_many_values_of_one_thing_are_not_multiplied() -> None:
     assert len(interests.apply(Changeset(added=(("<urn:x>", "<urn:q0>", '"new"'),))).changes["it"].added) == 1
 
 
-def test_people_who_meet_in_one_place_are_not_multiplied() -> None:
+def test_subjects_that_share_an_object_are_not_multiplied() -> None:
     interests = Interests()
     interests.add("it", parse_interest("SELECT * { ?a <urn:in> ?p . ?b <urn:at> ?p . ?b <urn:has> ?c }"))
     crowd = [(f"<urn:a{n}>", "<urn:in>", "<urn:p>") for n in range(3000)]
@@ -235,7 +235,7 @@ def test_names_are_taken_once_and_unknown_ones_refused() -> None:
 
 
 @pytest.mark.parametrize("potential_max", [0, 3, 10])
-def test_a_bound_on_what_is_potentially_interesting_costs_triples_and_adds_none(potential_max: int) -> None:
+def test_a_bound_on_potentially_interesting_triples_costs_triples_and_adds_none(potential_max: int) -> None:
     lacking = 0
     for seed in range(30):
         written = random_interest(seed)
@@ -252,7 +252,7 @@ def test_a_bound_on_what_is_potentially_interesting_costs_triples_and_adds_none(
     assert lacking > 0, "a bound that costs nothing was not reached"
 
 
-def test_the_oldest_goes_first_and_what_is_deleted_makes_room() -> None:
+def test_the_oldest_triple_goes_first_and_a_deleted_one_makes_room() -> None:
     interests = Interests(potential_max=2)
     interests.add("athletes", INTEREST)
     for who in ("a", "b", "c"):
@@ -265,7 +265,7 @@ def test_the_oldest_goes_first_and_what_is_deleted_makes_room() -> None:
     assert interests.evicted == 1
 
 
-def test_what_was_given_up_is_counted_by_pattern_until_the_dataset_is_there_again() -> None:
+def test_evicted_triples_are_counted_by_pattern_until_the_dataset_is_complete_again() -> None:
     interests = Interests(potential_max=1)
     interests.add("athletes", INTEREST)
     interests.add("goals", parse_interest("SELECT * { ?a <http://dbpedia.org/property/goals> ?g }"))

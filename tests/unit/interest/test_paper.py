@@ -29,7 +29,7 @@ def test_examples_1_to_9_when_mended() -> None:
 
 
 def test_examples_as_printed_keep_promoted_triples_for_later() -> None:
-    """Definition 18 does not take out what became interesting, though a note to example 8 says so."""
+    """Definition 18 does not take out triples that became interesting, though a note to example 8 says so."""
     replica = _replica(PRINTED, START)
     replica.apply(Changeset.of(REMOVED, ADDED))
     assert replica.target == TARGET

@@ -1,4 +1,4 @@
-"""What is saved is taken up again as it was, and what is damaged is refused."""
+"""Saved state is restored as it was, and damaged state is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics are written as Prometheus reads them, whatever names their parts have."""
+"""Metrics are written in Prometheus's format, with any names of their parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_metric_is_told_with_its_parts(metric, expected):
 
 
 @pytest.mark.parametrize("path", ["b", "a.c", "a.b.c", "reason.x"])
-def test_what_a_state_does_not_have_is_left_out(path):
+def test_metrics_absent_from_the_state_are_left_out(path):
     assert list(lines([gauge("m", path, "T.")], STATE)) == []
 
 

@@ -12,7 +12,7 @@ from p2prdf.monitoring.serving import watched_at
 
 
 class Watched:
-    """What is watched over: it says how often it was asked."""
+    """A monitored component that reports how often it was asked."""
 
     def __init__(self):
         self.asked = 0
@@ -53,7 +53,7 @@ async def test_metrics_and_probes_are_told_and_nothing_else():
             assert answer.status == 405
 
 
-async def test_many_who_ask_at_once_are_told_what_was_worked_out_once():
+async def test_concurrent_scrapes_share_one_answer():
     watched = Watched()
     watched.gate = asyncio.Event()
     async with watched.served() as url, aiohttp.ClientSession() as session:

@@ -1,4 +1,4 @@
-"""Hosts in network namespaces: who hears whom while something is broken between them, and that nothing is left."""
+"""Test hosts in network namespaces: reachability while a link between them is broken, and complete removal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(*words):
     )  # fmt: skip
 
 
-def test_what_is_broken_between_hosts_is_broken_one_way_or_both_and_nothing_else_is():
+def test_a_fault_between_hosts_is_one_way_or_both_ways_and_affects_no_other_host():
     done = run("--check")
     if done.returncode == NOT_HERE:
         pytest.skip(done.stderr.strip())
@@ -66,7 +66,7 @@ def network(process):
     return None
 
 
-def test_nothing_is_left_of_hosts_and_what_runs_on_them_when_whoever_made_them_is_killed():
+def test_hosts_and_their_processes_are_gone_when_their_maker_is_killed():
     process = subprocess.Popen(
         [sys.executable, "-c", WAITING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, env=ENVIRONMENT,

@@ -47,7 +47,7 @@ def graph_publication(world, request, graph, **more):
 
 
 def subscribe(world, wire, text="good", *, once=False, lease=60.0, request=1):
-    """Ask for a subscription, and have its text parsed; return what was answered meanwhile."""
+    """Request a subscription, and have its text parsed; return the answers sent meanwhile."""
     before = len(wire.sent)
     wire.take(messages.ClientSubscribe(request, text, "csbv", False, lease, once=once))
     while world.work:
@@ -60,7 +60,7 @@ def codes(parts):
 
 
 def test_every_request_of_a_client_has_a_rule():
-    """What a client can say is an answer, the hello, or stands in the one table of requests."""
+    """Every message of a client is an answer, the hello, or stands in the one table of requests."""
     said = {kind for kind in messages.ClientMessage.__args__ if kind.__name__.startswith("Client")}
     answers = {
         messages.ClientWelcome, messages.ClientPublished, messages.ClientStreamEnded, messages.ClientSubscribed,
@@ -72,7 +72,7 @@ def test_every_request_of_a_client_has_a_rule():
     assert {verb for verbs, _ in ACTIONS.values() for verb in verbs} == set(Verb)
 
 
-# --- who asks ------------------------------------------------------------------------------------
+# --- accounts -------------------------------------------------------------------------------------
 
 
 def test_connections_of_one_name_are_one_client_and_without_tls_each_is_one():
@@ -88,7 +88,7 @@ def test_connections_of_one_name_are_one_client_and_without_tls_each_is_one():
     assert world.clients.summary()["names"] == 2
 
 
-def test_who_may_speak_for_another_is_the_other():
+def test_a_client_that_acts_for_another_has_the_others_account():
     world = World(rights=RIGHTS)
     gate = world.client(identity("gate"), "alice")
     assert gate.handler.account is world.client(ALICE).handler.account
@@ -100,7 +100,7 @@ def test_who_may_speak_for_another_is_the_other():
         World().client(identity("gate"), "alice")  # nobody has said that it may
 
 
-def test_without_a_file_everybody_may_all_but_what_is_anothers():
+def test_without_a_permissions_file_everybody_may_all_except_with_others_subscriptions():
     world = World()
     wire = world.client(ALICE)
     assert subscribe(world, wire) == []
@@ -182,7 +182,7 @@ def test_a_query_is_looked_at_when_it_was_parsed():
     assert alice.handler.subscribing == 1
 
 
-def test_explanations_are_for_observers_and_about_what_they_may_read():
+def test_explanations_are_for_observers_and_about_data_that_they_may_read():
     world = World(rights=RIGHTS)
 
     def explained(who, subscription, text=""):
@@ -199,7 +199,7 @@ def test_explanations_are_for_observers_and_about_what_they_may_read():
     assert explained("watcher", 0, "SELECT * { GRAPH ?g { ?s ?p ?o } }") == (["not-allowed"], [])
 
 
-def test_who_administers_ends_what_is_anothers():
+def test_an_administrator_may_end_others_subscriptions():
     world = World(rights=RIGHTS)
     for who, owner in (("alice", "alice"), ("admin", "")):
         world.client(identity(who)).take(messages.ClientUnsubscribe(1, 50))
@@ -207,7 +207,7 @@ def test_who_administers_ends_what_is_anothers():
     assert codes(world.client(identity("watcher")).take(messages.ClientUnsubscribe(1, 50))) == ["not-allowed"]
 
 
-def test_requests_about_subscriptions_say_who_asks():
+def test_requests_about_subscriptions_name_the_asking_client():
     world = World(rights=RIGHTS)
     alice = world.client(ALICE)
     alice.take(messages.ClientAttach(1, 50, NOTHING))
@@ -238,7 +238,7 @@ def subscribed(world, wire, number=50, **how):
     assert isinstance(wire.sent[-1], messages.ClientSubscribed)
 
 
-def test_while_another_attaches_it_waits_and_who_was_refused_has_to_wait_longer():
+def test_an_attachment_waits_for_a_concurrent_one_and_longer_after_a_refusal():
     world = World(rights=RIGHTS)
     alice, mallory = world.client(ALICE), world.client(MALLORY)
     mallory.take(messages.ClientAttach(1, 50, NOTHING))
@@ -252,7 +252,7 @@ def test_while_another_attaches_it_waits_and_who_was_refused_has_to_wait_longer(
     assert said.retry_after > 4
 
 
-def test_what_is_attached_is_looked_at_when_its_home_says_what_it_is_about():
+def test_an_attachment_is_checked_when_the_coordinator_reports_its_graphs():
     world = World(rights=RIGHTS)
     for place, expected in (("<urn:a:x>", []), ("<urn:b>", ["not-allowed"])):
         alice = world.client(ALICE)
@@ -345,7 +345,7 @@ def test_triples_per_second_are_counted_over_all_connections_and_not_anew_for_ea
     assert len(world.clients.accounts) == 0
 
 
-def test_a_query_of_who_may_not_subscribe_is_cut_off(monkeypatch):
+def test_a_long_query_of_a_client_that_may_not_subscribe_is_cut_off(monkeypatch):
     world = World(rights=RIGHTS)
     asker, alice = world.client(identity("asker")), world.client(ALICE)
     subscribed(world, asker, 50, once=True)
@@ -361,7 +361,7 @@ def test_a_query_of_who_may_not_subscribe_is_cut_off(monkeypatch):
 # --- rights that change --------------------------------------------------------------------------
 
 
-def test_what_is_open_is_held_to_rights_that_changed():
+def test_open_subscriptions_and_publications_follow_changed_permissions():
     world = World(rights=RIGHTS)
     alice = world.client(ALICE)
     subscribed(world, alice, 50, text="SELECT * { GRAPH <urn:a:x> { ?s <urn:p> ?o } }")
@@ -392,7 +392,7 @@ def test_what_is_open_is_held_to_rights_that_changed():
 
 
 @pytest.mark.parametrize("outcome", [contract.Unsubscribed(50), contract.Failed("unavailable", "no answer")])
-def test_what_is_being_opened_is_looked_at_again_when_it_is_live(outcome):
+def test_a_subscription_being_opened_is_checked_again_when_it_is_live(outcome):
     world = World(rights=RIGHTS)
     alice = world.client(ALICE)
     subscribe(world, alice)
@@ -407,7 +407,7 @@ def test_what_is_being_opened_is_looked_at_again_when_it_is_live(outcome):
     assert alice.handler.held_count(once=False) == 0
 
 
-def test_who_may_not_speak_for_another_any_more_is_sent_away():
+def test_a_client_that_may_no_longer_act_for_another_is_disconnected():
     world = World(rights=RIGHTS)
     gate = world.client(identity("gate"), "alice")
     alice = world.client(ALICE)

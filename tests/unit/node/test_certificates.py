@@ -1,4 +1,4 @@
-"""An authority in a folder: what it issues, to whom, and what it takes back."""
+"""An authority in a folder: issued certificates, their subjects, and revocations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def revoked(made):
     return c.read_revoked(made.crl, c.read_authorities(made.authority.folder / "ca.crt"))
 
 
-def test_a_certificate_says_who_may_do_what_and_nothing_more(made):
+def test_a_certificate_states_identity_and_use_and_nothing_more(made):
     from cryptography import x509
 
     node, client = made.node(ordinal=5), made.client("alice")
@@ -131,7 +131,7 @@ def test_a_name_is_out_of_use_when_its_last_certificate_is_revoked(made):
         ({"days": 1e9}, "1e\\+09 days"),
     ],
 )
-def test_what_cannot_be_issued_is_refused(made, tmp_path, how, complaint):
+def test_an_impossible_certificate_is_refused(made, tmp_path, how, complaint):
     with pytest.raises(LocalProtocolError, match=complaint):
         made.authority.issue(tmp_path / "out", **how)
 
@@ -168,7 +168,7 @@ def test_lists_of_strangers_and_damaged_ones_are_refused(made, tmp_path):
             c.read_revoked(both, authorities)
 
 
-def test_a_node_does_not_start_with_what_others_would_refuse(made, tmp_path):
+def test_a_node_does_not_start_with_a_certificate_that_others_would_refuse(made, tmp_path):
     node, other = made.node(), Certificates(tmp_path, "other").node()
 
     def start(folder, **changed):
@@ -222,7 +222,7 @@ def test_a_certificate_that_names_nobody_or_two_is_refused(uris):
         read_identity(uris, serial=1, expires=0)
 
 
-def test_a_client_connects_to_nodes_alone_whatever_else_a_certificate_is_for():
+def test_a_client_connects_to_nodes_alone_regardless_of_other_uses_of_a_certificate():
     dates = {"serialNumber": "1F", "notAfter": "Jan  1 00:00:00 2030 GMT"}
     certificate = {"subjectAltName": (("URI", "urn:p2prdf:client:a"),), **dates}
     assert identity_in(certificate).serial == 31
@@ -232,7 +232,7 @@ def test_a_client_connects_to_nodes_alone_whatever_else_a_certificate_is_for():
     assert node_in(node).key == 10
 
 
-def test_who_is_not_verified_is_nobody():
+def test_an_unverified_peer_is_nobody():
     for certificate in (None, {}):
         with pytest.raises(TlsRefused, match="showed no certificate"):
             identity_in(certificate)

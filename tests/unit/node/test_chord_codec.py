@@ -52,7 +52,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=repr)
-def test_what_was_encoded_is_decoded_with_its_sender(message):
+def test_an_encoded_message_is_decoded_with_its_sender(message):
     assert decode(encode(message, CLAIM)) == (message, SENDER)
 
 
@@ -66,7 +66,7 @@ def test_the_longest_messages_fit_one_datagram():
         payload = encode(message, claim)
         assert decode(payload)[0] == message
         assert len(payload) <= DATAGRAM_BYTES_MAX
-        assert len(sealed.seal(payload, LAST)) <= 1452  # what IPv6 leaves of an Ethernet frame
+        assert len(sealed.seal(payload, LAST)) <= 1452  # the payload of IPv6 and UDP in an Ethernet frame
 
 
 def test_addresses_have_one_spelling():
@@ -119,13 +119,13 @@ CLAIMED = (CLAIM[0], CLAIM[1], CLAIM[2])
     ],
     ids=repr,
 )
-def test_whatever_else_is_refused(body):
+def test_any_other_msgpack_is_refused(body):
     with pytest.raises(RemoteProtocolError, match="not a message of a ring"):
         decode(msgpack.packb(body))
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xc1", b"\x91" * 2000, b"\xdd\xff\xff\xff\xff", b"\x93\x01\xd4\x05\x00"])
-def test_what_is_no_msgpack_is_refused(raw):
+def test_bytes_that_are_no_msgpack_are_refused(raw):
     with pytest.raises(RemoteProtocolError):
         decode(raw)
 

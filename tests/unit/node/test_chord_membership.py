@@ -1,4 +1,4 @@
-"""What is particular to members of a Chord ring: the way in, and datagrams of strangers and of the other overlay."""
+"""Members of a Chord ring in particular: joining, and datagrams of strangers and of the other overlay."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_two_peers_of_one_position_are_not_let_into_one_ring(capsys):
 @pytest.mark.parametrize(
     "payload", [b"", b"\xc1", b"\x91" * 2000, b"\x00" * 40, umsgpack.packb({"a": 1}), encode(Ping(1), claim(5))[:-1]]
 )
-async def test_even_a_member_cannot_say_what_is_no_message(payload):
+async def test_a_bad_message_of_a_member_is_refused(payload):
     """Sealed with the right key, and still refused without an answer or an unhandled error."""
     async with overlay(1, CHORD) as (node,):
         failures = []

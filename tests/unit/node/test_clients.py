@@ -1,4 +1,4 @@
-"""Sessions of clients against a peer whose answers the test decides."""
+"""Sessions of clients against a peer with answers that the test decides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from p2prdf.wire.trace_context import TraceContext
 
 
 def rows(parts):
-    """Return the sequence numbers of the solutions in what was written."""
+    """Return the sequence numbers of the solutions in the written messages."""
     return [
         part.first + at for part in parts if isinstance(part, messages.ClientRows) for at in range(len(part))
     ]
@@ -54,7 +54,7 @@ def test_reading_stops_at_the_credit_and_goes_on_below_it():
     assert not wire.holds
 
 
-def test_who_does_not_care_about_the_credit_is_refused():
+def test_a_client_that_exceeds_its_credit_is_refused():
     world = World(publications_max=3)
     wire = world.client()
     for number in range(6):
@@ -77,7 +77,7 @@ def test_a_busy_peer_gets_publications_later_one_client_after_the_other():
     assert [len(request.s) for request in world.taken(contract.Publish)] == [1, 1, 2, 2, 3, 3]
 
 
-def test_what_finds_no_room_in_time_is_refused_as_busy():
+def test_a_publication_that_finds_no_room_in_time_is_refused_as_busy():
     world = World(admission_seconds=1.0)
     world.is_busy = True
     wire = world.client()
@@ -258,7 +258,7 @@ def test_busy_is_told_with_its_reason_and_when_to_try_again():
     world.work.pop().close()
 
 
-def test_who_has_used_up_its_quota_waits_and_others_do_not():
+def test_a_client_over_its_quota_waits_and_others_do_not():
     world = World(publish_triples_per_second=100)
     greedy, modest = world.client(), world.client()
     for request, rows in ((1, 3000), (2, 1)):
@@ -322,7 +322,7 @@ def test_a_second_client_takes_a_subscription_over():
     assert world.taken(contract.Detach) == []
 
 
-def test_a_client_that_attaches_twice_at_once_has_what_the_later_attempt_is_told():
+def test_a_client_that_attaches_twice_at_once_gets_the_later_attachment():
     """The peer gives up the first for the second."""
     world = World()
     wire = world.client()
@@ -339,8 +339,8 @@ def test_a_client_that_attaches_twice_at_once_has_what_the_later_attempt_is_told
     assert world.taken(contract.Detach) == []
 
 
-def test_what_is_attached_when_its_client_was_told_that_it_is_taken_is_let_go():
-    """What the peer says of a former holder may be told when another client attaches already."""
+def test_an_attachment_after_its_client_was_told_of_another_is_let_go():
+    """The peer's news about a former holder may arrive when another client attaches already."""
     world = World()
     wire = world.client()
     wire.take(messages.ClientAttach(2, 50, []))
@@ -351,7 +351,7 @@ def test_what_is_attached_when_its_client_was_told_that_it_is_taken_is_let_go():
     assert world.clients.summary()["deliveries"] == 0
 
 
-def test_a_client_that_leaves_is_detached_and_what_it_never_heard_of_is_ended():
+def test_a_client_that_leaves_is_detached_and_its_unconfirmed_subscription_is_ended():
     world = World()
     wire = world.client()
     world.subscribed(wire)
@@ -394,7 +394,7 @@ def test_a_node_that_leaves_takes_no_new_requests_and_finishes_the_old():
     assert world.clients.summary()["clients"] == 0
 
 
-def test_whoever_waits_for_nothing_is_sent_away_at_once_and_the_others_when_they_are_answered():
+def test_idle_clients_are_disconnected_at_once_and_the_others_after_their_answers():
     world = World()
     subscriber, subscribing, attaching, publisher = (world.client() for _ in range(4))
     world.subscribed(subscriber)

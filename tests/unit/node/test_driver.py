@@ -31,13 +31,13 @@ FAR = Contact(1 << 63, "127.0.0.1", 7401)
 
 @pytest.fixture(autouse=True)
 def logged():
-    """What is logged, kept from the screen."""
+    """The log records, kept from the screen."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
 
 class Outside:
-    """Links, clients and membership in one: keeps what comes out."""
+    """Links, clients and membership in one: records all output."""
 
     def __init__(self):
         self.posted, self.completions, self.lookups, self.admitted = [], [], [], 0
@@ -139,7 +139,7 @@ async def test_a_parcel_is_acknowledged_when_its_content_is_on_the_disk(tmp_path
     await node.close()
 
 
-async def test_a_node_that_stops_takes_in_nothing_more_and_ends_what_waits_for_the_disk(tmp_path):
+async def test_a_node_that_stops_takes_in_nothing_more_and_ends_work_that_waits_for_the_disk(tmp_path):
     node = Node(tmp_path)
     node.receive(0, 10)
     await breathe()
@@ -221,7 +221,7 @@ async def test_after_an_error_of_the_disk_nothing_is_said_any_more(tmp_path):
     await node.close()
 
 
-async def test_a_peer_takes_back_what_it_held(tmp_path):
+async def test_a_restarted_peer_restores_its_data(tmp_path):
     first = Node(tmp_path)
     for start in range(0, 300, 100):
         first.receive(start, 100)
@@ -271,7 +271,7 @@ class Meter:
 
 
 def busy_node(tmp_path):
-    """Return a node whose every step spends the budget of a turn."""
+    """Return a node: every step of its spends the budget of a turn."""
     config = PeerConfig(durable=True)
     return Node(tmp_path, pace=Pace(config.turn_budget_seconds, Meter(config.turn_budget_seconds)))
 

@@ -176,7 +176,7 @@ over.set()
     assert _run(story).strip() == "None"
 
 
-def test_a_node_whose_start_fails_leaves_no_process() -> None:
+def test_a_failed_start_of_a_node_leaves_no_process() -> None:
     story = """
 server = start_fork_server()
 pid = server.pid

@@ -1,4 +1,4 @@
-"""What a node is called, and so where on the ring it is."""
+"""The name of a node, and its position on the ring, which follows from the name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of effects and disk: nothing is seen before what it rests on is kept, and nothing overtakes."""
+"""The order of effects and disk: no effect is visible before the records it rests on are kept, and none overtakes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from p2prdf_node.storage import Storage
 
 @pytest.fixture(autouse=True)
 def logged():
-    """What is logged, kept from the screen."""
+    """The log records, kept from the screen."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
 
 @dataclass
 class Node:
-    """A journal on a real storage, and what comes out of it."""
+    """A journal on a real storage, and its performed effects."""
 
     directory: object
     durability: str = "fsync"
@@ -96,7 +96,7 @@ class Node:
         return IndexTriples(column, column, column, numbers, numbers, np.full(rows, 1, np.uint32))
 
     def kept(self):
-        """What another process would find on the disk now."""
+        """The records that another process would find on the disk now."""
         copy = self.directory.with_name(self.directory.name + "-copy")
         shutil.copytree(self.directory, copy)
         storage = Storage(copy, b"n" * 20, b"c" * 8, QuickFiles())
@@ -107,7 +107,7 @@ class Node:
         return found
 
     async def journal_settled(self):
-        """Let a quick disk do what is to be done."""
+        """Let a quick disk do all pending work."""
         follower = asyncio.create_task(self.disk.follow())
         await self.journal.settle()
         await breathe()
@@ -126,7 +126,7 @@ def number_of(message):
 # --- order ---------------------------------------------------------------------------------------
 
 
-async def test_what_follows_a_persist_waits_for_the_disk(tmp_path):
+async def test_effects_after_a_persist_wait_for_the_disk(tmp_path):
     node = Node(tmp_path)
     node.take(1, "P10", 2, 3)
     await breathe()
@@ -165,7 +165,7 @@ async def test_without_anything_to_keep_effects_go_out_at_once(tmp_path):
     await node.close()
 
 
-async def test_what_gathers_during_a_commit_is_the_next_one(tmp_path):
+async def test_records_that_gather_during_a_commit_are_the_next_commit(tmp_path):
     node = Node(tmp_path)
     node.take("P1", 1)
     node.take("P2", 2)
@@ -193,7 +193,7 @@ async def test_traces_do_not_wait(tmp_path):
 
 
 async def test_an_effect_that_leads_to_further_ones_keeps_the_order(tmp_path):
-    """What an effect brings up is a list of its own: it stands behind the rest of the list it came from."""
+    """Effects caused by an effect form a list of their own, behind the rest of the list that it came from."""
     node = Node(tmp_path)
 
     def more(effect):
@@ -212,7 +212,7 @@ async def test_an_effect_that_leads_to_further_ones_keeps_the_order(tmp_path):
 
 @pytest.mark.parametrize("seed", range(30))
 async def test_under_any_timing_effects_keep_their_order_and_never_outrun_the_disk(tmp_path, seed):
-    """Random lists and a disk of random pace; at each effect what it rests on is on the disk already."""
+    """Random lists and a disk of random pace; at each effect the records it rests on are on the disk already."""
     random_ = random.Random(seed)
     node = Node(tmp_path)
     expected, rests_on, persisted, kept = [], {}, 0, []
@@ -341,7 +341,7 @@ async def test_when_the_disk_fails_nothing_goes_out_any_more_and_the_node_ends(t
     assert 4 not in node.kept()
 
 
-async def test_what_waited_when_the_disk_failed_is_never_carried_out(tmp_path):
+async def test_effects_that_waited_when_the_disk_failed_are_never_performed(tmp_path):
     files = FailingFiles()
     node = Node(tmp_path, files=files)
     files.fail("sync", errno.EROFS)
@@ -404,7 +404,7 @@ async def test_closing_while_the_disk_is_full_does_not_wait_for_room(tmp_path):
 # --- start and end -------------------------------------------------------------------------------
 
 
-async def test_what_was_queued_is_committed_and_carried_out_before_the_end(tmp_path):
+async def test_queued_records_are_committed_and_performed_before_the_end(tmp_path):
     node = Node(tmp_path)
     node.take("P1", 1)
     await breathe()
@@ -414,7 +414,7 @@ async def test_what_was_queued_is_committed_and_carried_out_before_the_end(tmp_p
     assert node.kept() == [1, 2]
 
 
-async def test_settling_waits_for_what_is_queued_and_not_for_what_comes_meanwhile(tmp_path):
+async def test_settling_waits_for_queued_records_and_not_for_later_ones(tmp_path):
     node = Node(tmp_path)
     node.take("P1", 1)
     await breathe()
@@ -430,7 +430,7 @@ async def test_settling_waits_for_what_is_queued_and_not_for_what_comes_meanwhil
     await node.close()
 
 
-async def test_a_start_takes_back_what_was_kept_in_its_order(tmp_path, logged):
+async def test_a_start_restores_the_kept_messages_in_their_order(tmp_path, logged):
     for life in range(3):
         node = Node(tmp_path)
         assert node.restored == list(range(2 * life))
@@ -512,8 +512,8 @@ async def test_neighbours_that_say_the_same_are_taken_back_together_in_their_ord
     await node.close()
 
 
-async def test_what_fits_no_frame_is_never_acknowledged(tmp_path, logged):
-    """It cannot have come in one; still, the rule holds: what is not kept has no effects."""
+async def test_a_record_that_fits_no_frame_is_never_acknowledged(tmp_path, logged):
+    """It cannot have come in one; still, the rule holds: a message that is not kept has no effects."""
     node = Node(tmp_path)
     huge = node.terms.intern('"' + "x" * (5 << 20) + '"')
     message = node.message(1)
@@ -568,7 +568,7 @@ async def test_when_the_state_has_doubled_a_snapshot_takes_its_place(tmp_path, i
 
 
 @pytest.mark.parametrize("seed", range(15))
-async def test_nothing_is_lost_whatever_happens_while_a_snapshot_is_taken(tmp_path, in_slices, seed):
+async def test_nothing_is_lost_through_any_event_while_a_snapshot_is_taken(tmp_path, in_slices, seed):
     """Commits between any two steps of a compaction, and a process that dies after any of them."""
     random_ = random.Random(seed)
     node = Growing(tmp_path, compact_bytes_min=1500)

@@ -85,7 +85,7 @@ def test_partial_results_and_solutions_are_left_out_as_triples_are():
     assert records.rows_left_out == 3
 
 
-def test_query_whose_constant_has_a_false_digest_is_left_out():
+def test_a_query_with_a_constant_of_false_digest_is_left_out():
     terms = TermDictionary()
     group = groups(terms)
     query = IndexQuery(PLAN, 0, group)

@@ -26,7 +26,7 @@ def test_json_logs_are_one_object_per_line_and_long_values_are_cut():
     assert len(line) < 800
 
 
-def test_what_went_wrong_in_the_core_is_a_warning():
+def test_errors_in_the_core_are_logged_as_warnings():
     assert trace_level("message-refused") == "warning"
     assert trace_level("planned") == "debug"
 

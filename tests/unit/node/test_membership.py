@@ -300,7 +300,7 @@ def request(call, *arguments):
         b"",
     ],
 )
-async def test_even_a_member_cannot_ask_for_what_is_not_offered(payload):
+async def test_an_unknown_request_of_a_member_is_refused(payload):
     """Sealed with the right key, and still refused without an answer or an unhandled error."""
     async with overlay(1) as (node,):
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What a client may bring per second."""
+"""A client's quota of triples and bytes per second."""
 
 from __future__ import annotations
 

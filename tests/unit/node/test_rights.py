@@ -1,4 +1,4 @@
-"""What a file of rights says, and what it then allows."""
+"""Permissions files: their syntax, and the actions that they allow."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def of(name: str, text: str = PLANT) -> Rights:
     return read_rights(text).of(name)
 
 
-def test_a_client_has_what_its_section_and_its_groups_give() -> None:
+def test_a_client_has_the_permissions_of_its_section_and_its_groups() -> None:
     press = of("press")
     assert press.verbs == {Verb.PUBLISH, Verb.REMOVE, Verb.SUBSCRIBE, Verb.QUERY}
     assert press.read.allows(DEFAULT)
@@ -69,7 +69,7 @@ def test_a_client_has_what_its_section_and_its_groups_give() -> None:
     assert press.quotas.subscriptions_max == math.inf
 
 
-def test_who_has_no_section_has_the_default_and_without_that_nothing() -> None:
+def test_a_client_without_a_section_has_the_default_and_without_that_nothing() -> None:
     assert of("somebody").verbs == {Verb.OBSERVE}
     assert of("somebody").who == "client somebody"
     nobody = of("somebody", "[clients.press]\nmay = ['query']")
@@ -79,7 +79,7 @@ def test_who_has_no_section_has_the_default_and_without_that_nothing() -> None:
     nobody.check(())
 
 
-def test_who_may_speak_for_whom() -> None:
+def test_acting_for_another_client_needs_permission() -> None:
     assert [of("gateway").may_speak_for(name) for name in ("press", "bob", "root")] == [True, True, False]
     assert of("root").may_speak_for("anybody")
     assert not of("press").may_speak_for("press")
@@ -120,7 +120,7 @@ def test_statements_are_published_into_the_graphs_that_are_named() -> None:
     assert "in the default graph" in Rows(("<urn:s>", "<urn:p>", '"1"')).refused(press)
 
 
-def test_what_may_be_published_need_not_be_removed() -> None:
+def test_permission_to_publish_does_not_include_removal() -> None:
     press = of("press")
     now, later = (("<urn:s>", "<urn:p>", '"1"', f"<urn:plant:press:{name}>") for name in ("now", "now2"))
     Rows(now, later).check(press)
@@ -128,7 +128,7 @@ def test_what_may_be_published_need_not_be_removed() -> None:
     assert "may not remove <urn:s>" in Rows(now, later).refused(press, removed=True)
 
 
-def test_predicates_and_subjects_narrow_what_their_section_allows() -> None:
+def test_predicates_and_subjects_narrow_the_graphs_of_their_section() -> None:
     narrow = of("narrow")
     fine = [("<urn:press:1>", "<urn:ns:p>", '"1"', "<urn:any:g>"), ("<urn:press:2>", "<urn:ns:q>", '"1"', DEFAULT)]
     Rows(*fine).check(narrow)
@@ -157,7 +157,7 @@ def test_a_statement_may_be_allowed_by_any_section_but_by_one_of_them_as_a_whole
     assert "<urn:q>" in Rows(in_a, in_b, ("<urn:s>", "<urn:q>", '"1"', "<urn:a:g>")).refused(both)
 
 
-def test_who_may_all_may_all() -> None:
+def test_full_permissions_allow_everything() -> None:
     for rights in (of("root"), ALL):
         Rows(("<urn:s>", "<urn:p>", '"1"', "<urn:g>"), ("<urn:s>", "<urn:p>", '"1"', DEFAULT)).check(rights)
         rights.check_stream("<urn:st>")
@@ -235,13 +235,13 @@ def test_a_rule_needs_to_publish_and_to_remove_in_the_whole_graph_it_concludes_i
     ("[clients.a]\nread = [" + "'urn:g'," * 1025 + "]", "1025 entries; at most 1024 are taken"),
     ("a = " + "[" * 5000, "rights: "),
 ])  # fmt: skip
-def test_what_is_wrong_is_named(text: str, complaint: str) -> None:
+def test_errors_in_a_permissions_file_are_named(text: str, complaint: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         read_rights(text)
     assert complaint in str(caught.value)
 
 
-async def test_a_file_is_read_again_and_what_is_bad_leaves_what_was_in_use(tmp_path) -> None:
+async def test_a_file_is_read_again_and_a_bad_one_leaves_the_permissions_in_use(tmp_path) -> None:
     path = tmp_path / "rights.toml"
     path.write_text("[clients.a]\nmay = ['query']\n")
     file = RightsFile(path)

@@ -18,7 +18,7 @@ def nonce(number=0):
     return number.to_bytes(8, "big")
 
 
-def test_what_was_sealed_is_opened_once():
+def test_a_sealed_datagram_is_opened_once():
     a, b = pair()
     datagram = a.seal(b"payload", receiver=2, nonce=nonce(), now=1000.0)
     assert len(datagram) == len(b"payload") + OVERHEAD
@@ -67,7 +67,7 @@ def test_why_a_datagram_is_refused_is_counted(made, reason):
     assert {name: count for name, count in b.refused.items() if count} == {reason: 1}
 
 
-def test_a_datagram_to_whoever_is_there_is_opened_by_anyone():
+def test_a_datagram_without_a_receiver_is_opened_by_anyone():
     a, b = pair()
     assert b.open(a.seal(b"hello", receiver=0, nonce=nonce(), now=5.0), now=5.0) == b"hello"
 

@@ -17,7 +17,7 @@ def keys_of(*lines):
 
 
 def test_a_key_is_replaced_step_by_step_while_all_go_on():
-    """Each node takes each step at some time of its own: whoever has it speaks with whoever does not yet."""
+    """Each node takes each step at some time of its own: nodes before and after a step understand each other."""
     steps = [keys_of("secret"), keys_of("secret", NEW), keys_of(NEW, "secret"), keys_of(NEW)]
     rings = Keyring(steps[0]), Keyring(steps[0])
     ends = Sealer(rings[0], 1), Sealer(rings[1], 2)
@@ -32,7 +32,7 @@ def test_a_key_is_replaced_step_by_step_while_all_go_on():
     assert sum(end.refused[reason] for end in ends for reason in end.refused) == 0
 
 
-def test_what_a_key_has_sealed_that_was_taken_away_is_refused():
+def test_a_datagram_sealed_by_a_withdrawn_key_is_refused():
     ring = Keyring(keys_of(OLD))
     receiver = Sealer(ring, 2)
     sealed = Sealer(Keyring(keys_of(OLD)), 1).seal(b"x", receiver=2, nonce=bytes(8), now=5.0)
@@ -79,7 +79,7 @@ def test_comments_and_empty_lines_are_no_keys():
         ([f"{n}{NEW}" for n in range(KEYS_MAX + 1)], f"line {KEYS_MAX + 1}: more than {KEYS_MAX} keys"),
     ],
 )
-def test_what_is_wrong_is_told_by_line_and_without_the_key(lines, text):
+def test_a_bad_key_is_reported_by_line_and_without_the_key(lines, text):
     with pytest.raises(LocalProtocolError, match=text) as raised:
         keys_of(*lines)
     assert not any(line in str(raised.value) for line in lines if line and line != "Secret")

@@ -1,4 +1,4 @@
-"""A node's state on real files: what a commit confirmed is read back, whatever happens to process, disk and bits."""
+"""A node's state on real files: confirmed records are read back after any failure of process, disk and bits."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NODE, CLUSTER = b"n" * 20, b"c" * 8
 
 @pytest.fixture(autouse=True)
 def logged():
-    """What is logged, kept from the screen."""
+    """The log records, kept from the screen."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
 
 def opened(directory, files=None, identity=NODE, cluster=CLUSTER):
-    """Open a state, and return it with what it holds."""
+    """Open a state; return it with the records it holds."""
     held = Storage(directory, identity, cluster, files or QuickFiles())
     return held, list(held.read())
 
@@ -160,7 +160,7 @@ def test_an_abandoned_snapshot_changes_nothing(tmp_path):
 
 
 def test_a_log_that_ends_anywhere_gives_its_whole_records_and_goes_on(tmp_path):
-    """A crash may leave any prefix of what was being written: nobody was told it is kept, so it is no damage."""
+    """A crash may leave any prefix of the bytes being written: none of them was confirmed, so this is no damage."""
     made = filled(tmp_path / "made", [b"first", b"second record"], [b"", b"fourth"])
     records = [b"first", b"second record", b"", b"fourth"]
     whole = (made / "00000001.log").read_bytes()
@@ -232,7 +232,7 @@ def test_every_flipped_bit_is_noticed_and_costs_at_most_one_record(tmp_path, nam
 
 
 @pytest.mark.parametrize("name", ["00000001.snapshot", "00000002.log"])
-def test_what_is_missing_from_a_complete_file_is_damage(tmp_path, name):
+def test_missing_bytes_of_a_complete_file_are_damage(tmp_path, name):
     records = rich_state(tmp_path)
     path = tmp_path / name
     whole = path.read_bytes()
@@ -329,7 +329,7 @@ def test_many_damages_are_counted_and_some_of_them_told(tmp_path, monkeypatch, l
     held.close()
 
 
-# --- whose it is ---------------------------------------------------------------------------------
+# --- the state's owner -------------------------------------------------------------------------
 
 
 def test_state_of_another_node_is_refused(tmp_path):
@@ -512,7 +512,7 @@ class Crash(BaseException):
 
 
 class CrashingFiles(Files):
-    """A disk cache: what was not synced may be lost when the machine stops at a given call."""
+    """A disk cache: unsynced bytes may be lost when the machine stops at a given call."""
 
     def __init__(self, stop_at, random_):
         self.calls = 0
@@ -573,7 +573,7 @@ class CrashingFiles(Files):
         self._undo.clear()
 
     def lose(self):
-        """Take back some of what was not synced, as a power cut would."""
+        """Take back some of the unsynced changes, as a power cut would."""
         for descriptor in list(self._names):
             self.close(descriptor)
         for path, synced in self._synced.items():
@@ -585,7 +585,7 @@ class CrashingFiles(Files):
 
 
 def live(directory, files, random_, confirmed):
-    """Commit and take snapshots until stopped; a snapshot is one record that lists what was committed."""
+    """Commit and take snapshots until stopped; a snapshot is one record that lists all committed numbers."""
     held, found = opened(directory, files)
     known = {number for record in found for number in numbers_of(record)}
     for _ in range(4):
@@ -611,7 +611,7 @@ def numbers_of(record):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_confirmed_survives_a_stop_at_every_system_call(tmp_path, seed, monkeypatch):
+def test_confirmed_records_survive_a_stop_at_every_system_call(tmp_path, seed, monkeypatch):
     """Power cuts at each call in turn; unsynced bytes, names and renames may be lost, confirmed records never."""
     monkeypatch.setattr(storage, "SEGMENT_BYTES", 200)
     stop_at = 0
@@ -662,8 +662,8 @@ while True:
 """
 
 
-def test_what_was_confirmed_survives_kill_9(tmp_path):
-    """A writer that is killed again and again, at moments drawn by what it has confirmed."""
+def test_confirmed_records_survive_kill_9(tmp_path):
+    """A writer is killed again and again, at moments chosen by its confirmations."""
     random_ = random.Random(9)
     confirmed = 0
     for _ in range(12):

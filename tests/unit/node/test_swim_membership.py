@@ -1,4 +1,4 @@
-"""What is particular to members of a view: its packets, the way in, knocks, clocks, and what strangers can do."""
+"""Members of a view in particular: packets, joining, rapid probes, clocks, and the limits of strangers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ packets = st.builds(Packet, records, numbers, messages, st.lists(records, max_si
 
 @settings(deadline=None)
 @given(packets)
-def test_what_is_encoded_is_decoded(packet):
+def test_an_encoded_packet_is_decoded(packet):
     assert decode(encode(packet)) == packet
 
 
@@ -106,7 +106,7 @@ async def test_a_node_that_is_its_own_only_bootstrap_is_the_first():
         await node.crash()
 
 
-async def test_a_node_is_told_when_all_are_in_its_view_whom_it_was_told_of_to_join_by():
+async def test_a_node_knows_when_all_its_seeds_are_in_its_view():
     first, second, third = nodes = [Node(VIEW) for _ in range(3)]
     second.join_by([first, third])
     third.join_by([first, second, third])
@@ -176,7 +176,7 @@ async def greeted(node, times):
     await until(lambda: len(tried) >= times)
 
 
-async def test_nodes_whose_names_do_not_resolve_begin_no_view_and_form_one_when_they_do(names):
+async def test_nodes_with_unresolved_seeds_begin_no_view_and_form_one_when_they_resolve(names):
     hosts = ["n0.peers", "n1.peers", "n2.peers"]
     nodes = [named(VIEW, *hosts) for _ in hosts]
     try:
@@ -197,7 +197,7 @@ async def test_nodes_whose_names_do_not_resolve_begin_no_view_and_form_one_when_
 
 
 async def test_names_that_resolve_at_some_nodes_alone_make_one_cluster_which_the_others_join_later(names, monkeypatch):
-    """Two of three nodes reach each other; the third one, whose resolver is down, begins nothing meanwhile."""
+    """Two of three nodes reach each other; the third one has no resolver and begins nothing meanwhile."""
     hosts = ["n0.peers", "n1.peers", "n2.peers"]
     nodes = [named(VIEW, *hosts) for _ in hosts]
     names.update({host: node.port for host, node in zip(hosts[:2], nodes, strict=False)})
@@ -552,7 +552,7 @@ SELF = Record(Contact(5, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
         encode(Packet(SELF, 0, Compare((1, 2), reply=False), ())),
     ],
 )
-async def test_even_a_member_cannot_say_what_is_no_packet(payload):
+async def test_a_bad_packet_of_a_member_is_refused(payload):
     """Sealed with the right key, and still refused without an answer or an unhandled error."""
     async with overlay(1, VIEW) as (node,):
         await until(lambda: node.found)
@@ -565,7 +565,7 @@ async def test_even_a_member_cannot_say_what_is_no_packet(payload):
         assert failures == []
 
 
-async def test_what_members_say_of_others_is_bounded_by_the_view():
+async def test_gossip_of_members_about_others_is_bounded_by_the_view():
     async with overlay(1, VIEW) as (node,):
         await until(lambda: node.found)
         other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")

@@ -31,7 +31,7 @@ def test_canonical_terms_pass(text):
 
 
 @pytest.mark.parametrize("text", NO_TERMS)
-def test_what_is_no_term_is_refused_by_place_and_name(text):
+def test_a_bad_term_is_refused_by_place_and_name(text):
     for place, triple in (("subject", (text, IRI, IRI)), ("predicate", (IRI, text, IRI)), ("object", (IRI, IRI, text))):
         with pytest.raises(DataRefused) as caught:
             check((IRI, IRI, IRI), triple)
@@ -67,7 +67,7 @@ def test_terms_that_stand_for_statements_of_graphs_are_refused_wherever_a_client
     check((IRI, IRI, '"\\"^^<urn:p2prdf:in>"', IRI))  # text that only mentions it
 
 
-def test_what_is_known_of_terms_is_known_of_those_that_come_later_too():
+def test_terms_interned_after_a_check_are_checked_too():
     dictionary = TermDictionary()
     terms = TermCheck(dictionary)
     for number in range(3):

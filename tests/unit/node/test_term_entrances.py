@@ -104,7 +104,7 @@ def test_another_spelling_is_read_as_the_canonical_term_and_refused_where_terms_
 
 
 @pytest.mark.parametrize("text", [text for text in BAD_IRIS if text[0] + text[-1] == "<>"], ids=shown)
-def test_neither_json_nor_a_computed_iri_makes_a_term_of_what_is_none(text):
+def test_neither_json_nor_a_computed_iri_makes_a_term_of_bad_text(text):
     with pytest.raises(DataRefused):
         terms.from_json({"type": "uri", "value": text[1:-1]})
     with pytest.raises(ExpressionError):

@@ -19,7 +19,7 @@ from p2prdf_node.tls import NodeTls
 
 
 class Wire:
-    """A socket's transport in memory: what is written waits until it is carried over."""
+    """A socket's transport in memory: written bytes wait until they are carried over."""
 
     def __init__(self):
         self.waiting = bytearray()
@@ -116,7 +116,7 @@ def begin(*ends):
         end.stream.connection_made(end.wire)
 
 
-async def test_frames_arrive_whole_and_in_order_whatever_the_pieces(tls):
+async def test_frames_arrive_whole_and_in_order_in_any_pieces(tls):
     server, client = connect(tls)
     begin(server, client)
     carry(server, client, piece=7)
@@ -135,7 +135,7 @@ async def test_frames_arrive_whole_and_in_order_whatever_the_pieces(tls):
     assert not server.connections.refused + server.connections.tls_refused
 
 
-async def test_who_holds_a_connection_is_given_nothing_more(tls):
+async def test_a_held_connection_is_given_nothing_more(tls):
     server, client = connect(tls)
     begin(server, client)
     carry(server, client)
@@ -156,7 +156,7 @@ async def test_who_holds_a_connection_is_given_nothing_more(tls):
     assert [message.version for message in server.taken] == [0, 1, 2, 3]
 
 
-async def test_what_came_in_one_piece_waits_encrypted_while_a_connection_is_held(tls):
+async def test_bytes_received_in_one_piece_wait_encrypted_while_a_connection_is_held(tls):
     server, client = connect(tls)
     begin(server, client)
     carry(server, client)
@@ -191,7 +191,7 @@ async def test_a_stranger_counts_from_the_first_moment_and_is_closed_in_time(tls
     assert not server.connections.open
 
 
-async def test_who_only_knocks_is_counted_and_not_logged(tls, capsys):
+async def test_a_connection_without_a_handshake_is_counted_and_not_logged(tls, capsys):
     server, _ = connect(tls)
     begin(server)
     server.stream.connection_lost(None)
@@ -217,7 +217,7 @@ async def test_both_ends_learn_why_a_handshake_fails(tls, made):
     assert "is revoked" in client.taken[0].agent
 
 
-async def test_what_is_written_before_the_handshake_is_not_sent(tls):
+async def test_messages_written_before_the_handshake_are_not_sent(tls):
     server, _ = connect(tls)
     begin(server)
     server.connection.send([ClientHello(1, "in the clear?")])

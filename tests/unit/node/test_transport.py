@@ -187,8 +187,8 @@ async def test_an_unreachable_peer_costs_no_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("host", ["peer.example", "h" * 255, "a..b", ""])
-async def test_who_is_said_to_live_at_a_name_is_not_looked_for(monkeypatch, host):
-    """Peers live at addresses: whoever tells of one at a name gets none looked up, and nothing fails unexpectedly."""
+async def test_host_names_of_peers_are_not_resolved(monkeypatch, host):
+    """Peers have addresses: a contact with a host name is not resolved, and nothing fails unexpectedly."""
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0.01)
 
     async def looked_up(*_, **__):
@@ -201,7 +201,7 @@ async def test_who_is_said_to_live_at_a_name_is_not_looked_for(monkeypatch, host
         await a.until(lambda: a.links.counts["dropped_unreachable"] == 1)
 
 
-async def test_what_waits_is_sent_when_a_later_attempt_succeeds(monkeypatch):
+async def test_waiting_messages_are_sent_when_a_later_attempt_succeeds(monkeypatch):
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0.01)
     async with Side() as a, Side() as b:
         b.server.close()
@@ -213,7 +213,7 @@ async def test_what_waits_is_sent_when_a_later_attempt_succeeds(monkeypatch):
         assert a.links.counts["failed"] >= 1
 
 
-async def test_a_receiver_that_does_not_read_gets_what_fits_and_the_rest_is_dropped(monkeypatch):
+async def test_a_receiver_that_does_not_read_gets_as_much_as_fits_and_the_rest_is_dropped(monkeypatch):
     """Backpressure: socket buffers, then the queue, then drops that are counted; then it goes on."""
     monkeypatch.setattr(transport, "PARCELS_MAX", 50)
     terms = ["<urn:" + "x" * 2000 + f"{n}>" for n in range(1000)]

@@ -1,6 +1,6 @@
 """The address cache: contacts and their numbers, and the zones of XOR.
 
-What holds for every metric is in test_overlay_contract.py.
+Tests for every metric are in test_overlay_contract.py.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_looking_up_the_gaps_covers_the_ring_and_finds_every_peer(network, count
     assert -1 not in numbers
 
 
-def test_a_zone_whose_peers_are_all_lost_tells_nothing():
+def test_a_zone_resolves_to_nothing_when_all_its_peers_are_lost():
     cache = AddressCache(contact(0))
     lonely = contact(0xF0 << 56)
     cache.learn(0xF0 << 56, [lonely, contact(0xE0 << 56)], complete=False)

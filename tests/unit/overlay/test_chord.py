@@ -199,7 +199,7 @@ def test_a_busy_predecessor_is_read_again_and_a_silent_one_looked_for_again():
     assert table.sent(FindSuccessor, E)
 
 
-def test_whoever_is_introduced_to_no_member_waits_for_the_next_introduction():
+def test_a_newcomer_introduced_to_no_member_waits_for_the_next_introduction():
     table = Table().submit(Introduce(B))
     table.answer(FindSuccessor, B, NotMember)
     table.wait(60.0)
@@ -308,7 +308,7 @@ def test_a_dead_predecessor_of_the_successor_is_never_adopted():
 
 
 @pytest.mark.parametrize("told", [A, B, C, D])
-def test_whoever_does_not_lie_before_the_successor_is_not_read(told):
+def test_a_peer_not_between_own_position_and_successor_is_not_read(told):
     table = stabilising(joined())
     table.answer(GetRing, B, lambda number: Ring(number, told, (C, D, E)))
     assert not table.sent(GetRing)
@@ -338,7 +338,7 @@ def test_a_busy_successor_is_left_alone_for_a_moment_and_others_may_read_meanwhi
 
 
 def test_news_goes_back_along_the_ring_at_once():
-    """Whoever gets other pointers tells its predecessor, which reads it then."""
+    """A peer with changed pointers notifies its predecessor, which reads them then."""
     table = stabilising(joined(predecessor=E))
     table.answer(GetRing, B, lambda number: Ring(number, A, (C, D)))
     assert not table.sent(Changed), "nothing is new"
@@ -397,7 +397,7 @@ def test_a_peer_that_deserves_patience_gets_it():
     assert B not in table.chord.successors
 
 
-def test_whoever_loses_all_successors_goes_on_from_another_live_peer():
+def test_a_peer_without_live_successors_goes_on_from_another_live_peer():
     table = joined(predecessor=E, successors=(B,))
     stabilising(table).asked(GetRing, B)
     table.wait(2.1)
@@ -493,7 +493,7 @@ def test_leaving_is_told_to_everyone_known_and_answered_like_no_member():
     assert not table.chord.member
 
 
-def test_whoever_leaves_names_those_to_go_on_from():
+def test_a_leaving_peer_names_its_successors():
     table = joined(successors=(B,)).receive(Leaving((C, D)), B)
     assert table.chord.successors == (A,)
     assert ContactLost(B) in table.told
@@ -510,7 +510,7 @@ def test_a_farewell_during_a_query_ends_the_query():
     assert table.sent(GetRing, C)
 
 
-# --- who is there ------------------------------------------------------------------------------------
+# --- contacts that are there ---------------------------------------------------------------------------
 
 
 def test_everyone_pointed_to_is_pinged_and_told_of_when_it_answers():
@@ -569,7 +569,7 @@ def test_somebody_else_at_an_address_means_that_the_former_peer_is_gone():
     assert ContactSeen(heir) in table.told
 
 
-def test_whoever_got_in_at_a_position_that_was_being_taken_goes_again():
+def test_a_peer_that_joined_at_a_contested_position_joins_again():
     """Its successor holds the first of the two for its predecessor."""
     twin = peer(A.key, 2)
     table = stabilising(joined())
@@ -646,7 +646,7 @@ def test_thousands_of_lookups_that_end_at_once_do_not_nest():
     assert len([effect for effect in table.told if isinstance(effect, OwnersFound)]) == 3001
 
 
-def test_those_who_died_are_left_out():
+def test_dead_peers_are_left_out():
     table = joined().submit(FindOwner(45))
     table.answer(FindSuccessor, D, lambda number: Names(number, (E, peer(60), peer(70))))
     table.asked(Ping, E)
@@ -657,7 +657,7 @@ def test_those_who_died_are_left_out():
     assert OwnersFound(45, (peer(60), peer(70)), complete=False, before=D) in table.told
 
 
-def test_whoever_answered_the_lookup_itself_is_not_asked_again():
+def test_a_peer_that_answered_the_lookup_itself_is_not_pinged_again():
     table = joined(predecessor=E)
     table.now += 0.5
     table.submit(FindOwner(45))
@@ -698,7 +698,7 @@ def spread(*keys):
     "keys",
     [(5,), (5, 3), (0, RING - 1), (RING - 1, 0, 1), (7, 5, 6), (7, 6, 5), (1 << 63, 0, 1 << 62, 3 << 62, 9)],
 )
-def test_rings_grow_from_one_whoever_comes_when(world, keys):
+def test_rings_grow_from_one_in_any_order_of_joins(world, keys):
     nodes = ring_of(world, *spread(*keys))
     world.run_until(lambda: len(world.members) == len(nodes) and not world.not_ideal(), 30.0)
 

@@ -137,7 +137,7 @@ def test_tables_are_those_of_a_ring_stabilised_for_ever():
         tables[1]
 
 
-def test_forty_thousand_peers_cost_what_is_asked_of_them(monkeypatch):
+def test_forty_thousand_peers_cost_only_the_tables_that_lookups_read(monkeypatch):
     monkeypatch.setattr(chord_lookup, "_TABLES_MAX", 10)
     contacts = ring(40_000, 1)
     tables = ideal_tables(contacts)
@@ -216,7 +216,7 @@ def test_when_everybody_is_silent_nobody_but_the_own_peer_is_left():
     assert lookup.result == (A,)
 
 
-def test_a_live_peer_whose_ways_on_are_all_dead_fails_the_lookup():
+def test_a_live_peer_without_live_ways_on_fails_the_lookup():
     """A list of somebody further away would leave out that peer."""
     lookup = Lookup(45, A, table(A, B, C))
     assert lookup.requests() == [C]
@@ -231,7 +231,7 @@ def test_a_live_peer_whose_ways_on_are_all_dead_fails_the_lookup():
     assert not lookup.complete
 
 
-def test_a_peer_whose_successor_has_just_died_can_still_be_asked():
+def test_a_peer_with_a_dead_successor_can_still_be_asked():
     lookup = Lookup(35, A, table(A, B))
     lookup.requests()
     lookup.answered(B, table(B, C, D, E).answer(35))
@@ -286,7 +286,7 @@ def test_late_answers_count_and_strangers_change_nothing():
 
 
 def test_nobody_else_is_taken_for_the_own_peer():
-    """What is left of a former life at another address is given as the own peer."""
+    """A peer's former incarnation at another address is reported as the peer itself."""
     former = Contact(A.key, "old.example", 1)
     lookup = Lookup(5, A, table(A, B))
     lookup.requests()

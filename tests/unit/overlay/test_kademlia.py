@@ -111,7 +111,7 @@ def test_a_slow_peer_holds_one_place_of_the_window_only():
 
 @pytest.mark.parametrize("size", [3, 9, 30, 150])
 def test_an_address_cache_that_learns_from_lookups_among_dead_peers_never_errs(size):
-    """What the two machines claim to each other: look up gap after gap until the ring is covered."""
+    """The guarantees between cache and lookup: look up gap after gap until the ring is covered."""
     contacts = network(size, size)
     tables = ideal_tables(contacts)
     random = Random(size)

@@ -39,7 +39,7 @@ def test_a_window_per_receiver():
     assert [each.tokens for each in started] == [(3,)]
 
 
-def test_offers_do_not_wait_behind_what_a_leaving_peer_does_not_take_in():
+def test_offers_do_not_wait_behind_messages_that_a_leaving_peer_does_not_take_in():
     outbox = Outbox(window=1)
     outbox.put(HERE, AskRoles(), (), 0.0)
     assert outbox.put(HERE, AskRoles(), (), 0.0) is None
@@ -49,7 +49,7 @@ def test_offers_do_not_wait_behind_what_a_leaving_peer_does_not_take_in():
 
 
 def test_of_a_channel_that_nobody_uses_nothing_stays():
-    """Receivers and hops come and go; the tables hold only what is under way."""
+    """Receivers and hops come and go; the tables hold only the messages in flight."""
     outbox = Outbox(window=1)
     groups = [1]
     for hops in range(70):
@@ -110,7 +110,7 @@ def test_only_the_receiver_can_acknowledge():
     assert outbox.acknowledge(HERE, [1001], 0.5) == ([transfer], [])
 
 
-def test_it_knows_what_is_on_its_way_where_and_for_whom():
+def test_messages_in_flight_are_known_by_receiver_message_and_keys():
     """Until it is acknowledged, or its receiver is given up; also while it waits for the window."""
     outbox = Outbox(window=1)
     one, other = AskRoles(), AskRoles()

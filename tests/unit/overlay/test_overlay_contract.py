@@ -1,4 +1,4 @@
-"""What every overlay promises, whatever it calls near: true owners, none invented, nobody missing.
+"""The contract of every overlay, for any metric: true owners, none invented, none missing.
 
 The truth is a full sort by the metric, written here once more and as plainly as can be.
 """
@@ -62,7 +62,7 @@ class Truth:
         cache.learn(key, near, len(positions) < count, self.before(positions, key) if before else None)
 
     def check(self, cache: AddressCache, positions: set[int], keys: list[int]) -> list[int]:
-        """See that nobody is named who is not the owner, by the key and by the column; return the numbers."""
+        """Check that key and column resolve to true owners only; return the numbers."""
         numbers = cache.resolve_list(keys)
         assert cache.resolve(np.array(keys, np.uint64)).tolist() == numbers
         for key, number in zip(keys, numbers, strict=True):
@@ -119,10 +119,10 @@ def covered(cache: AddressCache, key: int) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(overlays, networks(), st.integers(1, 8), st.sampled_from([1 << 17, 1 << 17, 12, 3]), st.data())
-def test_knowledge_is_never_wrong_as_long_as_what_is_told_is_true(truth: Truth, network, count, contacts_max, data):
-    """Peers come and go; lookups tell the ring as it is then, and what happens inside a zone is told.
+def test_the_cache_is_never_wrong_as_long_as_its_input_is_true(truth: Truth, network, count, contacts_max, data):
+    """Peers come and go; lookups report the ring as it is then, and changes inside a zone are reported.
 
-    So is, now and then, what happens outside of one.  Silence is fine, a wrong owner is not.
+    So are some changes outside of any zone.  An unresolved key is fine, a wrong owner is not.
     """
     positions, keys = network
     own, everyone = positions[0], set(positions[: len(positions) // 2 + 1])
@@ -168,7 +168,7 @@ def test_nearest_known_and_closest_equal_a_full_sort(truth: Truth, network):
 
 @settings(max_examples=200, deadline=None)
 @given(overlays, networks(), st.integers(1, 8))
-def test_what_was_looked_up_is_known_afterwards(truth: Truth, network, count):
+def test_a_key_resolves_after_its_lookup(truth: Truth, network, count):
     """From as many contacts as it takes: one of a Chord ring, two of a Kademlia one."""
     positions, keys = network
     cache = AddressCache(contact(positions[0]), truth.overlay)
@@ -289,7 +289,7 @@ def run(routing: Routing, lookup: RunningLookup, dead: set[int], random: Random)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_lookups_name_the_true_owners_and_who_comes_before(truth: Truth, size: int):
+def test_lookups_name_the_true_owners_and_the_peer_before(truth: Truth, size: int):
     positions = ring_of(size, 1)
     routing, random = routing_of(truth, positions), Random(size)
     for key in keys_near(positions, size):
@@ -351,7 +351,7 @@ def test_a_cache_fed_by_lookups_never_errs_and_knows_everybody_in_the_end(truth:
 
 
 def introduced(truth: Truth, routing: Routing, position: int) -> AddressCache:
-    """What a peer knows when it starts: its neighbourhood and its routing table."""
+    """The cache of a peer that has just started: its neighbourhood and its routing table."""
     cache = AddressCache(contact(position), truth.overlay)
     near = routing.neighbourhood(contact(position))
     cache.learn(near.key, near.contacts, near.complete, near.before)
@@ -394,7 +394,7 @@ def test_a_key_of_which_nothing_is_known_needs_a_lookup(truth: Truth):
     assert next_hops(cache, np.array([4, 5, 1 << 63], np.uint64), learned=False).tolist() == [-1, -1, -1]
 
 
-def test_an_owner_learned_is_one_hop_away_whatever_lies_between():
+def test_a_learned_owner_is_one_hop_away_over_any_distance():
     positions = ring_of(200, 6)
     truth = Truth("chord")
     cache = introduced(truth, routing_of(truth, positions), positions[0])
@@ -448,7 +448,7 @@ def test_an_arc_that_bites_its_own_tail_is_the_whole_ring():
     assert alone.gap() is None
 
 
-def test_of_an_arc_whose_last_peer_is_lost_the_end_tells_nothing_until_it_is_looked_up():
+def test_the_end_of_an_arc_without_its_last_peer_is_unresolved_until_a_lookup():
     cache = AddressCache(contact(500), "chord")
     cache.learn(100, [contact(110), contact(120)], complete=False)
     cache.lost(contact(120))

@@ -57,7 +57,7 @@ def rings(draw: st.DrawFn) -> tuple[Peers, list[int]]:
 
 @settings(max_examples=600, deadline=None)
 @given(rings(), st.sampled_from(METRICS), st.integers(1, 5))
-def test_the_replica_set_is_what_a_full_sort_gives(ring, metric, replicas):
+def test_the_replica_set_equals_a_full_sort(ring, metric, replicas):
     peers, keys = ring
     truth = [full_sort(peers, metric, replicas, key) for key in keys]
     found = ReplicaMap(peers, metric, replicas)
@@ -70,7 +70,7 @@ def test_the_replica_set_is_what_a_full_sort_gives(ring, metric, replicas):
 
 @settings(max_examples=100, deadline=None)
 @given(rings(), st.sampled_from(METRICS), st.integers(1, 4), st.data())
-def test_who_holds_what_agrees_with_the_rows(ring, metric, replicas, data):
+def test_replicas_by_peer_agree_with_the_rows(ring, metric, replicas, data):
     peers, keys = ring
     found = ReplicaMap(peers, metric, replicas)
     number, other = (data.draw(st.sampled_from([number for _, number, _ in peers])) for _ in range(2))
@@ -106,7 +106,7 @@ def test_the_three_of_a_row_are_of_three_zones_where_three_exist(metric):
 
 
 def test_a_lost_peer_changes_no_set_it_was_not_in():
-    """What a view change moves is bounded by what the lost peer held."""
+    """The sets changed by a view change are those of the lost peer."""
     random = Random(9)
     peers = [(random.getrandbits(64), number, "") for number in range(60)]
     keys = np.random.default_rng(3).integers(0, RING, 5000, dtype=np.uint64)

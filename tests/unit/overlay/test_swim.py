@@ -1,4 +1,4 @@
-"""Members of a view, one by one: beliefs and their order, rumours, clocks, objections, and who may be a member."""
+"""Members of a view, one by one: member states and their order, gossip, clocks, refutation, and admission."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ beliefs = st.builds(record, st.integers(1, 4), st.integers(1, 3), st.sampled_fro
 
 @settings(deadline=None)
 @given(st.lists(beliefs, max_size=20), st.randoms(use_true_random=False), st.data())
-def test_who_heard_the_same_believes_the_same_in_whatever_order_and_however_often(heard, random, data):
+def test_members_with_the_same_news_agree_in_any_order_and_repetition(heard, random, data):
     again = heard + data.draw(st.lists(st.sampled_from(heard), max_size=5)) if heard else []
     random.shuffle(again)
     tables = []
@@ -197,7 +197,7 @@ def test_a_clock_is_suspect_while_more_than_half_of_the_others_disagree(offsets,
     assert not clocks.judge(NOW + 1, len(offsets)), "told once"
 
 
-def test_the_first_who_happens_to_answer_does_not_make_a_clock_suspect():
+def test_the_first_answers_do_not_make_a_clock_suspect():
     clocks = Clocks(SwimConfig())
     for key in (1, 2):
         clocks.measure(key, NOW + 0.7, NOW, NOW + 0.02)
@@ -262,7 +262,7 @@ def test_a_probe_is_answered_at_once_with_the_clock():
     assert post.packet.sender == swim.record
 
 
-def test_who_speaks_is_seen_and_who_says_goodbye_is_lost():
+def test_a_member_is_seen_when_it_speaks_and_lost_when_it_says_goodbye():
     swim = member()
     effects = swim.receive(said(replace(record(2), zone="east"), Gossip()), now=NOW)
     assert ContactSeen(contact(2), "east") in effects
@@ -294,7 +294,7 @@ def test_a_refused_connection_and_no_answer_since_are_death(refused_after: float
     assert ContactLost(contact(2)) in run(swim, NOW + gone_after + 0.01)
 
 
-def test_who_answers_after_a_connection_was_refused_lives():
+def test_a_member_that_answers_after_a_refused_connection_is_alive():
     swim = member()
     swim.receive(said(record(2), Gossip()), now=NOW)
     effects = swim.submit(Broken(contact(2).key), now=NOW)
@@ -315,7 +315,7 @@ def test_a_broken_connection_alone_is_suspicion_and_an_answer_ends_that():
 
 
 @pytest.mark.parametrize(("linked", "lost_after"), [(False, 1.5), (True, 6.0)])
-def test_silence_becomes_death_after_a_time_to_object_which_is_longer_for_who_is_connected(linked, lost_after):
+def test_silence_becomes_death_after_the_suspicion_time_which_is_longer_for_linked_members(linked, lost_after):
     swim = member(linked=lambda _: linked)
     swim.receive(said(record(2), Gossip()), now=NOW)
     swim.receive(said(record(3), Gossip(), record(2, state=State.SUSPECT)), now=NOW)
@@ -326,7 +326,7 @@ def test_silence_becomes_death_after_a_time_to_object_which_is_longer_for_who_is
     assert swim.now == pytest.approx(NOW + lost_after)
 
 
-def test_a_member_whose_own_loop_is_late_gives_suspects_longer_to_refute():
+def test_a_member_with_a_late_loop_gives_suspects_longer_to_refute():
     swim = member()
     swim.receive(said(record(2), Gossip()), now=NOW)
     swim.wake(now=swim.deadline + 1)
@@ -340,7 +340,7 @@ def test_a_member_whose_own_loop_is_late_gives_suspects_longer_to_refute():
     assert swim.now >= began + 2 * swim.config.suspicion_seconds
 
 
-def test_who_wakes_late_itself_judges_nobody_until_it_has_read_what_others_said():
+def test_a_member_that_wakes_late_judges_nobody_before_it_has_read_its_socket():
     swim = member()
     swim.receive(said(record(2), Gossip()), now=NOW)
     swim.submit(Broken(contact(2).key), now=NOW)
@@ -363,7 +363,7 @@ def test_that_a_member_is_dead_counts_at_once_as_news_and_is_a_suspicion_when_it
         assert swim._table.get(contact(2).key).state is state
 
 
-def test_whoever_speaks_without_knowing_what_is_said_about_it_is_told():
+def test_a_member_that_does_not_know_its_reported_state_is_told():
     swim = member()
     dead = record(2, state=State.DEAD)
     swim.receive(said(record(3), Gossip(), dead), now=NOW)
@@ -427,7 +427,7 @@ def test_a_newcomer_is_no_member_before_its_view_equals_a_members():
     assert {post.to for post in posts(effects, Gossip)} == {contact(2), contact(3)}, "it tells of itself"
 
 
-def test_a_newcomer_whose_clock_went_back_begins_above_its_former_life():
+def test_a_newcomer_with_a_clock_set_back_begins_above_its_former_incarnation():
     world = SwimWorld(3)
     grow(world, 3)
     victim = world.living[1]
@@ -437,7 +437,7 @@ def test_a_newcomer_whose_clock_went_back_begins_above_its_former_life():
     assert again.swim.record.life > victim.swim.record.life
 
 
-def test_a_newcomer_whose_key_lives_elsewhere_stays_out_until_it_does_not():
+def test_a_newcomer_with_a_key_in_use_stays_out_until_the_key_is_free():
     world = SwimWorld(4)
     grow(world, 3)
     first = world.living[1]

@@ -1,4 +1,4 @@
-"""Events known by what they say: a row that comes again counts once, wherever and with whatever it is sent."""
+"""Events identified by their content: a repeated row counts once, in any batch from any sender."""
 
 from __future__ import annotations
 

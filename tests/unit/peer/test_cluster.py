@@ -211,7 +211,7 @@ def test_former_identities_are_bounded_and_all_peers_keep_the_same() -> None:
 
 
 @pytest.mark.parametrize("identity", [0, 7])
-def test_what_is_told_twice_is_answered_only_if_that_was_asked_for(identity: int) -> None:
+def test_a_repeated_cluster_message_is_answered_only_on_request(identity: int) -> None:
     network = Network(1)
     stranger = Contact(9, "peer-9", 1)
     network.exchanges[1].seen(stranger)

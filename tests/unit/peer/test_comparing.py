@@ -1,4 +1,4 @@
-"""Two replicas compare a kind whose items never stop changing: each bucket once, and then it is done."""
+"""Two replicas compare an item type that changes all the time: each bucket once, and then they are done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = 1.0
 
 
 class Things:
-    """A kind of items that nobody can give away: what is missing stays so."""
+    """An item type without any item to fetch: missing items stay missing."""
 
     number = KIND
     dense = False
@@ -68,9 +68,10 @@ class Side:
 
 @pytest.fixture
 def rounds(monkeypatch):
-    """Compare two peers, who have nothing in common, and get nothing of each other.
+    """Compare two peers that have nothing in common, and get nothing of each other.
 
-    Returns from which bucket on was asked, each time, and who asked.
+    The returned function runs the comparison; it returns the first bucket of each request, and one of the
+    sides.
     """
 
     def run(between):
@@ -107,14 +108,14 @@ def rounds(monkeypatch):
     return run
 
 
-def test_a_comparison_goes_on_behind_what_was_compared(rounds):
+def test_a_comparison_goes_on_behind_the_compared_buckets(rounds):
     asked, one = rounds(lambda *_: None)
     assert asked == sorted(set(asked)), "no bucket twice"
     assert len(asked) > COUNT // AT_A_TIME
     assert one.repair.taken == COUNT
 
 
-def test_what_changes_in_buckets_that_were_compared_does_not_keep_it_going(rounds):
+def test_changes_in_compared_buckets_do_not_prolong_a_comparison(rounds):
     asked, one = rounds(lambda _, other, count: other.things.add((count + 1) << 20))  # all in the first bucket
     assert asked == sorted(set(asked))
     assert COUNT <= one.repair.taken < COUNT + 5

@@ -1,7 +1,7 @@
 """Each operator keeps the contract: the sum of its output is a function of the sums of its inputs.
 
-Random changes with positive and negative multiplicities, sums below zero included, go in; after each the sum of what
-came out is compared with the operator's meaning, computed anew from the sums, as slowly and plainly as can be.
+Random changes with positive and negative multiplicities, sums below zero included, go in. After each change the
+sum of all output is compared with the operator's meaning, computed anew from the sums in the plainest way.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check(make: Callable[[], Operator], batch: Batch, draw: Sequence[Callable[[r
             for change, one in zip(changes, draw, strict=True):
                 for _ in range(rng.choice((0, 1, 2, 5))):
                     add(change, one(rng), rng.choice((1, 1, 1, 2, -1, -1, -2)))
-            if rng.random() < 0.2:  # take back what is there, or make good what is missing
+            if rng.random() < 0.2:  # take all rows back, and add the missing ones
                 changes = [{row: -count for row, count in held.items()} for held in sums]
             for held, change in zip(sums, changes, strict=True):
                 for row, weight in change.items():
@@ -108,7 +108,7 @@ def test_filter_extend_fix_and_union() -> None:
 
 PAIRS = ((0, 0), (1, 1))
 DOUBTFUL = cells((1, 2), (5, 6, U), (7, 8))
-"""Rows whose first column is always bound, whose second is not."""
+"""Rows: the first column is always bound, the second is not."""
 SIDES = Sides.of(PAIRS, (True, False, True), (True, False, True))
 LOOSE = Sides.of(PAIRS, (False, False, True), (False, False, True))
 LOOSE_ROWS = cells((1, 2, U), (5, 6, U), (7,))
@@ -317,7 +317,7 @@ def test_without_keys_there_is_one_group_from_the_start() -> None:
 @pytest.mark.parametrize("seeded", [False, True], ids=["all starts", "seeds"])
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("reflexive", [False, True], ids=["plus", "star"])
-def test_closure_is_what_ways_lead_to_in_cycles_too(seeded: bool, backward: bool, reflexive: bool) -> None:
+def test_closure_holds_the_ends_of_all_paths_in_cycles_too(seeded: bool, backward: bool, reflexive: bool) -> None:
     if reflexive and not seeded:
         return  # nobody knows all nodes
 
@@ -357,7 +357,7 @@ def test_construct_makes_blank_nodes_for_each_copy_of_a_row() -> None:
     )
 
 
-def test_construct_leaves_out_what_is_no_triple() -> None:
+def test_construct_leaves_out_rows_that_make_no_triple() -> None:
     made = Construct(((0, ~0, 1),), [50], 2, lambda *_: 0, lambda s, _p, _o: s != 7)
     assert made.apply({(1, 2): 3, (7, 2): 1, (1, U): 1}) == {(1, 50, 2): 3}
     assert made.apply({(1, 2): -3}) == {(1, 50, 2): -3}

@@ -1,4 +1,4 @@
-"""Work goes with what changes, not with what is held: counted in steps."""
+"""Work is proportional to the change, not to the rows held: counted in steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_row_meets_only_its_partners_where_variables_may_be_unbound(found: lis
     join.apply({}, {(n % 50, UNBOUND if n % 100 == 0 else n): 1 for n in range(HELD)})
     found.clear()
     out = join.apply({(7, 57): 1, (8, UNBOUND): 1, (0, 3): 1}, {})
-    # (7, 57) itself; all of 8, whatever they bind; all of 0 that bind nothing.
+    # (7, 57) itself; all rows of 8, with any second value; all rows of 0 with an unbound second value.
     assert len(found) == 1 + HELD // 50 + 1
     assert sum(out.values()) == len(found)
 
@@ -62,7 +62,7 @@ def test_an_edge_that_no_way_needs_goes_without_a_trace() -> None:
     assert closure.rows_held == touched - 1
 
 
-def test_an_edge_at_the_end_costs_only_what_lies_behind_it() -> None:
+def test_an_edge_at_the_end_costs_only_the_nodes_behind_it() -> None:
     closure = Closure(seeded=True, backward=False, reflexive=True)
     closure.apply({(n, n + 1): 1 for n in range(HELD)}, {(0,): 1})
     assert closure.apply({(HELD - 1, HELD): -1}, {}) == {(0, HELD): -1}

@@ -34,7 +34,7 @@ def test_ranks_and_stretches_are_those_of_the_sorted_bag() -> None:
             assert (ranked.first, ranked.last) == (flat[0], flat[-1])
 
 
-def test_what_is_not_there_cannot_be_taken_out() -> None:
+def test_an_absent_row_cannot_be_taken_out() -> None:
     ranked: Ranked[str] = Ranked()
     ranked.change((1,), "a", 1)
     with pytest.raises(AssertionError):

@@ -28,7 +28,7 @@ class Notes:
 
 @pytest.fixture
 def begun(monkeypatch):
-    """Begin a delivery of a webhook whose receiver has failed since some time, 0: it has not."""
+    """Begin the delivery of a webhook; ``failing_since`` is the time of its receiver's first failure, 0 for none."""
     monkeypatch.setattr(delivery, "_shortened", lambda _: 0.0)
 
     def begin(failing_since):

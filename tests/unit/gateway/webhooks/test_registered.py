@@ -1,4 +1,4 @@
-"""What is registered as a webhook: sealed, read back, refused by name; whose it is to deliver."""
+"""Registrations of webhooks: sealed, read back, refused by name; and the gateway that delivers each."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_signatures_are_those_of_standard_webhooks():
 # --- registrations -----------------------------------------------------------------------------------------------
 
 
-def test_what_is_registered_is_read_back():
+def test_a_registration_is_read_back():
     subject, _, text = ONE.triple(KEYS)
     assert read_webhook(subject, text, KEYS) == ONE
     assert KEYS.secret("new", ONE.identity).removeprefix("whsec_") not in text
@@ -91,8 +91,8 @@ def test_what_is_registered_is_read_back():
     {"client": "bob"}, {"url": "https://evil.example.org/"}, {"query": "SELECT * { ?a <urn:q> ?b }"},
     {"subscription": "00000000000000fe"}, {"generation": 1}, {"name": "b"}, {"key": "old"},
 ])  # fmt: skip
-def test_what_no_gateway_has_sealed_is_refused(changed):
-    """Who may publish into the graph cannot have what alice may read posted elsewhere."""
+def test_a_registration_without_a_gateways_seal_is_refused(changed):
+    """A client that may publish into the graph cannot have alice's readable data posted elsewhere."""
     subject, _, text = ONE.triple(KEYS)
     told = {**json.loads(terms.lexical(text)), **changed}
     with pytest.raises(DataRefused, match="somebody else wrote it"):
@@ -117,7 +117,7 @@ def test_a_seal_counts_for_its_webhook_alone():
     (ONE.subject, other(url="ftp://h/").triple(KEYS)[2], "http:// or https://"),
     (ONE.subject, other(url="https://h/" + "a" * 2000).triple(KEYS)[2], "2010 characters"),
 ])  # fmt: skip
-def test_what_is_no_webhook_is_refused_by_name(subject, text, told):
+def test_a_bad_registration_is_refused_by_name(subject, text, told):
     with pytest.raises(DataRefused, match=told):
         read_webhook(subject, text, KEYS)
 
@@ -137,7 +137,7 @@ def registry_of(*triples):
     return registry
 
 
-def test_the_last_generation_counts_and_what_it_replaced_is_named():
+def test_the_last_generation_counts_and_names_the_superseded_ones():
     first, left, right = (other(generation=g, subscription=f"{s:016x}") for g, s in ((0, 9), (1, 2), (1, 3)))
     registry = registry_of(right.triple(KEYS), first.triple(KEYS), left.triple(KEYS), gap_triple(right))
     (found,) = registry.webhooks().values()
@@ -146,7 +146,7 @@ def test_the_last_generation_counts_and_what_it_replaced_is_named():
     assert [each.has_gap for each in registry.webhooks().values()] == [False]
 
 
-def test_what_comes_while_webhooks_are_worked_out_is_not_missed(monkeypatch):
+def test_a_registration_that_comes_while_webhooks_are_read_is_not_missed(monkeypatch):
     """They are worked out in a thread, while the registry is told more."""
     registry, second = registry_of(ONE.triple(KEYS)), other(identity="2" * 32, name="second")
 
@@ -174,7 +174,7 @@ def test_of_a_clients_webhooks_of_one_name_the_first_counts():
     assert sorted(registry.share(GATEWAYS.subject(1), ["hooks.example.org"])) == ["0" * 32, "4" * 32]
 
 
-def test_what_is_said_of_a_webhook_is_told_with_it_and_what_is_none_is_told_apart():
+def test_reports_about_a_webhook_belong_to_it_and_bad_registrations_are_kept_apart():
     stop, ended = Stop(False, "asked for", 5.0).triple(ONE.subject), Stop(True, "410", 4.0).triple(ONE.subject)
     failing = failing_triple(ONE.subject, 3.0, "it answers 500")
     wrong = (other(identity="5" * 32).subject, ONE.triple(KEYS)[1], '"{}"')

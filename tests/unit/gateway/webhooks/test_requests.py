@@ -42,7 +42,7 @@ def test_requests_do_not_grow_beyond_their_bytes_but_for_an_answer_that_does_alo
     assert [[each.sequence for each in cut(rows, 100)] for _ in range(3)] == [[1], [2, 3], [4, 5]]
 
 
-def test_a_request_has_what_came_and_what_went_each_with_its_identity():
+def test_a_request_has_additions_and_removals_with_their_identities():
     request = request_of(
         ONE, ("a", "b"), [answer(1), answer(2, removed=True), answer(9, identity=255)], session="s", sequence=4
     )
@@ -57,7 +57,7 @@ def test_a_request_has_what_came_and_what_went_each_with_its_identity():
     assert (request.answers, request.upto) == (3, 9)
 
 
-def test_the_same_answers_have_the_same_name_whoever_sends_them_and_others_another():
+def test_equal_answers_have_the_same_request_name_from_any_gateway():
     def name(rows, **how):
         return request_of(ONE, ("a", "b"), rows, **{"session": "s", "sequence": 0, **how}).name
 
@@ -88,7 +88,7 @@ def test_a_gap_says_how_many_answers_are_missing_if_that_is_known():
     ("https://a:b@hooks.example.org/", "credentials do not belong"), ("ftp://hooks.example.org/", "http://"),
     ("https://hooks.example.org:99999/", "not the URL"), ("https:///x", "not the URL"), ("", "not the URL"),
 ])  # fmt: skip
-def test_what_nothing_may_be_posted_to_is_refused(url, told):
+def test_a_forbidden_url_is_refused(url, told):
     sender = Sender(Hosts(["hooks.example.org:443", "plain.example.org", "127.0.0.1"]))
     sender.check("https://hooks.example.org/x?y=z")
     with pytest.raises(TargetRefused, match=told):
