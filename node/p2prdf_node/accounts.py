@@ -1,19 +1,19 @@
-"""Clients as a node tells them apart: what each may do, and what it has of the node over all of its connections.
+"""Accounts of clients: identity, permissions, quotas and publisher numbers, across connections.
 
-*Who.*  A certificate says who it is; one with the right to speak for others says in its hello for whom, and then counts
-as that client in all respects.  A node's certificate may do everything, for it could also speak as a node.  Without TLS
-nobody is asked who it is: then each connection is a client of its own, and may do everything.
+*Identity.*  A certificate names its client.  A client that is permitted to act as others names one in its hello and
+then counts as that client in all respects.  The certificate of a node may do everything, because its holder could
+also act as a node.  Without TLS there are no identities: each connection is a client of its own and may do
+everything.
 
-*Whose.*  A subscription is its client's (*owner*), which its home and all replicas of it know
-(:class:`p2prdf.wire.messages.KeepSubscription`): another's requests about it are refused there, wherever they come
-from.  Here only a subscription that is delivered to somebody is kept from being taken away before its home has said so.
+*Ownership.*  A subscription belongs to its client (*owner*).  Its coordinator and all replicas know the owner
+(:class:`p2prdf.wire.messages.KeepSubscription`) and refuse requests of other clients, at any node.  This node only
+checks subscriptions that it delivers, so that no client loses one before the coordinator has answered.
 
-*Publishers.*  Events are numbered by publishers' numbers, which clients choose.  Of a client with a name what counts is
-a number made from the one that it gave, from its name and from the cluster's secret: the same at all nodes, and of
-another name another one.
+*Publishers.*  Clients choose the publisher numbers of events.  For a named client the node replaces the number by a
+keyed hash of number, name and the cluster's secret: all nodes compute the same, and two names never share one.
 
-*Quotas.*  Bounds that a client's rights give hold for all of its connections together.  An account stays for as long as
-its bucket has not filled up again, so that nobody has more of a node by connecting anew.
+*Quotas.*  The bounds in a client's permissions hold for all of its connections together.  An account outlives the
+connections until its token bucket is full again, so that reconnecting gains nothing.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Accounts"]
 
 ATTACH_AGAIN_SECONDS: Final = 5.0
-"""Who was told that a subscription is another client's attaches none for so long."""
+"""Seconds for which a client may attach nothing after it attached a subscription of another client."""
 BUSY_SECONDS: Final = 0.5
-"""When to try again if publications or queries of the client's own have to end first."""
+"""``retry_after`` of a refusal that ends with the client's own publications or queries."""
 SUBSCRIPTIONS_SECONDS: Final = 60.0
 _PERSON: Final = b"p2prdf-publisher"
 
 
 class Account:
-    """One client.  ``owner``: by what its subscriptions are known; "" where nobody is asked who it is."""
+    """One client.  ``owner``: its name, which its subscriptions carry; "" without identities (no TLS)."""
 
     def __init__(self, owner: str, rights: Rights, publisher_key: bytes, now: float):
         self.owner = owner
@@ -51,17 +51,17 @@ class Account:
         self.open_bytes = 0
         """Bytes of publications that are not acknowledged."""
         self.attach_again_at = 0.0
-        """When it may attach again, after it attached what is another client's."""
+        """Monotonic time before which this client may attach nothing; it attached a subscription of another client."""
         self._publisher_key = publisher_key
         self._triples = Bucket(rights.quotas.triples_per_second, now)
 
     @property
     def asks(self) -> str:
-        """By what it is known where it asks for a subscription; "" if it may have to do with all."""
+        """Name sent with requests about subscriptions; "" (nodes, and clients without TLS) may use all of them."""
         return "" if self.rights.unbounded and self.owner.startswith(f"{NODE}:") else self.owner
 
     def publisher(self, number: int) -> int:
-        """Return the publisher's number that counts for the one it gave."""
+        """Return the publisher number used for the number that the client gave."""
         if not self.asks:
             return number
         text = number.to_bytes(8, "big") + self.owner.encode()
@@ -69,7 +69,7 @@ class Account:
         return int.from_bytes(digest.digest(), "big")
 
     def hold_to(self, rights: Rights, now: float) -> None:
-        """Have other rights from now on."""
+        """Use other permissions from now on."""
         if rights.quotas.triples_per_second != self.rights.quotas.triples_per_second:
             self._triples = Bucket(rights.quotas.triples_per_second, now)
         self.rights = rights
@@ -77,15 +77,15 @@ class Account:
     # --- quotas ----------------------------------------------------------------------------------
 
     def take_triples(self, count: int) -> None:
-        """Note triples that were let in."""
+        """Note triples that were admitted."""
         self._triples.take(count)
 
     def wait(self, now: float) -> float:
-        """Return the seconds until it may publish again: 0 if it may now."""
+        """Return the seconds until this client may publish again; 0: now."""
         return self._triples.wait(now)
 
     def begin_publication(self, size: int) -> None:
-        """Note a publication of so many bytes.  Raises Busy if there are too many; one of any size is let in."""
+        """Note a publication of ``size`` bytes; raise Busy beyond ``open_bytes_max``, unless no other is open."""
         most = self.rights.quotas.open_bytes_max
         if self.open_bytes and self.open_bytes + size > most:
             open_now = f"{self.open_bytes} bytes of publications of {self.rights.who} are open"
@@ -93,11 +93,11 @@ class Account:
         self.open_bytes += size
 
     def end_publication(self, size: int) -> None:
-        """Note that publications of so many bytes are not open any more."""
+        """Note that publications of ``size`` bytes in total are acknowledged or refused."""
         self.open_bytes -= size
 
     def check_room(self, *, once: bool) -> None:
-        """Raise Busy if it has as many subscriptions, or queries under way (``once``), as it may have."""
+        """Raise Busy if the client has as many subscriptions, or one-time queries (``once``), as permitted."""
         quotas = self.rights.quotas
         name, most, seconds = (
             ("queries_max", quotas.queries_max, BUSY_SECONDS)
@@ -109,23 +109,23 @@ class Account:
             raise Busy(f"{self.rights.who} has {held} of {name} {most:.0f} in its rights", retry_after=seconds)
 
     def check_attach(self, now: float) -> None:
-        """Raise Busy if it attached what is another's a moment ago."""
+        """Raise Busy if the client attached a subscription of another client less than 5 s ago."""
         if now < self.attach_again_at:
             reason = f"{self.rights.who} attached a subscription of another client"
             raise Busy(reason, retry_after=round(self.attach_again_at - now, 3))
 
     def was_anothers(self, now: float) -> None:
-        """Note that it attached a subscription of another client."""
+        """Note that the client attached a subscription of another client."""
         self.attach_again_at = now + ATTACH_AGAIN_SECONDS
 
     def idle(self, now: float) -> bool:
-        """Tell whether it can be forgotten."""
+        """Tell whether the account can be dropped: no session, a full bucket, no pending penalty."""
         full = self.wait(now) == 0 and self._triples.full
         return not self.sessions and full and now >= self.attach_again_at
 
 
 class Accounts:
-    """All clients of a node.  ``rights``: the table in use; None: everybody may do everything."""
+    """All clients of a node.  ``rights``: returns the permissions in use; None: everything is permitted."""
 
     def __init__(self, rights: Callable[[], RightsTable | None], publisher_key: bytes):
         self._rights = rights
@@ -136,9 +136,9 @@ class Accounts:
         return len(self._by_owner)
 
     def open(self, identity: Identity | None, speaks_for: str, now: float) -> Account:
-        """Return the account of who is at the other end of a connection.
+        """Return the account of the client at the other end of a connection.
 
-        Raises NotAllowed if it speaks for another and has no right to.
+        Raises NotAllowed if it acts as another client without permission.
         """
         owner = self._owner(identity, speaks_for)
         if not owner:
@@ -149,16 +149,16 @@ class Accounts:
         return account
 
     def may_stay(self, identity: Identity | None, speaks_for: str) -> None:
-        """Raise NotAllowed if an open connection speaks for a client that it may not speak for any more."""
+        """Raise NotAllowed if an open connection acts as a client for which it has lost the permission."""
         self._owner(identity, speaks_for)
 
     def renew(self, now: float) -> None:
-        """Hold everybody to the table that is in use now."""
+        """Apply the permissions in use to all accounts."""
         for account in self._by_owner.values():
             account.hold_to(self._rights_of(account.owner), now)
 
     def sweep(self, now: float) -> None:
-        """Forget who is gone; called once a second or so."""
+        """Drop idle accounts; called once a second or so."""
         for owner in [owner for owner, account in self._by_owner.items() if account.idle(now)]:
             del self._by_owner[owner]
 

@@ -1,13 +1,13 @@
-"""A cluster's certificate authority as a folder: what it has issued, and what of that it has taken back.
+"""A cluster's certificate authority as a folder: its key, the certificates issued, the revocation list.
 
-    ca.crt       its certificate                       ca.key       its private key, readable by its owner alone
-    issued.json  every certificate that it has issued  crl.pem      the list of those that are revoked
+    ca.crt       its certificate               ca.key       its private key, readable by the owner alone
+    issued.json  all certificates issued       crl.pem      the revocation list
 
-Nothing in the folder is needed where nodes run: keep it off them, and off the network.  What is needed there is put
-into a folder of its own by :meth:`AuthorityFolder.issue`, under the names that Kubernetes gives them: ``tls.crt``,
-``tls.key``, ``ca.crt``, ``crl.pem``.  To issue into such a folder again is to *renew*: the private key in it stays, and
-so does a node's place on the ring.  If it trusts another authority as well it goes on doing so: both are in ``ca.crt``
-then, which is how an authority is replaced by another.
+Nodes need nothing from this folder: keep it off them, and off the network.  :meth:`AuthorityFolder.issue` writes the
+files that a node or client needs into a separate folder, under the names that Kubernetes uses: ``tls.crt``,
+``tls.key``, ``ca.crt``, ``crl.pem``.  Issuing into such a folder again *renews*: the private key stays, and with it
+the node's ring position.  ``ca.crt`` keeps authorities that it already trusts beside the new one, which is how one
+authority replaces another.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["CA_DAYS", "DAYS", "AuthorityFolder", "Issued"]
 CA_DAYS: Final = 3650.0
 DAYS: Final = 365.0
 DAYS_MAX: Final = 36_500.0
-"""How long authorities and certificates are valid, if nothing else is said, and at most."""
+"""Longest validity of an authority or certificate; CA_DAYS and DAYS are the defaults."""
 
 _PRIVATE: Final = 0o600
 _PUBLIC: Final = 0o644
@@ -45,9 +45,9 @@ _PUBLIC: Final = 0o644
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """One certificate: its number in hexadecimal digits, whose, of which key pair, and until when (ISO 8601).
+    """One certificate: serial number (hex), URI of its subject, fingerprint of its key pair, dates in ISO 8601.
 
-    ``revoked``: since when it is, empty if it is not.
+    ``revoked``: date of the revocation; empty for a certificate that is not revoked.
     """
 
     serial: str
@@ -58,18 +58,18 @@ class Issued:
     revoked: str = ""
 
     def valid(self, now: datetime.datetime) -> bool:
-        """Tell whether it is neither revoked nor expired."""
+        """Tell whether the certificate is neither revoked nor expired."""
         return not self.revoked and datetime.datetime.fromisoformat(self.expires) > now
 
 
 class AuthorityFolder:
-    """An authority that is kept in a folder.  All methods raise LocalProtocolError, TlsRefused or OSError."""
+    """An authority kept in a folder.  All methods raise LocalProtocolError, TlsRefused or OSError."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def create(self, name: str, *, days: float = CA_DAYS) -> None:
-        """Begin: make the folder and the authority's key.  There must be none there yet."""
+        """Make the folder and the authority's key; refuse a folder that holds an authority."""
         _check_days(days)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
@@ -84,9 +84,9 @@ class AuthorityFolder:
         self, out: Path, *, client: str | None = None, ordinal: int | None = None, place: int | None = None,
         days: float = DAYS,
     ) -> Issued:  # fmt: skip
-        """Issue a certificate for a client of a name, or else for a node, into a folder.
+        """Issue a certificate into the folder ``out``: for the client of that name, or else for a node.
 
-        ``place``: the ring position of a node that has one already and keeps it; otherwise the key pair decides, and
+        ``place``: ring position that an existing node keeps.  Without it the key pair decides the position, and
         ``ordinal`` its first two bytes.
         """
         _check_days(days)
@@ -108,7 +108,7 @@ class AuthorityFolder:
             _refuse_taken(issued, uri, pair)
             certificate = certificates.issue(authority, key.public_key(), uri, days=days)
             entry = _entry(certificate, uri, pair)
-            self._write_list(authority, [*issued, entry])  # first: what nobody remembers could not be revoked
+            self._write_list(authority, [*issued, entry])  # first: a certificate outside the list could not be revoked
             if not (out / "tls.key").exists():
                 _write(out / "tls.key", certificates.spell_key(key), _PRIVATE)
             _write(out / "tls.crt", certificates.spell(certificate), _PUBLIC)
@@ -117,7 +117,7 @@ class AuthorityFolder:
             return entry
 
     def revoke(self, which: str) -> tuple[Issued, list[Issued]]:
-        """Revoke a certificate, given by its number or a file; return it, and others of its name that stay valid."""
+        """Revoke a certificate, given by serial number or file; return it and the valid others of its name."""
         with self._locked():
             authority, issued = self._open()
             path = Path(which)
@@ -132,14 +132,14 @@ class AuthorityFolder:
             return gone, [each for each in issued if each.uri == gone.uri and each.valid(now)]
 
     def entries(self) -> list[Issued]:
-        """Return all that was ever issued, in order."""
+        """Return all certificates ever issued, in order."""
         return self._open()[1]
 
     # --- files -----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Have the folder for oneself: two who issue at once would forget one of the certificates."""
+        """Lock the folder: of two concurrent issues, one would overwrite the other's entry."""
         if not self.folder.is_dir():
             raise LocalProtocolError(f"{self.folder}: there is no such folder (p2prdf ca init makes one)")
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -163,7 +163,7 @@ class AuthorityFolder:
             raise LocalProtocolError(f"{path}: damaged: {error}") from None
 
     def _write_list(self, authority: certificates.Authority, issued: list[Issued]) -> None:
-        """Write what was issued, and then the list of what is revoked: a name is out of use if nobody valid has it."""
+        """Write issued.json, then the revocation list; a URI without a valid certificate counts as out of use."""
         entries = json.dumps([dataclasses.asdict(each) for each in issued], indent=1) + "\n"
         _write(self.folder / "issued.json", entries.encode(), _PRIVATE)
         now = datetime.datetime.now(datetime.UTC)
@@ -174,7 +174,7 @@ class AuthorityFolder:
             for each in issued
             if each.revoked
         ]
-        # Milliseconds since 1970 only grow, also where a folder was restored from a copy.
+        # Milliseconds since 1970 grow even after a folder was restored from a copy.
         number = int(now.timestamp() * 1000)
         _write(self.folder / "crl.pem", certificates.revocation_list(authority, number, revoked), _PUBLIC)
 
@@ -187,7 +187,7 @@ def _entry(certificate: Certificate, uri: str, pair: str) -> Issued:
 def _renewed(
     out: Path, key: PrivateKey, client: str | None, ordinal: int | None, place: int | None
 ) -> str:
-    """Return the name in the certificate to be renewed.  Raises LocalProtocolError if another one is asked for."""
+    """Return the URI of the certificate to renew.  Raises LocalProtocolError if the request differs from it."""
     if not (out / "tls.crt").exists():
         return ""
     certificate = certificates.read_certificate(out / "tls.crt")
@@ -204,7 +204,7 @@ def _renewed(
 
 
 def _refuse_taken(issued: list[Issued], uri: str, pair: str) -> None:
-    """Refuse what would undo a revocation, and a node's name that is in use: two of one place would look like one."""
+    """Refuse a revoked key pair, and a node's URI in use: two nodes at one position would look like one."""
     now = datetime.datetime.now(datetime.UTC)
     same_pair = [each for each in issued if each.key_pair == pair]
     if any(each.revoked for each in same_pair) and not any(each.valid(now) for each in same_pair):
@@ -220,21 +220,21 @@ def _refuse_taken(issued: list[Issued], uri: str, pair: str) -> None:
 
 
 def _trust(path: Path, authority: Certificate) -> None:
-    """Have a bundle hold an authority, beside those that are in it."""
+    """Add an authority to a bundle."""
     known = certificates.read_authorities(path) if path.exists() else []
     if authority not in known:
         _write(path, b"".join(map(certificates.spell, [*known, authority])), _PUBLIC)
 
 
 def _put_list(path: Path, new: Path, authority: Certificate) -> None:
-    """Have a file hold an authority's list of revoked certificates, beside those of others that are in it."""
+    """Replace an authority's revocation list in a file; lists of other authorities stay."""
     lists = certificates.read_lists(path) if path.exists() else []
     kept = [each for each in lists if not certificates.signed(each, authority)]
     _write(path, b"".join(map(certificates.spell, [*kept, *certificates.read_lists(new)])), _PUBLIC)
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file so that whoever reads it finds it as it was or as a whole, and nobody else may read a key."""
+    """Replace a file atomically; the mode holds from the start, so that no other user can read a key."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

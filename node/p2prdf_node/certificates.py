@@ -1,17 +1,17 @@
-"""Certificates of a cluster: read, judged, made.  The one module that knows the package ``cryptography``.
+"""Read, check and make the certificates of a cluster.  The only module that imports ``cryptography``.
 
-A cluster's authority signs with a key on the curve P-256; so do nodes and clients.  Its certificate may sign others,
-but no other authority (path length 0).  Certificates are X.509 with what OpenSSL's strict check asks for; who somebody
-is stands in one URI (:mod:`p2prdf.tls`).
+A cluster's authority signs with a key on the curve P-256; nodes and clients use the same curve.  Its certificate may
+sign others, but no other authority (path length 0).  Certificates are X.509 with the extensions that OpenSSL's strict
+check requires; one URI names the subject (:mod:`p2prdf.tls`).
 
-A node's key, its place on the ring, is the hash of its public key, so that nobody chooses the place near something that
-he wants to own without making keys by the thousand; an ordinal decides the first two bytes, as it does without
-certificates.  It stays the same as long as the key pair does, whatever number of certificates are issued for it.
+A node's key, its ring position, is the hash of its public key.  To get a position near a wanted one, an attacker
+would have to make keys by the thousand.  An ordinal decides the first two bytes, as it does without certificates.
+The position stays as long as the key pair does, through any number of renewals.
 
-*Revoked.*  A list of revoked certificates is signed by their authority.  Beside each number it has the URI, in an
-extension of our own, if nobody else has a valid certificate of that name: so every node knows which *places* are not to
-be filled any more, also if it has never met who had them, and need not believe datagrams that speak for them.  A list
-does not go stale: it counts until another one is given, as nothing here depends on somebody renewing it in time.
+*Revocation.*  Authorities sign their revocation lists.  An entry also holds the URI, in an extension of our own, if
+no valid certificate of that name is left.  Every node thus knows the ring positions that are out of use, even if it
+has never met their nodes, and refuses datagrams in their names.  A list never goes stale: it counts until the next
+one, so that nothing depends on a timely renewal.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = [
 ]  # fmt: skip
 
 PLACE_BYTES: Final = 2
-"""Bytes of a node's key that an ordinal decides."""
+"""Leading bytes of a node's key that an ordinal decides."""
 SLACK: Final = datetime.timedelta(minutes=5)
-"""A certificate counts from so long ago: clocks differ."""
+"""Certificates are valid from this long before their date of issue, because clocks differ."""
 FILE_BYTES_MAX: Final = 16 << 20
 
 _NAMED: Final = x509.ObjectIdentifier("2.25.141045137571746478484299497344017050160")
-"""The extension of an entry of a list that holds a URI: in the arc of UUIDs, where nobody needs to be asked."""
+"""Extension of a list entry with the URI; the OID is derived from a UUID, which needs no registration."""
 _PEM: Final = serialization.Encoding.PEM
 _END_OF_LIST: Final = b"-----END X509 CRL-----"
 
@@ -68,13 +68,13 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """What a list of revoked certificates says: their numbers, with the URIs of those whose names are out of use."""
+    """Revoked serial numbers, each with its URI if that name is out of use, else an empty string."""
 
     uris: dict[int, str]
 
     @property
     def keys(self) -> frozenset[int]:
-        """Ring positions of nodes that are out of use."""
+        """Ring positions that are out of use."""
         identities = [read_identity([uri], serial=0, expires=0) for uri in self.uris.values() if uri]
         return frozenset(each.key for each in identities if each.role == NODE)
 
@@ -107,9 +107,9 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def read_revoked(path: Path, authorities: Iterable[x509.Certificate]) -> Revoked:
-    """Return what the lists in a file say, each of which one of the authorities has signed.
+    """Return the entries of the revocation lists in a file, each signed by one of the authorities.
 
-    Raises TlsRefused for a list that is damaged, or of nobody who is trusted.
+    Raises TlsRefused for a damaged list, and for one that no trusted authority has signed.
     """
     known = list(authorities)
     uris: dict[int, str] = {}
@@ -122,7 +122,7 @@ def read_revoked(path: Path, authorities: Iterable[x509.Certificate]) -> Revoked
 
 
 def read_lists(path: Path) -> list[x509.CertificateRevocationList]:
-    """Return the lists of revoked certificates in a file, signed by whomever.  Raises TlsRefused."""
+    """Return the revocation lists in a file, without a check of their signatures.  Raises TlsRefused."""
     parts = _content(path).split(_END_OF_LIST)
     if len(parts) == 1 or parts[-1].strip():
         raise TlsRefused(f"{path}: not a list of revoked certificates in PEM", reason="files")
@@ -133,9 +133,10 @@ def read_lists(path: Path) -> list[x509.CertificateRevocationList]:
 
 
 def check_own(certificate: x509.Certificate, authorities: Iterable[x509.Certificate]) -> Identity:
-    """Return whose certificate one's own is.
+    """Return the identity in this process's own certificate.
 
-    Raises TlsRefused if others would not accept it: it is of no authority in the bundle, has expired, or names nobody.
+    Raises TlsRefused if others would refuse it: no authority in the bundle issued it, it is not yet valid or has
+    expired, or it names no identity.
     """
     now = datetime.datetime.now(datetime.UTC)
     if now > certificate.not_valid_after_utc:
@@ -150,7 +151,7 @@ def check_own(certificate: x509.Certificate, authorities: Iterable[x509.Certific
 
 
 def identity_of(certificate: x509.Certificate) -> Identity:
-    """Return whose certificate it is.  Raises TlsRefused if it does not say so."""
+    """Return the identity in a certificate.  Raises TlsRefused if there is none."""
     return read_identity(
         _uris(certificate), serial=certificate.serial_number, expires=certificate.not_valid_after_utc.timestamp()
     )
@@ -163,7 +164,7 @@ def fingerprint(key: ec.EllipticCurvePublicKey) -> str:
 
 
 def node_uri(key: ec.EllipticCurvePublicKey, ordinal: int | None = None) -> str:
-    """Return what the node with this key pair is called."""
+    """Return the URI of the node with this key pair."""
     place = b"" if ordinal is None else even_key(ordinal).to_bytes(8, "big")[:PLACE_BYTES]
     return f"urn:p2prdf:{NODE}:{(place + bytes.fromhex(fingerprint(key))[len(place) : 8]).hex()}"
 
@@ -182,12 +183,12 @@ def spell_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def spell(item: x509.Certificate | x509.CertificateRevocationList) -> bytes:
-    """Return a certificate, or a list of revoked ones, in PEM."""
+    """Return a certificate or revocation list in PEM."""
     return item.public_bytes(_PEM)
 
 
 def new_authority(name: str, *, days: float, start: datetime.datetime | None = None) -> Authority:
-    """Return a fresh authority, valid for so many days."""
+    """Return a fresh authority, valid for ``days``."""
     key = new_key()
     builder = _builder(_name(name), _name(name), key.public_key(), days, start)
     usage = _usage(key_cert_sign=True, crl_sign=True)
@@ -200,7 +201,7 @@ def issue(
     authority: Authority, key: ec.EllipticCurvePublicKey, uri: str, *, days: float,
     start: datetime.datetime | None = None,
 ) -> x509.Certificate:  # fmt: skip
-    """Return a certificate that says that whoever has this key pair is called ``uri``, for so many days."""
+    """Return a certificate that binds the key pair to the name ``uri``, valid for ``days``."""
     role = read_identity([uri], serial=0, expires=0).role
     common_name = uri.rpartition(":")[2]
     builder = _builder(_name(common_name), authority.certificate.subject, key, days, start)
@@ -217,7 +218,7 @@ def issue(
 def revocation_list(
     authority: Authority, number: int, revoked: Iterable[tuple[int, datetime.datetime, str]]
 ) -> bytes:
-    """Return a list of revoked certificates in PEM.  ``revoked``: each one's number, when, and its URI or nothing."""
+    """Return a revocation list in PEM.  ``revoked``: serial number, date, and URI or "" of each entry."""
     now = datetime.datetime.now(datetime.UTC)
     builder = x509.CertificateRevocationListBuilder().issuer_name(authority.certificate.subject)
     builder = builder.last_update(now - SLACK).next_update(authority.certificate.not_valid_after_utc)
@@ -243,7 +244,7 @@ def _builder(
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
-        .serial_number(secrets.randbits(158) | 1 << 157)  # positive, and as long as any: 20 bytes
+        .serial_number(secrets.randbits(158) | 1 << 157)  # positive, and always 20 bytes long
         .not_valid_before(first - SLACK)
         .not_valid_after(first + datetime.timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
@@ -280,7 +281,7 @@ def _uris(certificate: x509.Certificate) -> list[str]:
 
 
 def _uri_of(entry: x509.RevokedCertificate) -> str:
-    """Return the name that an entry of a list puts out of use, or nothing; what is malformed is no name."""
+    """Return the URI that an entry puts out of use; "" without the extension or if it is malformed."""
     try:
         value = entry.extensions.get_extension_for_oid(_NAMED).value
         assert isinstance(value, x509.UnrecognizedExtension)
@@ -292,7 +293,7 @@ def _uri_of(entry: x509.RevokedCertificate) -> str:
 
 
 def signed(each: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
-    """Tell whether an authority has signed a list."""
+    """Tell whether an authority has signed a revocation list."""
     key = authority.public_key()
     if each.issuer != authority.subject or not isinstance(key, ec.EllipticCurvePublicKey):
         return False

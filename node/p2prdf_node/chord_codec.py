@@ -1,10 +1,10 @@
-"""Chord's messages as bytes: a msgpack array of what it is, who says it, and its fields.
+"""Codec of Chord's messages: a msgpack array of message kind, sender and fields.
 
     [kind, [identifier, host, port], field, ...]
 
-The sender's identifier has 160 bits, of which the first 64 are its position on the ring; peers that are only
-spoken of are named by position and address: ``[position, host, port]``.  No message is longer than one datagram
-(``DATAGRAM_BYTES_MAX``), for lists are bounded.  Everything is checked before anything is made of it.
+The sender's identifier has 160 bits, of which the first 64 are its ring position.  Other peers are named by position
+and address: ``[position, host, port]``.  All lists are bounded, so that every message fits one datagram of
+``DATAGRAM_BYTES_MAX`` bytes.  :func:`decode` checks every field before it builds a message.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _KIND_OF: Final = {kind: number for number, (kind, _) in _KINDS.items()}
 
 
 def encode(message: RingMessage, claim: tuple[bytes, str, int]) -> bytes:
-    """Return the bytes of a message of the peer that claims identifier, host and port."""
+    """Encode a message of the peer that claims identifier, host and port."""
     fields = [getattr(message, name) for name in message.__slots__]
     body: bytes = msgpack.packb([_KIND_OF[type(message)], claim, *fields], default=_plain)
     return body
@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def decode(data: bytes) -> tuple[RingMessage, Contact]:
-    """Return a message and who says that it sent it.  Raises RemoteProtocolError for anything else."""
+    """Decode a message and its claimed sender.  Raises RemoteProtocolError for anything else."""
     try:
         body = msgpack.unpackb(
             data, use_list=False, raw=False, max_array_len=CONTACTS_MAX, max_str_len=64, max_bin_len=ID_BYTES,
@@ -111,7 +111,7 @@ def _contact(value: Any) -> Contact:
 
 @lru_cache(maxsize=4096)
 def _address(host: str) -> str:
-    """Return the one spelling of an IP address, by which contacts are compared."""
+    """Return the canonical spelling of an IP address, because contacts are compared by spelling."""
     if not isinstance(host, str):
         raise TypeError("an address is a text")
     return str(ipaddress.ip_address(host))

@@ -1,17 +1,16 @@
-"""Chord: who is there, and who owns a key, by :mod:`p2prdf.overlay.chord` over sealed datagrams.
+"""Driver of Chord (:mod:`p2prdf.overlay.chord`) over sealed datagrams: membership and ownership of keys.
 
-The machine decides everything about the ring.  What is left is its driver: one socket, one timer, and the way
-into the ring.
+The state machine decides everything about the ring.  This driver owns one socket, one timer, and the way into the ring.
 
-The way in.  A node without bootstrap addresses makes a ring of its own.  A node with bootstrap addresses pings them,
-and the machine joins by a node that answers.  If all nodes start at once, no node answers as a member: a node that has
-met others for ``CREATE_SECONDS`` (up to twice as long, at random) makes a ring.  A node that has met no other
-node makes none, however long it is alone, except with the setting ``first`` or with bootstrap addresses that are
-literally its own.  Later the addresses are pinged from time to time, and peers that are not known by then are
-introduced to the machine, which finds out whether they are of another ring and joins the two.
+*Joining.*  A node without bootstrap addresses creates a ring.  A node with bootstrap addresses pings them, and the
+state machine joins through a member that answers.  If all nodes start at once, no member answers: a node that has met
+other nodes for ``CREATE_SECONDS`` (up to twice as long, at random) creates a ring.  A node that has met no other node
+waits indefinitely, except with the setting ``first`` or if all bootstrap addresses are its own.  Later it pings the
+addresses from time to time and introduces unknown peers to the state machine, which detects whether they belong to
+another ring and merges the two.
 
-Numbers of the node's own pings, to addresses at which it does not know who is there, have the highest bit set;
-the machine's never have.
+The driver's own pings, to addresses without a known peer, use request numbers with the highest bit set; the state
+machine's numbers never have it.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ CREATE_SECONDS: Final = 1.0
 RETRY_SECONDS_MIN: Final = 0.1
 RETRY_SECONDS_MAX: Final = 5.0
 HAILS_MAX: Final = 256
-"""Own pings under way; one more counts as unanswered."""
+"""Pings of this driver in flight; one more counts as unanswered."""
 LOG_LINES_PER_SECOND: Final = 20
 
 _HAIL: Final = 1 << 63
@@ -76,7 +75,7 @@ log = structlog.get_logger("membership")
 
 
 class ChordMembership:
-    """The overlay as one peer sees it (:class:`p2prdf_node.members.Members`)."""
+    """Chord membership of one peer (:class:`p2prdf_node.members.Members`)."""
 
     def __init__(
         self,
@@ -123,7 +122,7 @@ class ChordMembership:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
-    # --- what the daemon calls -------------------------------------------------------------------
+    # --- calls of the daemon -------------------------------------------------------------------------
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
@@ -132,7 +131,7 @@ class ChordMembership:
         self._transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), sock=bound)
 
     async def run(self) -> None:
-        """Find the way into a ring, and other rings later, until cancelled."""
+        """Join a ring, later find and merge other rings; runs until cancelled."""
         if not self.config.bootstrap:
             self._submit(Create())
         pause = RETRY_SECONDS_MIN
@@ -147,12 +146,12 @@ class ChordMembership:
             if not self._chord.member and is_first:
                 log.info("ring_created", met=met)
                 self._submit(Create())
-            # As long as it is alone, others may be just starting.
+            # A node that is alone asks at least every second: others may be just starting.
             pause = min(2 * pause, RETRY_SECONDS_MAX if self._chord.contacts() else 1.0)
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
 
-    def stop(self, *, in_order: bool = True) -> None:  # noqa: ARG002 - nobody keeps copies here
-        """Tell everyone known that this peer leaves, and close."""
+    def stop(self, *, in_order: bool = True) -> None:  # noqa: ARG002 - with one copy nothing is handed off
+        """Tell all known peers that this one leaves, and close."""
         self._submit(Leave())
         self._stopped = True
         self.entered.set()
@@ -168,11 +167,11 @@ class ChordMembership:
 
     @property
     def joining(self) -> str | None:
-        """Why this node is not a member yet, with the remedy, or None once it is."""
+        """Reason why this node is not a member yet, with the remedy; None for a member."""
         return None if self.entered.is_set() else self._doors.problem()
 
     def contacts(self) -> list[Contact]:
-        """Return the live peers that are watched over."""
+        """Return the live peers that this one monitors."""
         return self._chord.contacts()
 
     def status(self) -> dict[str, Any]:
@@ -202,7 +201,7 @@ class ChordMembership:
         return await future
 
     async def confirm(self, contact: Contact) -> bool:
-        """Tell whether a peer of this cluster answers at the address that ``contact`` claims."""
+        """Tell whether the peer ``contact`` answers at its claimed address."""
         if contact in self._chord.contacts():
             return True
         for _ in range(CONFIRM_PINGS):
@@ -218,9 +217,10 @@ class ChordMembership:
     # --- the way in ------------------------------------------------------------------------------
 
     async def _knock(self) -> str:
-        """Ping all doors that nobody known is behind; tell what was met there at best.
+        """Ping all seeds without a known peer behind them; return the best outcome.
 
-        A node that is no member yet also pings known nodes: two that know each other may both be waiting for a ring.
+        Outcomes: "a member", "no member", "nobody", and "only itself" if every seed is this node's own address.  A
+        node outside a ring also pings known nodes: two nodes that know each other may both be waiting for a ring.
         """
         addresses = await self._doors.addresses()
         self._callers.clear()
@@ -235,7 +235,7 @@ class ChordMembership:
         return met
 
     async def _hail(self, address: Address) -> tuple[Contact, bool] | None:
-        """Return who answers at an address, and whether as a member; None if nobody does in time."""
+        """Return the peer that answers at an address and whether it is a member; None after a timeout."""
         if len(self._hails) >= HAILS_MAX or self._stopped:
             return None
         number = _HAIL | secrets.randbits(63)
@@ -250,14 +250,14 @@ class ChordMembership:
         finally:
             del self._hails[number]
 
-    # --- driving the machine ---------------------------------------------------------------------
+    # --- driving the state machine -------------------------------------------------------------------
 
     def _submit(self, request: RingRequest) -> None:
         if not self._stopped:
             self._carry_out(self._chord.submit(request, now=time.monotonic()))
 
     def received(self, datagram: bytes, address: Address) -> None:
-        """Take in a datagram."""
+        """Process a datagram."""
         payload = self._envelopes.open(datagram, address, lambda notice: self._send_sealed(notice, address))
         if payload is None or self._stopped:
             return
@@ -277,7 +277,7 @@ class ChordMembership:
                 future.set_result((sender, message.member))
             return
         if isinstance(message, Ping) and not self.entered.is_set() and sender.key not in self._callers:
-            self._callers.add(sender.key)  # it has this node's address, and this node may have none of its own
+            self._callers.add(sender.key)  # the caller has this node's address; this node may have no seed itself
             self._submit(Introduce(sender))
         self._carry_out(self._chord.receive(message, sender=sender, now=time.monotonic()))
 
@@ -342,8 +342,8 @@ class _Protocol(asyncio.DatagramProtocol):
         self._membership = membership
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        """Hand a datagram on."""
+        """Pass a datagram on."""
         self._membership.received(data, addr[:2])
 
     def error_received(self, exc: Exception) -> None:
-        """Ignore an error report: an unreachable peer shows by its silence."""
+        """Ignore an error report: pings detect an unreachable peer."""

@@ -1,27 +1,25 @@
-"""Sessions of clients: their requests in, outcomes and solutions out, within credit both ways.
+"""Client sessions: requests in, outcomes and solutions out, with flow control in both directions.
 
-A client speaks on the node's TCP port; its first frame is ClientHello.  It numbers its requests, the
-peer numbers those of all clients: the map between them lives here.
+A client connects to the node's TCP port and sends ClientHello first.  It numbers its requests; the peer numbers those
+of all clients, and this module maps between the two.
 
-*Publications.*  At most ``publications_max`` of one client are under way; beyond that the node stops
-reading from it, so a fast publisher waits in its own TCP stack.  A publication is given to the peer
-when the peer has room (``peer.busy_reason``) and its client has not used up its quota (:mod:`p2prdf_node.quota`), one
-client after the other in turn; what does not get in within ``admission_seconds`` is refused as busy, with the reason
-and when to try again.  Nothing is refused after it was given to the peer.
+*Publications.*  Each client may have ``publications_max`` under way; beyond that the node stops reading from it, and
+TCP slows it down.  A publication enters the peer when the peer has room (``peer.busy_reason``) and the client's quota
+allows it (:mod:`p2prdf_node.quota`), clients taking turns.  After ``admission_seconds`` it is refused as busy, with
+the reason and when to try again.  Nothing is refused after it has entered the peer.
 
-*Solutions.*  The credit runs from end to end.  The home of a subscription keeps a log of what its
-client has not acknowledged, and lets ``answers_window`` solutions out at a time; this node passes them
-on, and keeps them (as columns of integers) while the client's socket is full.  It acknowledges nothing
-by itself: acknowledgements, by identity, are requests of the client to the home, which answers when all its
-replicas know.  A subscriber that does not read therefore costs this node one window and one socket buffer,
-its home the log's bound, and others nothing.  When the log's bound is reached, the oldest solutions go,
-and the subscriber is told how many (``lost``).
+*Solutions.*  Flow control runs end to end: the coordinator of a subscription has at most ``answers_window``
+unacknowledged solutions in flight.  This node forwards them, and keeps them as columns of integers while the client's
+socket is full.  It never acknowledges by itself: clients acknowledge by identity, and the coordinator answers when
+all its replicas know.  A subscriber that does not read thus costs this node one window and one socket buffer, its
+coordinator the log's bound, and other clients nothing.  A full log drops its oldest solutions, and the subscriber
+learns how many (``lost``).
 
-A node that is told to stop refuses what is new as *leaving*.  A client that waits for the outcome of something gets
-it.  Then (the others at once) it is told that the node leaves, and its connection is closed: it goes on elsewhere.
+*Stopping.*  A stopping node refuses new requests as *leaving*, lets clients wait for pending outcomes, then tells
+each client that it leaves and closes the connection, so that the client goes on elsewhere.
 
-A client that misbehaves gets a ClientError with request 0 and is closed.  When it is gone its
-subscriptions are detached: they live on for their lease and can be attached at any node.
+A client that violates the protocol gets a ClientError with request 0, and its connection is closed.  Subscriptions of
+a closed connection are detached: they live on for their lease and can be attached at any node.
 """
 
 from __future__ import annotations
@@ -52,20 +50,19 @@ if TYPE_CHECKING:
 __all__ = ["Clients"]
 
 TURN_ROWS: Final = 8192
-"""Triples of clients that one turn takes in; each may mean seven rows to index."""
+"""Triples of clients admitted in one turn; each may mean seven index rows."""
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 class Clients:
-    """The client sessions of a node, and the requests they have under way at the peer.
+    """The client sessions of a node, and their pending requests at the peer.
 
-    ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
-    ``busy`` tells why the peer wants no publication now, if so, ``refusal`` why nothing new can be taken at all,
-    ``status`` makes the text of a status reply, ``listed`` that of a list of subscriptions after a number,
-    ``expulsions`` that of the decisions about members, ``introduced`` that of statements that a member introduced,
-    ``others`` some nodes for a client to turn to if this one fails.
-    ``short`` tells whether nodes are missing, so that nothing would be done, ``merging`` why one-time queries would be
-    answered in parts, if so, ``rights`` what clients may do.
+    ``submit`` gives a request to the peer, ``schedule`` asks for a turn, which calls :meth:`admit`.  ``busy`` returns
+    the reason why the peer admits no publication now, ``refusal`` why the node takes no new request at all,
+    ``merging`` why one-time queries would get partial answers.  ``status`` returns the JSON text of a status reply,
+    ``listed`` of a list of subscriptions after a number, ``expulsions`` of the decisions about members,
+    ``introduced`` of the statements that a member introduced.  ``others`` returns nodes for a client to use if this
+    one fails, ``short`` whether too few nodes are there to do anything, ``rights`` the permissions of clients.
     """
 
     def __init__(
@@ -99,18 +96,18 @@ class Clients:
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()
         self.publication_seconds = {level: Histogram() for level in LEVELS}
-        """From a publication's arrival to its acknowledgement, by level."""
+        """Seconds from a publication's arrival to its acknowledgement, by level."""
         self.answer_seconds = Histogram()
-        """From writing a solution, the last of its frame, to its acknowledgement by the client."""
+        """Seconds from the write of a frame's last solution to its acknowledgement by the client."""
         self.stopping = False
         self._admitted_last: Publications | None = None
         self._deliveries: dict[int, ClientSession] = {}
         self._pending: dict[int, Pending] = {}
-        # Homes recognise a repeated opening by its number, also that of a node that was restarted.
+        # Coordinators recognise a repeated open request by its number, even one from before a restart.
         self._next_request = secrets.randbits(62)
 
     def ask(self, pending: Pending, make: Callable[[int], contract.Request]) -> None:
-        """Submit a request of a client under a number of its own."""
+        """Submit a client's request under a fresh number of the node."""
         self._next_request += 1
         number = self._next_request
         self._pending[number] = pending
@@ -122,7 +119,7 @@ class Clients:
 
     @property
     def subscriptions(self) -> int:
-        """Subscriptions that are delivered here, or will be."""
+        """Subscriptions that are delivered here, or being opened."""
         return len(self._deliveries) + sum(session.subscribing for session in self.sessions)
 
     @property
@@ -131,13 +128,13 @@ class Clients:
         return sum(session.publications.under_way for session in self.sessions)
 
     def admit(self, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Give waiting publications to the peer while it has room, one client after the other.
+        """Give waiting publications to the peer while it has room, clients taking turns.
 
-        One turn takes about ``TURN_ROWS`` triples, or as many as ``may_go_on`` allows; ``schedule`` asks for another.
+        One call takes about ``TURN_ROWS`` triples, or as many as ``may_go_on`` allows, then schedules the next turn.
         """
         now = time.monotonic()
         every = [session.publications for session in self.sessions]
-        if self._admitted_last in every:  # the budget may have ended the last turn before all had theirs
+        if self._admitted_last in every:  # the budget may have ended the last turn before all clients had theirs
             first = every.index(self._admitted_last) + 1
             every = [*every[first:], *every[:first]]
         waiting = [each for each in every if each.waiting and not each.quota_wait(now)]
@@ -155,38 +152,38 @@ class Clients:
             waiting = [each for each in waiting if each.waiting and not each.quota_wait(now)]
 
     def sweep(self, now: float) -> None:
-        """Do what is due at monotonic time ``now``; called once a second or so."""
+        """Enforce deadlines at monotonic time ``now``; called once a second or so."""
         if any(session.publications.waiting for session in self.sessions):
-            self.schedule()  # a quota may have room again
+            self.schedule()  # a quota may allow more by now
         for session in list(self.sessions):
             session.publications.refuse_overdue(now)
             session.cut_off_overdue(now)
         self.accounts.sweep(now)
 
     def rights_changed(self) -> None:
-        """Hold everybody who is here to the rights that are in use now."""
+        """Apply the permissions in use to all open sessions."""
         self.accounts.renew(time.monotonic())
         for session in list(self.sessions):
             session.rights_changed()
 
     def refuse_new_work(self) -> None:
-        """Raise NodeLeaving or Unavailable if no new work is taken."""
+        """Raise NodeLeaving or Unavailable if the node takes no new work."""
         if self.stopping:
             raise NodeLeaving
         if (refusal := self.refusal()) is not None:
             raise Unavailable(refusal)
 
     def refuse_parts(self) -> None:
-        """Raise ClustersMerging if a one-time query would be answered in parts."""
+        """Raise ClustersMerging if a one-time query would get a partial answer."""
         if (reason := self.merging()) is not None:
             raise ClustersMerging(reason)
 
     def stop(self) -> None:
-        """Take no new requests; what is under way goes on."""
+        """Take no new requests; pending ones go on."""
         self.stopping = True
 
     def part(self) -> bool:
-        """Send those away who wait for nothing; return whether these were all."""
+        """Dismiss the clients without pending outcomes; return whether none is left."""
         waiting = {pending.session for pending in self._pending.values() if pending.kind != "acknowledge"}
         staying = False
         for session in list(self.sessions):
@@ -197,7 +194,7 @@ class Clients:
         return not staying
 
     def close(self, reason: P2PRDFError) -> None:
-        """Tell all clients why, and close their connections."""
+        """Tell all clients the reason, and close their connections."""
         for session in list(self.sessions):
             session.dismiss(reason)
 
@@ -219,7 +216,7 @@ class Clients:
     # --- effects of the peer ---------------------------------------------------------------------
 
     def completed(self, effect: contract.Completed) -> None:
-        """Pass the outcome of a request on to whom it belongs."""
+        """Pass the outcome of a request to the session that made it."""
         pending = self._pending.pop(effect.request, None)
         if pending is None:
             return
@@ -230,7 +227,7 @@ class Clients:
             if isinstance(outcome, contract.Published):
                 session.publications.done(pending)
             elif isinstance(outcome, contract.Subscribed):
-                # Its number never reached anyone: nobody could attach to it.
+                # The client never received the number, so that no client can attach to the subscription.
                 self.end_orphan(outcome.subscription, session)
             elif isinstance(outcome, contract.Attached):
                 self.detach_if_unheld(outcome.subscription)
@@ -238,36 +235,37 @@ class Clients:
             session.succeeded(pending, outcome)
 
     def notify(self, effect: contract.Notify) -> None:
-        """Pass solutions on to the client that the subscription belongs to."""
+        """Pass solutions to the client of the subscription."""
         session = self._deliveries.get(effect.subscription)
         if session is not None:
             session.deliveries.notify(effect)
 
     def bookmark(self, effect: contract.Bookmark) -> None:
-        """Tell the client of a subscription that all has come up to some time."""
+        """Pass a bookmark to the client: it has all solutions up to a time."""
         session = self._deliveries.get(effect.subscription)
         if session is not None:
             session.deliveries.bookmark(effect)
 
     def ended(self, effect: contract.Ended) -> None:
-        """Tell the client that it was about that nothing more comes of a subscription."""
+        """Tell the client of a subscription that it has ended."""
         session = self._deliveries.pop(effect.subscription, None)
         if session is not None:
             session.deliveries.ended(effect.subscription, effect.code, effect.text)
 
     def detach_if_unheld(self, subscription: int) -> None:
-        """Let go of a subscription that was attached here, and that no client has."""
+        """Detach a subscription that was attached here for a client that is gone."""
         if subscription not in self._deliveries:
             self.submit(contract.Detach(subscription))
 
     def end_orphan(self, subscription: int, session: ClientSession) -> None:
-        """End a subscription that nobody gets the number of."""
+        """End a subscription whose number no client received."""
         self.ask(Pending(session, 0, "orphan"), lambda number: contract.Unsubscribe(number, subscription))
 
     def check_holder(self, subscription: int, session: ClientSession) -> None:
-        """Raise NotAllowed if a subscription that is delivered here is another client's; of others its home says so.
+        """Raise NotAllowed if another client holds a subscription that is delivered here.
 
-        Raises Busy if another client is attaching it, and its home has not answered yet.
+        Raises Busy while another client's attach request is pending at the coordinator.  The coordinator judges all
+        other subscriptions.
         """
         holder = self._deliveries.get(subscription)
         if holder is None or not session.account.asks or holder.account.owner in ("", session.account.asks):
@@ -277,13 +275,13 @@ class Clients:
         raise Busy(f"subscription {subscription:016x} is being attached by another client", retry_after=0.2)
 
     def deliver_to(self, subscription: int, session: ClientSession) -> None:
-        """Note that a session takes a subscription over, from another one perhaps."""
+        """Note that a session receives a subscription; a session that had it before is told of the end."""
         before = self._deliveries.get(subscription)
         if before is not None and before is not session:
             before.deliveries.ended(subscription, Unavailable.code, "it was attached by another client")
         self._deliveries[subscription] = session
 
     def forget(self, subscription: int, session: ClientSession) -> None:
-        """Note that a session has nothing to do with a subscription any more."""
+        """Note that a session no longer receives a subscription."""
         if self._deliveries.get(subscription) is session:
             del self._deliveries[subscription]

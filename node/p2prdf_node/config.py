@@ -1,13 +1,13 @@
-"""One place for every setting of a node: options, environment, file and defaults, merged and checked.
+"""Every setting of a node: options, environment, file and defaults, merged and validated.
 
-A setting is a field of :class:`NodeConfig`.  Whoever comes first wins: options given by the caller,
-then the environment (``P2PRDF_`` and the field's name in capitals, lists separated by commas), then
-the TOML file (top-level keys named like the fields; unknown keys are refused), then the default.
-Everything is checked once, before a socket is opened, and an error names setting, value and source.
+A setting is a field of :class:`NodeConfig`.  Options of the caller take precedence over the environment (``P2PRDF_``
+and the field's name in capitals, lists separated by commas), the environment over the TOML file (top-level keys named
+like the fields; unknown keys are refused), and the file over the default.  Validation runs once, before a socket is
+opened; an error names setting, value and source.
 
-The cluster secret seals the datagrams of discovery (:mod:`p2prdf_node.discovery`).  It comes from a
-file (``secret_file``) or, where files are awkward, from ``P2PRDF_SECRET``; never from an option, where
-``ps`` would show it.  Without one a fixed default serves as long as the node listens on loopback.
+The cluster secret seals the datagrams of discovery (:mod:`p2prdf_node.discovery`).  It comes from a file
+(``secret_file``) or from ``P2PRDF_SECRET``, never from an option, because ``ps`` shows options.  A node that listens
+on loopback may use the fixed default.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SECRET_BYTES_MIN: Final = 16
 _ENVIRONMENT_PREFIX: Final = "P2PRDF_"
 _OTLP_ENDPOINT: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
 ORDINALS: Final = 1 << 16
-"""Even places that can be given out."""
+"""Number of evenly spaced ring positions that ordinals select."""
 
 RENAMED: Final = {"roles": "it is called indexes now, with the values all (the default) and on-demand"}
-"""By former name of a setting what is said of it."""
+"""Former names of settings, each with the text of its refusal."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class NodeConfig:
     listen: str = "127.0.0.1:7400"
     """Address for TCP (nodes and clients) and UDP (discovery).  Port 0 takes a free port."""
     health: str = ""
-    """host:port for health checks over HTTP without access control (``/startupz``, ``/readyz``, ``/healthz``); none if
-    empty."""
+    """Address (host:port) for health checks over HTTP without access control (``/startupz``, ``/readyz``,
+    ``/healthz``); none if empty."""
     advertise: str = ""
     """Host or host:port for other nodes; the listening address if empty."""
     bootstrap: tuple[str, ...] = ()
-    """host:port of seed nodes; names are resolved at every attempt.  Without: the node begins a cluster."""
+    """Addresses (host:port) of seed nodes; names are resolved at every attempt.  Without: the node begins a cluster."""
     first: bool = False
     """Begin a cluster if no bootstrap address answers within two seconds and ``data`` remembers no other member."""
     data: Path | None = None
@@ -216,21 +216,21 @@ class NodeConfig:
 
     @property
     def cluster_name(self) -> bytes:
-        """What tells this cluster's state on the disk from another's: eight bytes made from the secret."""
+        """Eight bytes derived from the secret that mark this cluster's state on the disk."""
         return hashlib.blake2b(self.seal_key, digest_size=8, person=b"p2prdf-cluster").digest()
 
     @property
     def seal_key(self) -> bytes:
-        """The key derived from the secret that seals datagrams, unless a file of keys says otherwise."""
+        """Key derived from the secret that seals datagrams, unless ``seal_keys`` gives other keys."""
         return derived_key(self.secret or _DEFAULT_SECRET)
 
     @property
     def publisher_key(self) -> bytes:
-        """What makes the numbers of named clients' publishers their own, derived from the secret."""
+        """Key derived from the secret for the publisher numbers of named clients."""
         return hashlib.blake2b(self.secret or _DEFAULT_SECRET, digest_size=32, person=b"p2prdf-names").digest()
 
     def validate(self) -> None:
-        """Raise LocalProtocolError naming the setting, its value and what is wrong with it."""
+        """Raise LocalProtocolError with the setting, its value and the reason of the refusal."""
         host, _ = self._check_addresses()
         self._choice("overlay", tuple(OVERLAYS))
         self._choice("membership", ("view", "overlay"))
@@ -349,7 +349,7 @@ def load_config(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> NodeConfig:
-    """Merge options (None means not given), environment and TOML file, and check the outcome.
+    """Merge options (None: not given), environment and TOML file, and validate the result.
 
     Raises LocalProtocolError.
     """

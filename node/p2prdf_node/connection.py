@@ -1,20 +1,19 @@
-"""One TCP connection: frames in, frames out, and every way a stranger can misuse it bounded.
+"""One TCP connection: frames in, frames out, with a bound for every way to misuse it.
 
-A connection belongs to a :class:`Handler`, which is given decoded messages in order.  What is bounded:
+A connection belongs to a :class:`Handler`, which receives decoded messages in order.  The bounds:
 
-* a frame's length, before anything is allocated for it (:class:`p2prdf.wire.codec.FrameReader`);
-* the time until the first frame (TLS's handshake, :mod:`p2prdf_node.tls_stream`, is part of it), the time a begun
-  frame takes, the time a closing connection lingers: :meth:`Connection.overdue` is asked once a second by
-  :class:`Connections`;
-* what has been read and not been dealt with: a handler can :meth:`~Connection.hold` a connection, for
-  as many reasons as it likes; nothing more is decoded, and nothing more is read from the socket;
-* what has been written and not been taken: the handler is told when the socket is full, and again
-  when there is room.  It is the handler who must then stop;
-* the number of connections, of all addresses and of each; and for how long one whose other end vanished is taken for
-  standing.  When all places are taken, a newcomer takes the place of the oldest connection that has never made a
-  request (:attr:`Connection.in_use`): one without a valid hello first, then one whose client has only said hello.
+* the length of a frame, checked before anything is allocated (:class:`p2prdf.wire.codec.FrameReader`);
+* the time to the first frame, including TLS's handshake (:mod:`p2prdf_node.tls_stream`), the time for the rest of a
+  frame, and the linger time of a closing connection; :class:`Connections` checks :meth:`Connection.overdue` once a
+  second or so;
+* unprocessed input: a handler can :meth:`~Connection.hold` a connection for any number of reasons; then nothing more
+  is decoded or read from the socket;
+* unsent output: the handler learns when the socket is full and when it has room again; it must stop writing in between;
+* the number of connections, in total and per address, and how long a vanished machine's connection stays (TCP
+  keep-alive).  When all places are taken, a newcomer replaces the oldest connection without any request
+  (:attr:`Connection.in_use`): first those without a valid hello, then those with only a hello.
 
-A malformed frame ends the connection: the reason is logged, counted and, if it is a client's, told.
+A malformed frame ends the connection: the reason is logged, counted and, for a client, sent.
 """
 
 from __future__ import annotations
@@ -44,30 +43,30 @@ WRITE_BYTES_HIGH: Final = 2 << 20
 LINGER_SECONDS: Final = 2.0
 LOG_LINES_PER_SECOND: Final = 5
 FALSE_PEERS_MAX: Final = 1024
-"""Peers whose false digests are counted; those of further peers are logged and refused."""
+"""Peers with counters of false digests; frames of further peers are only logged and refused."""
 KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""A client may be silent for hours; a machine that vanished is noticed after a minute."""
+"""TCP keep-alive: a client may be silent for hours; a vanished machine is detected after a minute."""
 
 log = structlog.get_logger("connection")
 
 
 class Handler(Protocol):
-    """Who deals with a connection's messages."""
+    """Receiver of a connection's messages."""
 
     def take(self, connection: Connection, message: Any) -> None:
-        """Deal with a message.  An error raised ends the connection."""
+        """Process a message.  An exception ends the connection."""
         ...
 
     def writable(self, *, room: bool) -> None:
-        """Stop writing (no room), or go on."""
+        """Stop writing (``room`` is False), or continue."""
         ...
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """Tell the other side, if that is possible, why the connection is about to be closed."""
+        """Tell the other side, if possible, why the connection is about to be closed."""
         ...
 
     def closed(self, reason: str) -> None:
-        """Take note that the connection is gone."""
+        """Note that the connection is gone."""
         ...
 
 
@@ -75,23 +74,23 @@ class _Nobody:
     """Handler of a connection that is gone."""
 
     def take(self, connection: Connection, message: Any) -> None:
-        """Nobody hears it."""
+        """Ignore the message."""
 
     def writable(self, *, room: bool) -> None:
-        """Nobody writes."""
+        """Do nothing: there is no writer."""
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """Nobody is there to be told."""
+        """Do nothing: the connection is gone."""
 
     def closed(self, reason: str) -> None:
-        """It is known."""
+        """Do nothing: the end was reported before."""
 
 
 _NOBODY: Final = _Nobody()
 
 
 class Connections:
-    """All connections of a node: their number, their deadlines and why they ended."""
+    """All connections of a node: number, deadlines, and reasons of their ends."""
 
     def __init__(
         self, *, connections_max: int, hello_seconds: float, frame_seconds: float,
@@ -104,16 +103,16 @@ class Connections:
         self.open: set[Connection] = set()
         self.refused: Counter[str] = Counter()
         self.tls_refused: Counter[str] = Counter()
-        """By reason, what is counted above as refused for want of a certificate that is accepted, or of TLS."""
+        """The refused connections without TLS or an accepted certificate, by reason; ``refused`` counts them too."""
         self.false_digests: Counter[str] = Counter()
         """Frames with a term under the digest of another term, by the key of the peer that sent them."""
         self.evicted: Counter[str] = Counter()
-        """Connections that made room for others: ``silent`` had sent no hello, ``idle`` nothing but a hello."""
+        """Connections that made room for others: ``silent`` had sent no hello, ``idle`` only a hello."""
         self._by_host: Counter[str] = Counter()
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
 
     def place(self, connection: Connection) -> Busy | None:
-        """Give a new connection a place, if need be that of an unused one; else return the reason to refuse it."""
+        """Admit a connection, evicting an unused one if necessary; else return the reason to refuse it."""
         host = connection.host
         if self._by_host[host] >= self.connections_per_address_max:
             held = [each for each in self.open if each.host == host and not each.trusted]
@@ -129,7 +128,7 @@ class Connections:
         return None
 
     def vacate(self, connection: Connection) -> bool:
-        """Free the place of a connection that is gone; tell whether it had one."""
+        """Free the place of a closed connection; return whether it had one."""
         if connection not in self.open:
             return False
         self.open.discard(connection)
@@ -139,7 +138,8 @@ class Connections:
         return True
 
     def _evict(self, among: Iterable[Connection]) -> bool:
-        """Close the oldest connection that has made no request, those without a hello first."""
+        """Close the oldest connection without a request, preferring one without a hello; return whether there was
+        one."""
         unused = [each for each in among if not each.in_use and each.live]
         if not unused:
             return False
@@ -149,12 +149,12 @@ class Connections:
         return True
 
     def sweep(self, now: float) -> None:
-        """Close what is overdue at monotonic time ``now``; called once a second or so."""
+        """Close connections overdue at monotonic time ``now``; called once a second or so."""
         for connection in list(self.open):
             connection.overdue(now)
 
     def refuse(self, connection: Connection, error: P2PRDFError) -> None:
-        """Count and log why a connection is closed."""
+        """Count and log the reason why a connection is closed."""
         self.refused[error.code] += 1
         if isinstance(error, TlsRefused):
             self.tls_refused[error.reason] += 1
@@ -174,29 +174,30 @@ class Connections:
 class Connection(asyncio.Protocol):
     """Frames on one TCP connection.
 
-    ``secure``: TLS comes between it and the socket, and calls :meth:`secured` when it is known who is there.
+    ``secure``: a TLS layer lies between connection and socket; it calls :meth:`secured` after the handshake.
     """
 
     def __init__(self, connections: Connections, codec: FrameCodec, handler: Handler, *, secure: bool = False):
         self.handler = handler
         self.address = self.host = ""
         self.identity: Identity | None = None
-        """Whose certificate the other side has; None without TLS, and until its handshake is done."""
+        """Identity in the other side's certificate; None without TLS and before the end of the handshake."""
         self._shaking = secure
         self.identified = False
         self.peer = ""
-        """The key of the peer that speaks, once it is confirmed; empty for clients."""
+        """Key of the peer at the other end, once confirmed; empty for clients."""
         self.trusted = False
-        """Whether a confirmed peer speaks: then frames come with digests of terms, by which known terms are found."""
+        """Whether the other end is a confirmed peer; its frames carry digests of terms, used to find known terms."""
         self.in_use = False
-        """Whether it keeps its place: a request was made, a confirmed peer speaks, or this node opened it."""
+        """Whether it cannot be evicted: it made a request, is from a confirmed peer, or was opened by this node."""
         self.named = False
-        """Whether it is known who speaks: before that frames name no terms, which a node keeps for good."""
+        """Whether the sender is identified.  Until then frames add no terms to the dictionary, which never forgets
+        any."""
         self.moved_at = 0.0
         self.received = 0
-        """Bytes that have come in."""
+        """Bytes received."""
         self.frame_bytes = 0
-        """Length of the frame that is being dealt with."""
+        """Length of the frame being processed."""
         self._connections = connections
         self._codec = codec
         self._reader = FrameReader()
@@ -214,7 +215,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._closing_at and not self._transport.is_closing()
 
     def send(self, messages: Sequence[Any]) -> None:
-        """Write messages in one frame; nothing happens on a connection that is closing."""
+        """Write messages in one frame; does nothing on a closing connection."""
         if self.live:
             self.write(self._codec.encode(messages))
 
@@ -233,7 +234,7 @@ class Connection(asyncio.Protocol):
         self._holds.add(reason)
 
     def release(self, reason: str) -> None:
-        """Take back one reason not to read."""
+        """Remove one reason not to read."""
         if reason not in self._holds:
             return
         self._holds.discard(reason)
@@ -246,7 +247,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Close once all that is written has been taken, or soon anyway."""
+        """Close after the buffered output is sent, or after LINGER_SECONDS."""
         if self._transport is not None and not self._closing_at:
             self._closing_at = time.monotonic()
             self._transport.close()
@@ -258,14 +259,14 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def refuse(self, error: P2PRDFError) -> None:
-        """Close because the other side did what it must not."""
+        """Close because the other side broke a rule."""
         if self.live:
             self._connections.refuse(self, error)
             self.handler.refused(self, error)
             self.close()
 
     def evict(self, connections: int) -> None:
-        """Close, in favour of a newcomer, a connection without any request."""
+        """Close a connection without any request in favour of a newcomer."""
         if self._shaking:
             self.abort()
             return
@@ -277,11 +278,11 @@ class Connection(asyncio.Protocol):
         )
 
     def leave(self) -> None:
-        """Tell the handler nothing any more."""
+        """Report nothing to the handler from now on."""
         self.handler = _NOBODY
 
     def overdue(self, now: float) -> None:
-        """Close if a deadline has passed."""
+        """Close the connection if a deadline has passed."""
         limits = self._connections
         if self._closing_at:
             if now > self._closing_at + LINGER_SECONDS:
@@ -298,21 +299,21 @@ class Connection(asyncio.Protocol):
             return TlsRefused(f"no handshake of TLS was made in {seconds:g} s", reason="timeout")
         return RemoteProtocolError(f"said nothing valid in {seconds:g} s")
 
-    # --- the side of TLS -------------------------------------------------------------------------
+    # --- calls of TLS --------------------------------------------------------------------------------
 
     def secured(self, identity: Identity) -> None:
-        """Take note of who is there."""
+        """Note the identity of the other side."""
         self.identity, self._shaking = identity, False
 
     def unsecured(self, error: TlsRefused) -> None:
-        """Count a connection whose other side has gone before the handshake was done, as those do who only knock."""
+        """Count a connection that the other side closed before the end of the handshake, as port scans do."""
         if not self._closing_at:
             self._connections.tls_refused[error.reason] += 1
 
-    # --- the event loop's side -------------------------------------------------------------------
+    # --- calls of the event loop ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Ask for a place among the node's connections."""
         self._transport = cast("asyncio.Transport", transport)
         address = transport.get_extra_info("peername") or ("?", 0)
         self.address = format_address(str(address[0]), int(address[1]))
@@ -324,7 +325,7 @@ class Connection(asyncio.Protocol):
             self.refuse(refusal)
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes."""
+        """Decode received bytes and process complete frames."""
         self.moved_at = time.monotonic()
         self.received += len(data)
         try:
@@ -340,26 +341,26 @@ class Connection(asyncio.Protocol):
         self._drain()
 
     def pause_writing(self) -> None:
-        """The socket is full."""
+        """Tell the handler that the socket is full."""
         self.handler.writable(room=False)
 
     def resume_writing(self) -> None:
-        """The socket has room again."""
+        """Tell the handler that the socket has room again."""
         self.handler.writable(room=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Tell the handler about the end, and free the place."""
         self._closing_at = self._closing_at or time.monotonic()
         self._transport = None
         self._bodies.clear()
-        # The handler knows its connection.  Were that mutual, both would stay until a full garbage collection, which a
-        # node does after some hundred million objects (tame_garbage_collector).
+        # The handler refers to its connection.  A reference back would keep both alive until a full garbage
+        # collection, which a node runs after some hundred million objects (tame_garbage_collector).
         handler, self.handler = self.handler, _NOBODY
         if self._connections.vacate(self):
             handler.closed(str(exc) if exc else "closed")
 
     def _drain(self) -> None:
-        """Deal with the frames read so far, until there are none or the handler holds on."""
+        """Process the buffered frames until there are none or the handler holds the connection."""
         if self._draining:
             return  # the handler released its hold from within take()
         self._draining = True
@@ -375,7 +376,8 @@ class Connection(asyncio.Protocol):
             self._draining = False
 
     def _deal(self, messages: Iterable[Any]) -> None:
-        # A hold taken within a frame ends after the frame: frames are bounded, half-dealt ones a nuisance.
+        # A hold taken within a frame starts after the frame: frames are bounded, and half-processed ones are a
+        # nuisance.
         for message in messages:
             if not self.live:
                 return
@@ -383,7 +385,7 @@ class Connection(asyncio.Protocol):
 
 
 def _keep_alive(raw: Any) -> None:
-    """Have the system ask now and then whether the other end is still there."""
+    """Enable TCP keep-alive."""
     with contextlib.suppress(OSError, AttributeError):
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in KEEP_ALIVE:

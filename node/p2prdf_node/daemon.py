@@ -1,25 +1,23 @@
-"""The node as a process: puts the parts together, starts them, watches over them, stops them.
+"""The node as a process: builds the components, starts them, supervises them, stops them.
 
     datagrams  Members ───┐                       ┌─ Links ── peers
     TCP in     Greeter ─┬─ PeerInlet ─── Driver ──┤
                         └─ ClientSession ─┘  │    └─ ClientSession ── clients
                                             Peer
 
-One task group owns every task.  A task that serves one request and fails unexpectedly is logged and
-costs that request; one the node cannot live without ends the node.  When its disk fails it ends at once with 1,
-for it can promise nothing any more.
+One task group owns every task.  If a task of a single request fails unexpectedly, the failure is logged and costs
+that request; the failure of an essential task ends the node.  A failed disk ends the node at once with exit code 1,
+because it can promise nothing any more.
 
-On SIGTERM or SIGINT the node *leaves*, within ``drain_seconds``: it takes nothing new of clients, finishes what it has
-accepted, and sends its clients elsewhere; then it gives other nodes the copies they are to keep when it is gone,
-while it is still a member, answers peers and keeps what they send.  Only then it commits what waits for the disk,
-tells everybody that it has left, and exits with 0.  A second signal skips the waiting.  What it has on its disk stays
-there: if it comes back, it only needs what it has missed.  A node that is started with SIGINT ignored, as shells
-start the background jobs of scripts, leaves on SIGTERM only.
+On SIGTERM or SIGINT the node *leaves*, within ``drain_seconds``.  It refuses new requests of clients, finishes
+accepted work and sends its clients elsewhere.  Still a member, it hands its copies to other nodes, answers peers and
+stores their data.  Then it flushes pending writes to the disk, announces its departure and exits with 0.  A second
+signal skips the waiting.  The data on its disk stays: a node that comes back only needs the changes since.  A node
+started with SIGINT ignored, as shells start background jobs of scripts, leaves on SIGTERM only.
 
-Python's cyclic garbage collector walks over everything that lives, again and again, and a node's
-tables live long: left at its defaults it costs four fifths of the throughput.  So what start-up has
-built is frozen, and collections are made rare (:func:`tame_garbage_collector`); the hot paths make no
-cycles.
+Python's cyclic garbage collector scans all live objects again and again, and the tables of a node live long: with its
+defaults it costs four fifths of the throughput.  Therefore the objects of the start are frozen, and collections are
+rare (:func:`tame_garbage_collector`); the hot paths create no cycles.
 """
 
 from __future__ import annotations
@@ -94,26 +92,26 @@ __all__ = ["Daemon", "run", "tame_garbage_collector"]
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 JOIN_SECONDS: Final = 2.0
-"""A node that begins a cluster waits for so long for other nodes before its ready line.
+"""Time for which a node with seeds waits for other nodes before its ready line.
 
-After that time without a cluster it refuses new work, with the reason."""
+After that time a node without a cluster refuses new work, with the reason."""
 OTHERS_TOLD: Final = 8
-"""Nodes that a client is told of."""
+"""Number of other nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5
 POLL_SECONDS: Final = 0.02
 ALIVE_SECONDS: Final = 5.0
-"""How often it is noted on the disk that the node lives; far below what others wait for who is missing."""
+"""Interval of the sign of life on the disk; far below the time that others wait for a missing node."""
 SPANS_SECONDS: Final = 2.0
-"""How long a node that stops waits for a collector to take its last spans."""
+"""Time for which a stopping node waits for a collector to receive its last spans."""
 
 _PLACE_BYTES: Final = 2
-"""Bytes of an identifier that an ordinal decides: as many values as there are ordinals."""
+"""Leading bytes of an identifier that an ordinal decides: as many values as there are ordinals."""
 
 log = structlog.get_logger("node")
 
 
 def tame_garbage_collector() -> int:
-    """Freeze what lives now, and collect rarely from now on; return the number of frozen objects."""
+    """Freeze all live objects, and collect rarely from now on; return the number of frozen objects."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -121,9 +119,9 @@ def tame_garbage_collector() -> int:
 
 
 def run(config: NodeConfig, *, on_ready: Callable[[str], None] | None = None) -> int:
-    """Run a node until it is told to stop; return the process's exit code.
+    """Run a node until it is told to stop; return the exit code of the process.
 
-    ``on_ready`` is given the line ``ready HOST:PORT KEY``; by default it is printed.
+    ``on_ready`` receives the line ``ready HOST:PORT KEY``; the default prints it.
     Raises LocalProtocolError if the node cannot start.
     """
     configure_logs(config.log_format, config.log_level)
@@ -171,7 +169,7 @@ class Daemon:
         self._keyring = Keyring([config.seal_key])
         self._seal_keys: SealKeysFile | None = None
 
-    # --- life ------------------------------------------------------------------------------------
+    # --- lifecycle -----------------------------------------------------------------------------------
 
     async def run(self, on_ready: Callable[[str], None]) -> int:
         """Run until stopped; return the exit code."""
@@ -215,7 +213,7 @@ class Daemon:
         return 1 if self._failed else 0
 
     def stop(self) -> None:
-        """Ask the node to leave; a second call makes it stop without finishing or handing over anything."""
+        """Ask the node to leave; a second call stops it without finishing work or handing off copies."""
         self._hurry = self._stop.is_set()
         self._stop.set()
 
@@ -228,7 +226,7 @@ class Daemon:
         config = self.config
         advertised = _advertised(config, port)
         if config.tls:
-            from p2prdf_node.tls import NodeTls  # what it reads certificates with takes a while to load
+            from p2prdf_node.tls import NodeTls  # imports cryptography, which takes a while to load
 
             self.tls = NodeTls(config)
         if config.rights is not None:
@@ -279,7 +277,7 @@ class Daemon:
         clock = Clock()
         self.driver = Driver(peer, clock, self.spawn, _journal(config, identifier, self._codec, dictionary))
         if config.otlp_endpoint:
-            from p2prdf_node.otlp import SpanExport  # an extra: nobody else needs it
+            from p2prdf_node.otlp import SpanExport  # needs an optional dependency
 
             self._spans = SpanExport(config.otlp_endpoint, f"{self.contact.key:016x}")
             self.driver.on_span = self._span
@@ -313,7 +311,7 @@ class Daemon:
             self._seen(self.contact, config.zone)
 
     def _others(self) -> tuple[Contact, ...]:
-        """Return some other nodes, drawn at random, so that this one's clients spread over all when it fails."""
+        """Return some other nodes at random, so that the clients of this node spread over all if it fails."""
         known = self.membership.contacts()
         return tuple(random.sample(known, min(len(known), OTHERS_TOLD)))
 
@@ -324,13 +322,13 @@ class Daemon:
         self._spans.take(span, ended)
 
     def _busy(self) -> Busy | None:
-        """Tell why no publication can be taken now."""
+        """Return the reason why no publication can be admitted now."""
         if self.driver.journal.full:
             return Busy("too much waits for this node's disk (setting queued_bytes_max)")
         return self.driver.peer.busy_reason
 
     def _members(self, claim: tuple[bytes, str, int], clock: Clock) -> Members:
-        """Return the overlay as the settings want it."""
+        """Return the membership driver that the settings select."""
         if self.config.membership == "view":
             return SwimMembership(
                 self.config, claim, clock=clock, seen=self._seen, lost=self._lost, known=self.driver.submit,
@@ -345,7 +343,7 @@ class Daemon:
         )  # fmt: skip
 
     async def _wait_joined(self) -> None:
-        """Wait until this node is a member of a cluster; then, but not for long, until it knows another member."""
+        """Wait until this node is a member, and for at most JOIN_SECONDS until it knows another member."""
         deadline = time.monotonic() + JOIN_SECONDS
         told = False
         while self.config.bootstrap and not self._stop.is_set():
@@ -358,7 +356,7 @@ class Daemon:
             await asyncio.sleep(POLL_SECONDS)
 
     def _joining(self) -> str | None:
-        """Tell why this node takes no work because it is of no cluster yet; while it starts, work waits."""
+        """Return why this node takes no work: it has joined no cluster.  None during JOIN_SECONDS: then work waits."""
         is_new = time.monotonic() < self._started_at + JOIN_SECONDS
         return None if is_new else self.membership.joining
 
@@ -367,7 +365,7 @@ class Daemon:
         began = time.monotonic()
         self.clients.stop()
         self.links.flush()
-        # Publications may wait for a peer that is gone as well: half of the time is for the copies.
+        # Publications may wait for a peer that is gone, so half of the time is reserved for the handoff of copies.
         finished = await self._wait_for(self._finished, began + self.config.drain_seconds / 2)
         if self.config.replicas > 1:
             self.driver.leave()
@@ -397,7 +395,7 @@ class Daemon:
         self._cancel_tasks()
 
     async def _wait_for(self, condition: Callable[[], bool], deadline: float) -> bool:
-        """Wait until a condition holds, and return whether it does: not if it cannot, or there is no time for it."""
+        """Wait until a condition holds; return False at the deadline, or earlier if it cannot come true."""
         while not condition():
             alone = self.driver.peer.short_of_peers and not self.membership.contacts()
             hopeless = alone or self.driver.journal.refusal is not None
@@ -407,17 +405,17 @@ class Daemon:
         return True
 
     def _finished(self) -> bool:
-        """Send away the clients that wait for nothing; tell whether nobody does, and no publication is under way."""
+        """Dismiss clients without pending outcomes; return whether none is left and no publication is under way."""
         return self.clients.part() and not self.driver.peer.publications_open
 
     def _handed_over(self) -> bool:
-        """Tell whether this node may go: others have its copies or, without copies, all that is under way from here."""
+        """Tell whether this node may stop: its copies, or with one copy its messages in flight, are with others."""
         if self.config.replicas > 1:
             return self.driver.left
         return self.driver.peer.quiet and self.driver.journal.idle and not self.links.waiting
 
     def _disk_failed(self) -> None:
-        """End at once: what waits for the disk will never be kept, and nobody was told that it is."""
+        """Stop at once: pending writes are lost, and none of them has been acknowledged."""
         self._failed = self._hurry = True
         self._stop_reason = Unavailable(self.driver.journal.refusal or "the disk of this node failed")
         self._stop.set()
@@ -430,7 +428,7 @@ class Daemon:
     # --- tasks -----------------------------------------------------------------------------------
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Start a task that serves one purpose; if it fails, that is logged."""
+        """Start a task with a single purpose; its failure is logged."""
         self._start(self._guarded(work, name, fatal=False), name)
 
     def _serve(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -452,7 +450,7 @@ class Daemon:
                 self._stop.set()
 
     def _unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log what went wrong in a callback; the node goes on."""
+        """Log an exception in a callback; the node goes on."""
         self.driver.counts["callbacks_failed"] += 1
         log.error("callback_failed", reason=context.get("message"), exc_info=context.get("exception"))
 
@@ -470,7 +468,7 @@ class Daemon:
             self._enforce_expulsions()
 
     async def _watch_files(self) -> None:
-        """Take up certificates, keys, lists and rights that have changed, and have nothing to do with who is out."""
+        """Reload changed certificates, keys, lists and permissions, and cut off peers that they revoke."""
         while True:
             await asyncio.sleep(self.config.tls_poll_seconds)
             if self._seal_keys is not None:
@@ -487,23 +485,23 @@ class Daemon:
                     self.membership.suspect(contact.key)
 
     def _seal_status(self) -> dict[str, Any]:
-        """Return the names of the keys that open datagrams, the one that seals first, and how their file does."""
+        """Return the names of the keys that open datagrams, the sealing one first, and the state of their file."""
         if self._seal_keys is not None:
             return self._seal_keys.status()
         return {"keys": list(self._keyring.names), "renewed": 0, "problem": None}
 
     def _barred(self, key: int) -> bool:
-        """Tell whether a peer is out, because its certificate is revoked or an administrator has expelled it."""
+        """Tell whether a peer is cut off: its certificate is revoked, or an administrator has expelled it."""
         return (self.tls is not None and self.tls.barred(key)) or key in self.driver.peer.expelled
 
     def _check_expelled(self, connection: Connection, key: int) -> None:
-        """Raise NotAllowed for a peer, or for the certificate of a node, that is expelled."""
+        """Raise NotAllowed if a peer, or the node in a connection's certificate, is expelled."""
         for each in (key, _node_of(connection)):
             if each in self.driver.peer.expelled:
                 raise NotAllowed(f"node {each:016x} is expelled (p2prdf member readmit {each:016x} takes it back)")
 
     def _enforce_expulsions(self) -> None:
-        """Close the connections of members that were expelled since the last call, and have them leave the view."""
+        """Close connections of members expelled since the last call, and remove expelled ones from the view."""
         expelled = self.driver.peer.expelled
         if expelled - self._expelled:
             for inlet, key in list(self._inlets.items()):
@@ -520,20 +518,20 @@ class Daemon:
 
     def _catch_signals(self) -> None:
         if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-            return  # no signals there
+            return  # signals cannot be handled here
         for number in (signal.SIGTERM, signal.SIGINT):
             if number == signal.SIGINT and signal.getsignal(number) is signal.SIG_IGN:
                 continue  # a background job of a script: Ctrl-C at the terminal is meant for other processes
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
 
-    # --- connections and contacts ----------------------------------------------------------------
+    # --- connections and contacts --------------------------------------------------------------------
 
     def _accept(self) -> asyncio.Protocol:
         connection = Connection(self.connections, self._codec, _Greeter(self), secure=self.tls is not None)
         return connection if self.tls is None else self.tls.accepted(connection)
 
     def greet_peer(self, connection: Connection, hello: PeerHello) -> None:
-        """Begin to take parcels on a connection.  Raises TlsRefused."""
+        """Receive parcels on a connection from now on.  Raises TlsRefused, NotAllowed."""
         if self.tls is not None:
             self.tls.check_peer(connection.identity, hello.sender.key)
         self._check_expelled(connection, hello.sender.key)
@@ -544,7 +542,7 @@ class Daemon:
         self._inlets[inlet] = inlet.sender.key
 
     def greet_client(self, connection: Connection, hello: ClientHello) -> None:
-        """Begin a client's session on a connection.  Raises NodeLeaving, NotAllowed."""
+        """Begin a client session on a connection.  Raises NodeLeaving, NotAllowed."""
         if self._stop.is_set():
             raise NodeLeaving
         self._check_expelled(connection, 0)
@@ -608,13 +606,13 @@ class Daemon:
 
 
 class _Greeter:
-    """Handler of a connection until its first frame says who is there."""
+    """Handler of a connection until its first frame tells a peer from a client."""
 
     def __init__(self, daemon: Daemon):
         self._daemon = daemon
 
     def take(self, connection: Connection, message: Any) -> None:
-        """Hand the connection on."""
+        """Pass the connection to the handler for a peer or a client."""
         if isinstance(message, PeerHello):
             self._daemon.greet_peer(connection, message)
         elif isinstance(message, ClientHello):
@@ -624,27 +622,27 @@ class _Greeter:
         connection.identified = True
 
     def writable(self, *, room: bool) -> None:
-        """Nothing is written yet."""
+        """Do nothing: nothing is written yet."""
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """Answer as to a client."""
+        """Send the error as to a client."""
         connection.send([client_error(error)])
 
     def closed(self, reason: str) -> None:
-        """Nobody to tell."""
+        """Do nothing: there is no peer or session yet."""
 
 
 def _node_of(connection: Connection) -> int:
-    """Return the key of the node whose certificate the other side of a connection has; 0: none."""
+    """Return the key of the node in the other side's certificate; 0: no node's certificate."""
     identity = connection.identity
     return identity.key if identity is not None and identity.role == "node" else 0
 
 
-# --- who this node is ----------------------------------------------------------------------------
+# --- identity of this node -----------------------------------------------------------------------
 
 
 def _advertised(config: NodeConfig, port: int) -> tuple[str, int]:
-    """Return the IP address and port that others reach this node at."""
+    """Return the IP address and port at which others reach this node."""
     host, _ = config.listen_address
     if config.advertise:
         host, port = split_address(config.advertise, default_port=port)
@@ -663,11 +661,11 @@ def _advertised(config: NodeConfig, port: int) -> tuple[str, int]:
 def _identifier(
     data: Path | None, advertised: tuple[str, int], ordinal: int | None, key: int | None = None
 ) -> bytes:
-    """Return the node's identifier: the one in its data directory, else one made from its address.
+    """Return the node's identifier: the one in its data directory, or one derived from its address.
 
-    A directory may move to another address, so what is written there at first is random.  An
-    ordinal decides the first two bytes: so nodes are spread evenly, and two that are given one
-    ordinal by mistake still are two peers.  A certificate decides as much as counts on the ring (``key``).
+    A new directory gets a random identifier, because it may move to another address.  An ordinal decides the first
+    two bytes: nodes are spread evenly, and two nodes with the same ordinal by mistake still are two peers.  A
+    certificate (``key``) decides the first eight bytes, the ring position.
     """
     place = b"" if ordinal is None else keys.even_key(ordinal).to_bytes(8, "big")[:_PLACE_BYTES]
     if key is not None:
@@ -699,7 +697,7 @@ def _identifier(
 
 
 def _locked(data: Path) -> DirectoryLock:
-    """Take the data directory for this process alone."""
+    """Lock the data directory for this process."""
     try:
         data.mkdir(parents=True, exist_ok=True)
         return DirectoryLock(data)
@@ -708,18 +706,18 @@ def _locked(data: Path) -> DirectoryLock:
 
 
 async def _say_alive(lock: DirectoryLock) -> None:
-    """Note now and then on the disk that this node lives: it tells how long it was away when it starts again.
+    """Record regularly on the disk that this node is alive; the next start computes its downtime from it.
 
-    Not at once: how long it was away this time must have been kept before.
+    The first record comes after ALIVE_SECONDS: this start must have read the previous one before.
     """
     while True:
         await asyncio.sleep(ALIVE_SECONDS)
-        with contextlib.suppress(OSError):  # it will seem to have been away for longer, which is safe
+        with contextlib.suppress(OSError):  # the downtime will seem longer, which is safe
             await asyncio.to_thread(lock.touch)
 
 
 def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec, dictionary: TermDictionary) -> Journal:
-    """Open the node's state, if it keeps any."""
+    """Open the node's stored state; without durability the journal stores nothing."""
     storage = None
     durability = config.durability_in_force
     if durability != "memory":

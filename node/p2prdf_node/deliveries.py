@@ -1,4 +1,4 @@
-"""Solutions of one client's subscriptions on their way to it, and what it has acknowledged."""
+"""Delivery of solutions to one client: waiting solutions per subscription, and acknowledgement times."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ if TYPE_CHECKING:
 __all__ = ["Deliveries", "Delivery"]
 
 FRAME_ANSWERS: Final = 4096
-"""Solutions in one frame."""
+"""Most solutions in one frame."""
 FRAMES_TIMED: Final = 64
-"""Frames of a subscription whose acknowledgement is waited for to count how long it took."""
+"""Most unacknowledged frames of one subscription with a measured write time."""
 
 
 @dataclass(slots=True)
 class Delivery:
-    """Solutions of one subscription on their way to one client."""
+    """Delivery of one subscription to one client."""
 
     subscription: int
     live: bool
-    """Whether the client has been told of it; what comes in before waits."""
+    """Whether the client knows of the subscription; solutions wait until then."""
     once: bool = False
-    """It is a query that is to be answered once."""
+    """Whether it is a one-time query."""
     until: float = math.inf
-    """When it is cut off, in monotonic seconds."""
+    """Deadline of the query, in monotonic seconds."""
     reach: Reach | None = None
-    """What it is about; None as long as that is not known."""
+    """Data scope of the query; None until it is known."""
     request: int = 0
-    """The client's, by which it was attached; 0 if it was opened."""
+    """Number of the client's attach request; 0 if the client opened the subscription."""
     waiting: deque[contract.Notify | contract.Bookmark] = field(default_factory=deque)
-    """At most a window of solutions, for the home sends no more than is acknowledged; of bookmarks the last alone."""
+    """At most one window of solutions, which the coordinator enforces; of bookmarks only the last."""
     timed: dict[int, float] = field(default_factory=dict)
-    """When the last solution of each frame was written, by identity; of frames not acknowledged the latest alone."""
+    """Write time of each unacknowledged frame, by the identity of its last solution; at most FRAMES_TIMED, the
+    latest."""
 
 
 class Deliveries:
-    """What one session is told."""
+    """The deliveries of one session."""
 
     def __init__(self, clients: Clients, session: ClientSession):
         self._clients = clients
@@ -59,24 +60,24 @@ class Deliveries:
         return len(self._by_number)
 
     def find(self, subscription: int) -> Delivery | None:
-        """Return what is delivered of a subscription, if it is."""
+        """Return the delivery of a subscription, or None."""
         return self._by_number.get(subscription)
 
     def live(self) -> list[Delivery]:
-        """Return those that the client was told of."""
+        """Return the deliveries that the client knows of."""
         return [each for each in self._by_number.values() if each.live]
 
     def overdue(self, now: float) -> list[Delivery]:
-        """Return those to be cut off at monotonic time ``now``."""
+        """Return the deliveries with a deadline before monotonic time ``now``."""
         return [each for each in self._by_number.values() if each.until < now]
 
     def count(self, *, once: bool) -> int:
-        """Return how many one-time queries (``once``), or else subscriptions, there are."""
+        """Return the number of one-time queries (``once``), or else of subscriptions."""
         return sum(each.once == once for each in self._by_number.values())
 
     @property
     def waiting(self) -> int:
-        """Solutions that wait until the client takes some."""
+        """Solutions that wait for room in the client's socket."""
         return sum(
             len(each.identity)
             for delivery in self._by_number.values()
@@ -84,50 +85,50 @@ class Deliveries:
             if isinstance(each, contract.Notify)
         )
 
-    # --- beginning and end -----------------------------------------------------------------------
+    # --- beginning and end ---------------------------------------------------------------------------
 
     def begin(self, delivery: Delivery) -> None:
-        """Take a subscription over."""
+        """Direct a subscription's solutions to this session."""
         self._clients.deliver_to(delivery.subscription, self._session)
         self._by_number[delivery.subscription] = delivery
 
     def confirm(self, delivery: Delivery, reach: Reach) -> None:
-        """Write what came in since the client asked for it: it was told that it has it."""
+        """Write the solutions received since the client's request; the client now knows the subscription."""
         delivery.live, delivery.reach = True, reach
         self._pump(delivery)
 
     def end(self, subscription: int) -> None:
-        """Deliver a subscription no more."""
+        """Stop the delivery of a subscription."""
         self._by_number.pop(subscription, None)
         self._clients.forget(subscription, self._session)
 
     def drop(self, subscription: int) -> None:
-        """Deliver a subscription no more; it lives on for its lease."""
+        """Stop the delivery of a subscription, which lives on for its lease."""
         self.end(subscription)
         self._clients.submit(contract.Detach(subscription))
 
     def drop_all(self) -> None:
-        """Deliver nothing more; all live on for their leases."""
+        """Stop all deliveries; the subscriptions live on for their leases."""
         for subscription in list(self._by_number):
             self.drop(subscription)
 
     def ended(self, subscription: int, code: str, text: str) -> None:
-        """Tell the client that it gets nothing more of a subscription."""
+        """Tell the client that a subscription has ended."""
         self._by_number.pop(subscription, None)
         self._session.connection.send([messages.ClientEnded(subscription, code, text)])
 
     # --- solutions -------------------------------------------------------------------------------
 
     def notify(self, effect: contract.Notify) -> None:
-        """Write solutions, or keep them until the client takes some."""
+        """Write solutions, or keep them until the client's socket has room."""
         delivery = self._by_number[effect.subscription]
         delivery.waiting.append(effect)
         self._pump(delivery)
 
     def bookmark(self, effect: contract.Bookmark) -> None:
-        """Write a bookmark after the solutions before it."""
+        """Write a bookmark after the preceding solutions."""
         delivery = self._by_number[effect.subscription]
-        if delivery.once and (reason := self._clients.merging()) is not None:  # it has met another cluster since
+        if delivery.once and (reason := self._clients.merging()) is not None:  # a merge began after the query
             self.drop(effect.subscription)
             self.ended(effect.subscription, ClustersMerging.code, reason)
             return
@@ -137,14 +138,14 @@ class Deliveries:
         self._pump(delivery)
 
     def writable(self, *, room: bool) -> None:
-        """Write what waits, or nothing until the client reads."""
+        """Write waiting solutions, or stop until the client reads."""
         self._room = room
         if room:
             for delivery in list(self._by_number.values()):
                 self._pump(delivery)
 
     def acknowledged(self, message: messages.ClientAcknowledge) -> None:
-        """Count how long the client took for solutions that it has dealt with."""
+        """Record the time from write to acknowledgement of a frame."""
         delivery = self._by_number.get(message.subscription)
         if delivery is not None and delivery.timed:
             now = time.monotonic()
@@ -160,14 +161,14 @@ class Deliveries:
                 self._write_rows(delivery, effect)
 
     def _write_rows(self, delivery: Delivery, effect: contract.Notify) -> None:
-        """Write solutions in frames of moderate size; what the socket has no room for waits again."""
+        """Write solutions in frames of bounded size; the rest waits while the socket is full."""
         rows = len(effect.identity)
-        count = min(rows, FRAME_ANSWERS)  # none if there is only a loss to tell
+        count = min(rows, FRAME_ANSWERS)  # zero rows: the frame only reports a loss
         while True:
             try:
                 self._session.connection.send([_rows_of(effect, count)])
                 break
-            except LocalProtocolError:  # long terms: not so many fit a frame
+            except LocalProtocolError:  # long terms: fewer solutions fit a frame
                 if count <= 1:
                     raise
                 count = (count + 1) // 2
@@ -181,7 +182,7 @@ class Deliveries:
 
 
 def _rows_of(effect: contract.Notify, count: int) -> messages.ClientRows:
-    """Return the first ``count`` solutions as a client is told them."""
+    """Return the first ``count`` solutions as a message to the client."""
     return messages.ClientRows(
         effect.subscription, effect.first, effect.lost, effect.identity[:count], effect.born[:count],
         tuple(column[:count] for column in effect.bindings), effect.epoch,

@@ -1,16 +1,16 @@
-"""Kademlia over sealed datagrams: what is taken from the ``kademlia`` package, and what is not.
+"""Kademlia over sealed datagrams: the parts of the ``kademlia`` package in use, and why only those.
 
-The package gives the remote procedure calls and the routing table.  The rest of it is left alone, for
-measured reasons: its crawler returns dead peers and never the caller; its storage can be made to answer
-50 bytes with 60,000; its table hands out neighbours in bucket order rather than by distance; it evicts a
-peer for one lost datagram; it starts a task per datagram, whoever sent it.  So here
+The package provides the remote procedure calls and the routing table.  Its other parts are not used, for measured
+reasons: the crawler returns dead peers and never the caller; the storage can be made to answer 50 bytes with 60,000;
+the table returns neighbours in bucket order rather than by distance; one lost datagram evicts a peer; every datagram
+of any sender starts a task.  Therefore
 
-* a datagram is opened (:mod:`p2prdf_node.envelopes`) before it is looked at, and carried out at once;
-* only three calls exist: ``ping``, ``find_node`` and ``leave``, each telling who calls from where;
-* calls under way are bounded, and one that is not answered in time is simply None.
+* a datagram is opened (:mod:`p2prdf_node.envelopes`) before it is parsed, and its call runs at once;
+* only three calls exist: ``ping``, ``find_node`` and ``leave``, each with the caller's identifier and address;
+* calls in flight are bounded, and a call without a timely answer returns None.
 
-Who is to be in the table, who is gone and who is closest to a key is :mod:`p2prdf_node.membership`'s to
-decide.  No other module imports the package.
+:mod:`p2prdf_node.membership` decides which peers are in the table, which have failed and which are closest to a key.
+No other module imports the package.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ __all__ = ["BUCKET_PEERS", "ID_BYTES", "Claim", "Datagrams", "Listener", "read_c
 
 ID_BYTES: Final = 20
 BUCKET_PEERS: Final = 20
-"""Kademlia's k: peers per bucket and per reply.  A reply stays near 1 kB, one datagram."""
+"""Kademlia's k: peers per bucket and per reply.  A reply of some 1 kB fits one datagram."""
 CALLS_MAX: Final = 512
-"""Calls under way; one more counts as unanswered."""
+"""Calls in flight; one more counts as unanswered."""
 HELD_UP_SHARE: Final = 0.5
-"""A timeout found later than this share of itself shows that this process was held up."""
+"""A timeout that fires late by more than this share of its length shows that the process was stalled."""
 
 _CALLS: Final = frozenset({"ping", "find_node", "leave"})
 
 Claim = tuple[bytes, str, int]
-"""Identifier, host and port, as somebody says."""
+"""Identifier, host and port that a peer claims for itself."""
 
 log = structlog.get_logger("discovery")
 
 
 class Listener(Protocol):
-    """Who decides about peers."""
+    """Receiver of the messages of peers."""
 
     def heard(self, claim: Claim) -> None:
-        """A member of the cluster spoke; it may be new."""
+        """Note a message of a cluster member, possibly a new one."""
         ...
 
     def left(self, claim: Claim) -> None:
-        """A peer says that it stops."""
+        """Note that a peer announced its stop."""
         ...
 
     def neighbours(self, key: bytes, *, without: bytes) -> list[Claim]:
-        """Return the peers to be told that are closest to ``key``."""
+        """Return the peers closest to ``key`` for a reply, without the peer of identifier ``without``."""
         ...
 
     def key_at(self, address: tuple[str, int]) -> int:
-        """Return the key of the peer at an address, 0 if it is not known."""
+        """Return the key of the peer at an address; 0 if the address is unknown."""
         ...
 
 
 class Datagrams:
-    """This peer's end of the overlay: calls out, calls in, and the routing table."""
+    """This peer's socket of the overlay: outgoing and incoming calls, and the routing table."""
 
     def __init__(self, claim: Claim, listener: Listener, *, keyring: Keyring, timeout_seconds: float):
         self.claim = claim
@@ -97,21 +97,21 @@ class Datagrams:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Number of datagrams not opened, by reason."""
+        """Number of refused datagrams, by reason."""
         return self._envelopes.refused
 
     # --- the routing table -----------------------------------------------------------------------
 
     def add(self, claim: Claim) -> None:
-        """Put a peer into the table, perhaps only as a replacement."""
+        """Add a peer to the table, possibly as a replacement only."""
         self._protocol.router.add_contact(Node(*claim))
 
     def remove(self, claim: Claim) -> None:
-        """Take a peer out of the table; a replacement may move up."""
+        """Remove a peer from the table; a replacement may move up."""
         self._protocol.router.remove_contact(Node(*claim))
 
     def table(self) -> list[Claim]:
-        """Return the peers of the table."""
+        """Return the peers in the table."""
         return [
             (node.id, node.ip, node.port)
             for bucket in self._protocol.router.buckets
@@ -121,14 +121,14 @@ class Datagrams:
     # --- calls -----------------------------------------------------------------------------------
 
     async def ping(self, address: tuple[str, int]) -> Claim | None:
-        """Return who answers at an address."""
+        """Return the claim of the peer that answers at an address; None after a timeout."""
         answer = await self._protocol.call("ping", address, *self.claim)
         with contextlib.suppress(ValueError, TypeError):
             return read_claim(address, *answer)
         return None
 
     async def find_node(self, address: tuple[str, int], key: bytes) -> list[Claim] | None:
-        """Return the peers that one peer knows closest to ``key``, itself first; None if it is silent."""
+        """Return the peers closest to ``key`` that one peer knows, itself first; None if it does not answer."""
         own, host, port = self.claim
         answer = await self._protocol.call("find_node", address, own, key, host, port)
         if not isinstance(answer, list) or not 0 < len(answer) <= BUCKET_PEERS:
@@ -138,23 +138,23 @@ class Datagrams:
         return None
 
     def leave(self, address: tuple[str, int]) -> None:
-        """Tell a peer that this one stops."""
+        """Tell a peer that this one leaves."""
         with contextlib.suppress(OSError):
             self._protocol.leave(address, *self.claim)
 
     # --- sealing ---------------------------------------------------------------------------------
 
     def open(self, datagram: bytes, address: Any, reply: Callable[[bytes], object]) -> bytes | None:
-        """Return the payload of a genuine datagram of this overlay; ``reply`` gets a notice for one of the other."""
+        """Return the payload of a genuine datagram of this overlay; ``reply`` sends a notice to the other overlay."""
         return self._envelopes.open(datagram, address, reply)
 
     def seal(self, payload: bytes, address: Any) -> bytes:
-        """Seal a datagram for whoever is known at ``address``."""
+        """Seal a datagram for the known peer at ``address``."""
         return self._envelopes.seal(payload, self.listener.key_at(address[:2]))
 
 
 class _SealedTransport:
-    """The protocol's transport, sealing what goes out."""
+    """Transport of the protocol that seals outgoing datagrams."""
 
     def __init__(self, inner: asyncio.DatagramTransport, seal: Callable[[bytes, Any], bytes]):
         self._inner = inner
@@ -165,7 +165,7 @@ class _SealedTransport:
         self.send_sealed(self._seal(data, address), address)
 
     def send_sealed(self, datagram: bytes, address: Any) -> None:
-        """Send one datagram that is sealed already."""
+        """Send one datagram that is already sealed."""
         if not self._inner.is_closing():
             self._inner.sendto(datagram, address)
 
@@ -174,7 +174,7 @@ class _SealedTransport:
 
 
 class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no types
-    """Kademlia's calls: carried out at once, whitelisted, sealed."""
+    """Kademlia's calls: run at once, sealed, from a fixed list."""
 
     def __init__(self, node: Any, storage: Any, bucket_peers: int, datagrams: Datagrams):
         super().__init__(node, storage, bucket_peers)
@@ -182,14 +182,14 @@ class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no t
         self._wait_timeout = datagrams.timeout_seconds
 
     def connection_made(self, transport: Any) -> None:
-        """Begin."""
+        """Wrap the transport so that it seals."""
         super().connection_made(_SealedTransport(transport, self._datagrams.seal))
 
     def error_received(self, exc: Exception) -> None:
-        """Ignore an error report: an unreachable peer shows by its silence."""
+        """Ignore an error report: pings detect an unreachable peer."""
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        """Open a datagram and carry out what it asks for, or take it for the answer it is."""
+        """Open a datagram, then run the call or pass the answer to the waiting caller."""
         payload = self._datagrams.open(data, addr, lambda notice: self.transport.send_sealed(notice, addr))
         if payload is None or len(payload) < 1 + ID_BYTES:
             return
@@ -213,12 +213,12 @@ class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no t
             self.transport.sendto(b"\x01" + number + umsgpack.packb(answer), address)
 
     def rpc_ping(self, sender: Any, nodeid: Any, host: Any = "", port: Any = 0) -> Any:
-        """Answer with who is here."""
+        """Answer with this peer's claim."""
         self._datagrams.listener.heard(read_claim(sender, nodeid, host, port))
         return self._datagrams.claim
 
     def rpc_find_node(self, sender: Any, nodeid: Any, key: Any, host: Any = "", port: Any = 0) -> Any:
-        """Answer with this peer and those of its table that are closest to ``key``."""
+        """Answer with this peer and the peers of its table closest to ``key``."""
         claim = read_claim(sender, nodeid, host, port)
         if not isinstance(key, bytes) or len(key) != ID_BYTES:
             raise ValueError("the key of a lookup has not 20 bytes")
@@ -227,13 +227,13 @@ class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no t
         return [self._datagrams.claim, *listener.neighbours(key, without=claim[0])]
 
     def rpc_leave(self, sender: Any, nodeid: Any, host: Any = "", port: Any = 0) -> Any:
-        """Take note that the caller stops."""
+        """Note that the caller leaves."""
         self._datagrams.listener.left(read_claim(sender, nodeid, host, port))
 
     def _timeout(self, msg_id: bytes, again: bool = False) -> None:
-        """Count a call as unanswered; wait once more if this process was held up.
+        """Count a call as unanswered; wait once more if this process was stalled.
 
-        The answer may lie unread in the socket then, and a lookup must not leave out the live owner of a key.
+        The answer may then lie unread in the socket, and a lookup must not omit the live owner of a key.
         """
         loop = asyncio.get_running_loop()
         future, timer = self._outstanding[msg_id]
@@ -245,19 +245,19 @@ class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no t
         future.set_result((False, None))
 
     async def call_ping(self, node_to_ask: Any) -> Any:
-        """Do nothing: the table asks to test its oldest peer, and the monitor tests all of them."""
+        """Do nothing: the table asks for a test of its oldest peer, and the failure detector tests all peers."""
         return (True, node_to_ask.id)
 
     async def call(self, name: str, address: tuple[str, int], *arguments: Any) -> Any:
-        """Call a peer and return its answer, or None if none came in time."""
+        """Call a peer and return its answer, or None after a timeout."""
         if len(self._outstanding) >= CALLS_MAX or self.transport is None or self.transport.is_closing():
             return None
-        # The future must not be cancelled: the package's timer sets it later.
+        # The caller must not cancel the future: the package's timer sets it later.
         answered, value = await asyncio.shield(getattr(self, name)(address, *arguments))
         return value if answered else None
 
     def forget_calls(self) -> None:
-        """Let nobody wait any longer."""
+        """Finish all calls in flight as unanswered."""
         for future, timer in self._outstanding.values():
             timer.cancel()
             future.set_result((False, None))
@@ -265,7 +265,7 @@ class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no t
 
 
 class _Server(Server):  # type: ignore[misc]  # the package has no types
-    """The package's server, listening on a socket made elsewhere; its own refreshing never starts."""
+    """The package's server on an existing socket; its periodic refresh never starts."""
 
     def __init__(self, datagrams: Datagrams):
         super().__init__(ksize=BUCKET_PEERS, node_id=datagrams.claim[0])
@@ -275,13 +275,13 @@ class _Server(Server):  # type: ignore[misc]  # the package has no types
         return _Protocol(self.node, self.storage, self.ksize, self._datagrams)
 
     async def listen_on(self, bound: socket.socket) -> None:
-        """Take over a bound datagram socket."""
+        """Use a bound datagram socket."""
         loop = asyncio.get_running_loop()
         self.transport, self.protocol = await loop.create_datagram_endpoint(self._create_protocol, sock=bound)
 
 
 def read_claim(sender: Any, identifier: Any, host: Any = "", port: Any = 0) -> Claim:
-    """Check who somebody says to be; the address is that of the sender if none is told.
+    """Check a claim; a missing host or port is taken from the sender's address.
 
     Raises ValueError.
     """

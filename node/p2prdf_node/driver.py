@@ -1,19 +1,18 @@
-"""Drives one peer in real time: gives it requests, parcels and the time, and carries out its effects.
+"""Drives one peer in real time: passes it requests, parcels and the time, and carries out its effects.
 
-Work is done per batch.  A parcel that comes in waits in the inbox (:mod:`p2prdf_node.inbox`).  A turn admits
-publications of clients, takes in parcels and has the peer work off all of it (``wake``); what the peer wants sent
-leaves as one frame per destination.  Idle a turn follows at once.  After a turn of many rows the next one waits as long
-as that turn took, at most ``LINGER_SECONDS``: meanwhile more is read, so under load batches grow, and with them what a
-CPU second carries.
+Work is batched.  Received parcels wait in the inbox (:mod:`p2prdf_node.inbox`).  A turn admits publications of
+clients, takes parcels from the inbox and lets the peer process both (``wake``); outgoing messages leave as one frame
+per destination.  An idle driver starts a turn at once.  After a turn of many rows the next turn waits as long as that
+turn took, at most ``LINGER_SECONDS``: more arrives meanwhile, so that batches grow under load, and with them the rows
+processed per CPU second.
 
-A turn has a budget of processor time (``turn_budget_seconds``): admission may use a quarter of it, parcels half of it,
-then the peer works until its own budget is spent.  What is left waits for the next turn, and the loop reads sockets in
-between: datagrams of the failure detector are answered after one turn at the latest
-(docs/explanation/design/turns.md).
+A turn has a budget of processor time (``turn_budget_seconds``): a quarter for admission, half for parcels, and the
+peer works until its own budget is spent.  The rest waits for the next turn.  In between the event loop reads sockets,
+so that the failure detector's datagrams are answered after at most one turn (docs/explanation/design/turns.md).
 
-Effects go through the journal (:mod:`p2prdf_node.journal`), which holds back what must not be seen before
-something is on the disk.  While too much waits there, no turn is made: what the last ones brought
-stays held, deadlines pass late, as on a slow machine, and clients are told that the node is busy.
+Effects go through the journal (:mod:`p2prdf_node.journal`), which delays effects until the records they depend on are
+on the disk.  While too much waits for the disk, no turn runs: received parcels stay in the inbox, deadlines pass
+late, as on a slow machine, and clients are refused as busy.
 
 The peer has one deadline, the driver one timer.
 """
@@ -52,7 +51,7 @@ ADMISSION_SHARE: Final = 0.25
 RECEIVE_SHARE: Final = 0.5
 """Share of a turn's budget for parcels of other nodes."""
 LINGER_ROWS: Final = 500
-"""Rows that make a turn worth waiting for more."""
+"""Rows of a turn after which the next turn waits for more input."""
 LINGER_SECONDS: Final = 0.005
 LOG_LINES_PER_SECOND: Final = 20
 
@@ -68,23 +67,23 @@ class Clock:
         self._offset = time.time() - time.monotonic()
 
     def __call__(self) -> float:
-        """Return the time."""
+        """Return the time in seconds since 1970."""
         return self._offset + time.monotonic()
 
 
 class Driver:
-    """One peer and its surroundings; ``connect`` gives it the latter before anything happens."""
+    """One peer and its environment; call ``connect`` before anything else."""
 
     def __init__(self, peer: Peer, clock: Clock, spawn: Spawn, journal: Journal):
         self.peer = peer
         self.journal = journal
         self.counts: Counter[str] = Counter()
         self.turn_seconds_max = 0.0
-        """The longest turn: for so long nothing else was dealt with."""
+        """Duration of the longest turn, during which nothing else ran."""
         self.turn_longest_component = ""
-        """The component that used most processor time of the longest turn."""
+        """Component with the most processor time in the longest turn."""
         self.turn_component_seconds_max: dict[str, float] = {}
-        """The most processor time of each component in one turn."""
+        """Most processor time of each component in one turn."""
         self.turn_seconds = Histogram()
         self._pace = peer.pace
         self._inbox = Inbox()
@@ -98,12 +97,12 @@ class Driver:
         self._linger = 0.0
         self._stopped = False
         self.on_span: Callable[[contract.Span, float], None] = log_span
-        """Called with each span of what is traced, and its end (seconds since 1970)."""
+        """Called with each traced span and the time of its end (seconds since 1970)."""
         self.left = self.handed_over = False
-        """Whether others have what they are to keep when this node is gone (:meth:`leave`)."""
+        """``left``: the peer has finished leaving; ``handed_over``: other nodes have all its copies (:meth:`leave`)."""
 
     def connect(self, links: Links, clients: Clients, membership: Members, *, disk_failed: Callable[[], None]) -> None:
-        """Say who carries out effects, and whom to tell when the disk fails for good."""
+        """Set the components that carry out effects, and the callback for a disk that fails for good."""
         self._loop = asyncio.get_running_loop()
         self._links, self._clients, self._membership = links, clients, membership
         self.journal.connect(
@@ -111,20 +110,20 @@ class Driver:
         )
 
     def restore(self, away_seconds: float = 0.0) -> None:
-        """Give the peer what its storage holds.  Before anything else; raises LocalProtocolError.
+        """Restore the peer from its storage, before anything else.  Raises LocalProtocolError.
 
-        ``away_seconds``: how long ago the process ended that wrote it, or longer.
+        ``away_seconds``: upper bound of the downtime since the process that wrote the state ended.
         """
         self.journal.restore(
             lambda messages: self.peer.restore(messages, now=self._clock(), away_seconds=away_seconds)
         )
-        # The next start may find that time has passed a stamp of the future, and take it as it is stored.
+        # Rewrite corrected stamps: at the next start they may no longer lie in the future and would be taken as stored.
         self.journal.rewrite = self.peer.stamps_corrected > 0
 
     # --- into the peer ---------------------------------------------------------------------------
 
     def stamp(self) -> int:
-        """Return the time by the peer's clock: before the stamp of whatever is published here next."""
+        """Return the peer's current stamp, which precedes the stamp of any later publication at this node."""
         return max(self.peer.clock, hlc.from_seconds(self._clock()))
 
     def listed(self, after: int) -> str:
@@ -132,7 +131,7 @@ class Driver:
         return json.dumps(self.peer.subscriptions(now=self._clock(), after=after))
 
     def expulsions(self) -> str:
-        """Return the decisions about members that the peer knows, as JSON text."""
+        """Return the decisions about members known to the peer, as JSON text."""
         return json.dumps({"members": self.peer.expulsions()})
 
     def introduced(self, request: ClientListIntroduced) -> str:
@@ -140,21 +139,21 @@ class Driver:
         return json.dumps(self.peer.introduced(request))
 
     def submit(self, request: Request) -> None:
-        """Give the peer a request."""
+        """Pass a request to the peer."""
         if isinstance(request, contract.Publish):
             self._turn_rows += len(request.s)
         self.journal.take(self.peer.submit(request, now=self._clock()))
         self._arm()
 
     def receive(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
-        """Have a parcel taken in by one of the next turns, and hold the connection if too much waits."""
+        """Queue a parcel for one of the next turns, and hold the connection if too much waits."""
         if self._stopped:
-            return  # it is not acknowledged, so the sender gives it to others
+            return  # the parcel stays unacknowledged, so the sender gives it to others
         self._inbox.put(parcel, sender, connection)
         self.schedule()
 
     def leave(self) -> None:
-        """Have the peer hand over what others are to keep when it is gone; ``left`` tells when they have it."""
+        """Let the peer hand off its copies to other nodes; ``left`` turns true when that is over."""
         self.submit(contract.Leave(0))
 
     def _turn(self) -> None:
@@ -165,7 +164,7 @@ class Driver:
             self.counts["turns_put_off"] += 1
             self._take_in(urgent=True)
             self._links.flush()
-            return  # the journal calls for a turn when there is room
+            return  # the journal schedules a turn when it has room
         rows, self._turn_rows = self._turn_rows, 0
         self.counts["turns"] += 1
         began, pace = time.monotonic(), self._pace
@@ -194,7 +193,7 @@ class Driver:
             self._linger = min(time.monotonic() - began, LINGER_SECONDS)
 
     def _take_in(self, *, urgent: bool) -> int:
-        """Give the peer parcels until their share of the turn is spent; return how many rows these had."""
+        """Pass parcels to the peer until their share of the turn is spent; return the number of their rows."""
         rows = 0
         while (taken := self._inbox.take(urgent=urgent)) is not None:
             parcel, sender = taken
@@ -228,7 +227,7 @@ class Driver:
     # --- time ------------------------------------------------------------------------------------
 
     def schedule(self) -> None:
-        """Have a turn follow soon."""
+        """Schedule a turn soon."""
         if self._turn_due:
             return
         self._turn_due = True
@@ -255,7 +254,7 @@ class Driver:
         self.schedule()
 
     def stop(self) -> None:
-        """Make no further turn, and take in nothing more; what the journal holds back is carried out all the same."""
+        """Make no further turn and accept nothing more; the journal still carries out delayed effects."""
         self._stopped = True
         self._inbox.clear()
         if self._timer is not None:
@@ -266,7 +265,7 @@ class Driver:
     def _carry_out(self, effect: Effect) -> None:
         try:
             self._do(effect)
-        except Exception:  # one effect that fails must not take the others along
+        except Exception:  # one failed effect must not prevent the others
             self.counts["effects_failed"] += 1
             log.exception("effect_failed", effect=type(effect).__name__)
 
@@ -299,7 +298,7 @@ class Driver:
     async def _find_owner(self, key: int) -> None:
         try:
             found = await self._membership.find_owners(key)
-        except Exception:  # the peer must hear of the end of every lookup it asked for
+        except Exception:  # the peer must learn the end of every lookup
             log.exception("lookup_failed", key=f"{key:016x}")
             found = contract.OwnersFound(key, (), complete=False)
         self.submit(found)

@@ -1,9 +1,9 @@
-"""Datagrams of one node: sealed, and marked with the kind of overlay they belong to.
+"""Datagrams of one node: sealed, and marked with the kind of overlay of their sender.
 
-A cluster runs one overlay, and its nodes must agree which, and whether they keep a complete view.  Members of all kinds
-share the cluster's secret, so the first byte under the seal says whose datagram it is.  One of another kind is not
-looked into any further: the log says so, naming both, and the sender is told by a *notice*, so that both ends
-know, and nobody waits for an answer that cannot come without learning why.  A notice is never answered.
+All nodes of a cluster must use the same overlay and the same kind of membership.  Nodes of different kinds share the
+cluster's secret, so the first byte under the seal names the sender's kind.  A datagram of another kind is not parsed
+further: the node logs both kinds and replies with a *notice*, so that both sides learn the reason instead of waiting
+for an answer.  A notice is never answered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Envelopes"]
 _MARKS: Final = {"kademlia": b"k", "chord": b"c", "kademlia view": b"K", "chord view": b"C"}
 _KINDS: Final = {mark: kind for kind, mark in _MARKS.items()}
 _NOTICE: Final = b"n"
-"""Followed by the mark of the kind that its sender belongs to."""
+"""Mark of a notice; the mark of its sender's kind follows."""
 _SAID_SECONDS: Final = 60.0
 _SAID_MAX: Final = 256
 
@@ -35,10 +35,10 @@ log = structlog.get_logger("membership")
 
 
 class Envelopes:
-    """Seals what goes out and opens what comes in, for one node of one kind: an overlay, or its name and "view"."""
+    """Seals and opens the datagrams of one node; ``kind``: its overlay, or the overlay and "view"."""
 
     def __init__(self, keyring: Keyring, own_key: int, kind: str, clock: Callable[[], float] | None = None):
-        """``clock``: the node's, if others compare it; without it the wall clock counts."""
+        """``clock``: the node's clock, if others compare it; the wall clock by default."""
         self.kind = kind
         self._clock = clock or (lambda: time.time())
         self._mark = _MARKS[kind]
@@ -48,17 +48,17 @@ class Envelopes:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Number of datagrams not opened, by reason; ``overlay``: of another kind of overlay."""
+        """Number of refused datagrams, by reason; ``overlay``: sent by another kind of overlay."""
         return {**self._sealer.refused, "overlay": self._mismatched}
 
     def seal(self, payload: bytes, receiver: int) -> bytes:
-        """Return the datagram that carries ``payload`` to the peer of a key (0: whoever is there)."""
+        """Return the datagram that carries ``payload`` to the peer with key ``receiver`` (0: unknown)."""
         return self._seal(self._mark + payload, receiver)
 
     def open(self, datagram: bytes, address: tuple[str, int], reply: Callable[[bytes], object]) -> bytes | None:
         """Return the payload of a genuine datagram of this kind of overlay, else None.
 
-        To one of another kind ``reply`` is given a datagram for its sender at ``address``.
+        For a datagram of another kind, ``reply`` is called with a notice for the sender at ``address``.
         """
         body = self._sealer.open(datagram, now=self._clock())
         if not body:
@@ -74,7 +74,7 @@ class Envelopes:
         return None
 
     def open_untimely(self, datagram: bytes) -> bytes | None:
-        """Return the payload of a genuine datagram of this kind that was refused for its time alone, else None."""
+        """Return the payload of a genuine datagram of this kind that was refused only for its time, else None."""
         body = self._sealer.open_untimely(datagram, now=self._clock())
         return body[1:] if body and body[:1] == self._mark else None
 
@@ -82,7 +82,7 @@ class Envelopes:
         return self._sealer.seal(body, receiver=receiver, nonce=secrets.token_bytes(8), now=self._clock())
 
     def _say(self, theirs: str, address: tuple[str, int]) -> None:
-        """Log once in a while for each address."""
+        """Log a mismatch, at most once a minute per address."""
         where, now = format_address(*address[:2]), time.monotonic()
         if now - self._said_at.get(where, -_SAID_SECONDS) < _SAID_SECONDS:
             return
@@ -97,7 +97,7 @@ class Envelopes:
 
 
 def _difference(own: str, theirs: str) -> str:
-    """Say which setting two kinds of overlay differ by."""
+    """Name the setting in which two kinds of overlay differ."""
     (overlay, view), (other, other_view) = (each.partition(" ")[::2] for each in (own, theirs))
     if overlay != other:
         return f"setting overlay: this node is of a {overlay} overlay, the node there of {other}"

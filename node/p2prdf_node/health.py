@@ -30,7 +30,7 @@ log = structlog.get_logger("node")
 
 
 def unready(joining: str | None) -> str | None:
-    """Return why a node is not ready, or None; ``joining``: why it is of no cluster yet."""
+    """Return why a node is not ready, or None; ``joining``: the reason why it has joined no cluster yet."""
     return f"is not ready: {joining}" if joining else None
 
 
@@ -51,7 +51,7 @@ def out_of_sync(joining: str | None, fenced: str | None, *, settled: bool, in_sy
 async def health_served(daemon: Daemon) -> AsyncIterator[None]:
     """Serve the checks of a node, if its setting ``health`` names an address.
 
-    Raises LocalProtocolError if the address cannot be had.
+    Raises LocalProtocolError if the address cannot be bound.
     """
     if not daemon.config.health:
         yield

@@ -1,12 +1,12 @@
 """Parcels of other nodes that wait for their share of a turn.
 
-A frame brings hundreds of parcels, and taking one in may cost tens of milliseconds.  So frames are decoded when they
-arrive, and each turn takes in as many parcels as its budget allows, acknowledgements first: these free waiting
-messages.  For the peer a parcel that waits is one that is still on its way; parcels may overtake each other.  An
-impatient sender sends a parcel again; while the first copy waits, further ones are dropped.
+A frame brings hundreds of parcels, and processing one may cost tens of milliseconds.  So frames are decoded on
+arrival, and each turn passes as many parcels to the peer as its budget allows, acknowledgements first: these free
+waiting messages.  For the peer a waiting parcel is still in flight; parcels may overtake each other.  An impatient
+sender sends a parcel again; while the first copy waits, further copies are dropped.
 
-Bounds: connections that bring more than ``ROWS_MAX`` rows or ``PARCELS_MAX`` parcels are not read until half of that is
-taken in.
+Bounds: above ``ROWS_MAX`` rows or ``PARCELS_MAX`` parcels, connections that bring more are not read until half of the
+room is free.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ log = structlog.get_logger("peer")
 
 
 class Inbox:
-    """Parcels that were decoded and not yet taken in."""
+    """Decoded parcels that wait for the peer."""
 
     def __init__(self) -> None:
         self._urgent: deque[tuple[Parcel, Contact]] = deque()
         self._others: deque[tuple[Parcel, Contact]] = deque()
         self._rows = 0
         self._waiting: set[tuple[int, int]] = set()
-        """Sender and number of each transfer that waits."""
+        """Sender and number of each waiting transfer."""
         self.repeated = 0
-        """Copies that were dropped."""
+        """Number of dropped copies."""
         self._held: dict[Connection, None] = {}
 
     def __len__(self) -> int:
         return len(self._urgent) + len(self._others)
 
     def put(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
-        """Take a parcel, and hold its connection if too much waits."""
+        """Queue a parcel, and hold its connection if too much waits."""
         if isinstance(parcel.message, Acknowledge):
             self._urgent.append((parcel, sender))
             return
@@ -66,7 +66,7 @@ class Inbox:
             self._held[connection] = None
 
     def take(self, *, urgent: bool) -> tuple[Parcel, Contact] | None:
-        """Return the next parcel and its sender, of acknowledgements alone (``urgent``) or of the others."""
+        """Return the next parcel and its sender: an acknowledgement (``urgent``), or else another parcel."""
         if urgent:
             return self._urgent.popleft() if self._urgent else None
         if not self._others:
@@ -89,7 +89,7 @@ class Inbox:
                 connection.abort()
 
     def clear(self) -> None:
-        """Drop everything: nothing of it was acknowledged."""
+        """Drop everything; none of it was acknowledged."""
         self._urgent.clear()
         self._others.clear()
         self._waiting.clear()

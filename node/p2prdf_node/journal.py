@@ -1,9 +1,9 @@
-"""Keeps effects in order with the disk: what follows a ``Persist`` happens after it is kept.
+"""Keeps effects in order with the disk: effects after a ``Persist`` wait until its record is durable.
 
-A peer answers a call with a list of effects.  What the list says to persist becomes a record; the effects
-behind it wait, and so do all later lists, in their order.  Meanwhile the peer goes on: it may be ahead of
-the disk, the world never sees it.  One commit is under way at a time, in a thread of its own; whatever gathers
-while it runs makes the next one (group commit), so a slow disk makes commits larger, not rarer than needed.
+The peer answers each call with a list of effects.  The ``Persist`` effects of a list become records; the effects
+behind them wait, and so do all later lists, in order.  The peer goes on meanwhile: it may be ahead of the disk, but
+no other process sees that.  One commit runs at a time, in a separate thread; records that gather meanwhile form the
+next one (group commit), so a slow disk makes commits larger.
 
 ::
 
@@ -11,22 +11,18 @@ while it runs makes the next one (group commit), so a slow disk makes commits la
     commits                |---- P of L1 ----|---- P of L3 ----|
     carried out            a                 b c               d e
 
-*Why the order of whole lists.*  L2 may speak of what L1 took in: an answer computed with it, an acknowledgement of
-it.  Only lists that come when nothing waits are free to go, and without a disk (``memory``) all are.
-Traces go at once: they tell the log and change nothing.
+*Whole lists wait.*  L2 may depend on the input of L1: an answer computed from it, or its acknowledgement.  Lists pass
+at once only if nothing waits, or without a disk (``memory``).  Traces always pass at once: they only feed the log.
 
-*When the disk refuses.*  Nothing that waits is carried out; the refusal has a text (:attr:`Journal.refusal`) that
-clients are told.  No room: the same records are tried again every second until there is some.  Anything else: the
-node ends.  What it had not confirmed it had not promised, and after a failed fsync nobody may read back
-what is in the caches and believe it (:mod:`p2prdf_node.storage`).
+*Disk errors.*  Waiting effects are not carried out, and clients receive the reason (:attr:`Journal.refusal`).  A full
+disk gets the same records again every second until there is room.  Any other error ends the node: unacknowledged
+records were not promised, and after a failed fsync the page cache cannot be trusted (:mod:`p2prdf_node.storage`).
 
-*Bounds.*  ``queued_bytes_max`` bytes of records and ``WAITING_MAX`` effects wait for the disk.  Beyond, :attr:`full` is
-true and the driver makes no further turn; the connections that bring work are held until there is room.
+*Bounds.*  ``queued_bytes_max`` bytes of records and ``WAITING_MAX`` effects may wait.  Beyond, :attr:`full` is true,
+the driver makes no turn, and connections that bring work are held.
 
-*Compaction.*  When the state has grown to twice what it was after the last one, a snapshot replaces the log
-(:meth:`Journal._compact`).  Nothing is lost: the storage ends its log segment *first*; whatever is in the segments
-up to this one was returned by the peer before, so the peer holds it when the snapshot is begun afterwards, and what
-is committed from then on goes to later segments, which stay.  A message that is in both is taken in twice, harmlessly.
+*Compaction.*  When the state has doubled since the last snapshot, a new one replaces the log
+(:meth:`Journal._compact`; docs/explanation/design/storage.md).
 """
 
 from __future__ import annotations
@@ -55,28 +51,29 @@ if TYPE_CHECKING:
 __all__ = ["Journal"]
 
 WAITING_MAX: Final = 1 << 16
-"""Effects that wait for the disk."""
+"""Most effects that wait for the disk."""
 RETRY_SECONDS: Final = 1.0
-"""Between two attempts to write to a full disk."""
+"""Interval between attempts to write to a full disk."""
 ASYNC_SECONDS: Final = 0.1
-"""With durability ``async`` records gather for so long before they are committed."""
+"""Time for which records gather before a commit, with durability ``async``."""
 SEGMENTS_MAX: Final = 256
-"""Log segments that call for a compaction, however short: each start makes one."""
+"""Log segments that trigger a compaction, however short: each start creates one."""
 LOG_RECORDS: Final = 1 << 13
 RECORDS_FACTOR: Final = 10
-"""So many records in the log call for one too, or so many for each of the snapshot, whatever is more.  A record of a
-publication of one triple takes as long to read back as hundreds of rows of a snapshot: so many are read in a second,
-and where all nodes of a machine start at once in as many seconds as nodes share a core.
-How much of a node's time goes into snapshots is bounded by the two below."""
+"""Records in the log that trigger a compaction: RECORDS_FACTOR per record of the snapshot, and at least LOG_RECORDS.
+
+A record of a publication with one triple takes as long to read back as hundreds of rows of a snapshot, so this bounds
+the time of a restart.  LOG_RECORDS are read in a second; if all nodes of a machine start at once, in as many seconds
+as nodes share a core.  SLICE_SECONDS and PAUSE_SECONDS bound the share of a node's time that snapshots take."""
 SLICE_SECONDS: Final = 0.01
-"""A part of a snapshot is taken for so long..."""
+"""Time that the event loop spends on one part of a snapshot."""
 PAUSE_SECONDS: Final = 0.02
-"""...and then the loop has other work for so long: at most a third of a node's time goes into snapshots."""
+"""Time for other work between two parts: snapshots take at most a third of a node's time."""
 COMPACT_AGAIN_SECONDS: Final = 60.0
-"""After a compaction that failed."""
+"""Pause after a failed compaction."""
 PROGRESS_SECONDS: Final = 5.0
 FALSE_TERMS_SHOWN: Final = 5
-"""Terms with false digests that are logged, each cut to FALSE_TERM_CHARACTERS."""
+"""Terms with false digests that a log line shows, each cut to FALSE_TERM_CHARACTERS."""
 FALSE_TERM_CHARACTERS: Final = 200
 
 T = TypeVar("T")
@@ -85,10 +82,10 @@ log = structlog.get_logger("storage")
 
 
 class Journal:
-    """The order of effects and disk.
+    """The order of effects and disk writes.
 
-    ``durability``: ``fsync``, effects wait for the disk; ``async``, records follow some tenths of a second later;
-    ``memory``, nothing is kept (``storage`` is None then, and only then).
+    ``durability``: ``fsync``: effects wait for the disk; ``async``: records are written within some tenths of a
+    second, effects do not wait; ``memory``: nothing is stored (``storage`` is None in this case only).
     """
 
     def __init__(
@@ -104,20 +101,20 @@ class Journal:
         assert (storage is None) == (durability == "memory")
         self.durability = durability
         self.refusal: str | None = None
-        """Why the disk takes nothing at the moment, for people; None if it does."""
+        """Reason why the disk accepts no records at present, for people; None if it does."""
         self.rewrite = False
-        """Whether the state differs from what is stored in more than the log says: a snapshot is due."""
+        """Whether the restored state differs from the stored one beyond the log, so that a snapshot is due."""
         self._storage = storage
         self._records = records
         self._queued_bytes_max = queued_bytes_max
         self._compact_bytes_min = compact_bytes_min
         self._thread = thread or ThreadPoolExecutor(1, "storage")
         self._waiting: deque[Effect | int] = deque()
-        """Effects, and the numbers of the commits before which what is behind them must not go out."""
+        """Waiting effects, and between them numbers of commits: effects behind a number wait for that commit."""
         self._releasing = False
         self._gathered: list[bytes] = []
         self._gathering = 1
-        """The number of the commit that what comes now will be part of."""
+        """Number of the commit that new records will be part of."""
         self._in_flight: list[bytes] = []
         self._durable = 0
         self._running: asyncio.Future[None] | None = None
@@ -135,7 +132,7 @@ class Journal:
         )  # fmt: skip
         self._restored: dict[str, float] = {}
         self._unclean = False
-        """Whether the state holds terms with false digests, which were left out when it was read."""
+        """Whether the stored state holds terms with false digests, which were left out when it was read."""
 
     def connect(
         self,
@@ -145,14 +142,14 @@ class Journal:
         failed: Callable[[], None],
         snapshot: Callable[[], Iterator[Message]],
     ) -> None:
-        """Say who carries out effects, goes on when there is room, ends the node, and gives snapshots."""
+        """Set the callbacks that carry out effects, resume turns, end the node and take snapshots."""
         self._perform, self._resume, self._failed = perform, resume, failed
         self._snapshot = snapshot
 
     # --- at start --------------------------------------------------------------------------------
 
     def restore(self, take_in: Callable[[Iterable[Message]], None]) -> None:
-        """Give what is stored to the peer.  Raises LocalProtocolError naming what cannot be taken in."""
+        """Pass the stored messages to the peer.  Raises LocalProtocolError naming a record that cannot be decoded."""
         if self._storage is None:
             return
         began = time.monotonic()
@@ -167,7 +164,7 @@ class Journal:
         self._note_digests(self._storage)
 
     def _note_digests(self, storage: Storage) -> None:
-        """Report terms that were kept with false digests; a snapshot without them is to replace the state."""
+        """Report stored terms with false digests; the next snapshot, without them, replaces the state."""
         records = self._records
         if records.false_terms:
             self._unclean = True
@@ -196,7 +193,7 @@ class Journal:
 
     @property
     def full(self) -> bool:
-        """Whether no further work should be taken in."""
+        """Whether the node should accept no further work."""
         much = self._queued_bytes > self._queued_bytes_max or len(self._waiting) > WAITING_MAX
         return much or self.refusal is not None
 
@@ -206,9 +203,9 @@ class Journal:
         return not self._waiting and not self._queued_bytes
 
     def take(self, effects: list[Effect]) -> None:
-        """Carry out a list of effects, each as soon as it may be."""
+        """Carry out a list of effects, each as early as its order allows."""
         if self._ended:
-            return  # the node is about to end, and must not say anything any more
+            return  # the node is about to end, and must send nothing any more
         kept = [effect.message for effect in effects if type(effect) is Persist] if self._storage else []
         if kept:
             self._take_with(kept, effects)
@@ -220,10 +217,10 @@ class Journal:
                 self._waiting.append(effect)
 
     def _take_with(self, kept: list[Message], effects: list[Effect]) -> None:
-        """Queue a list with something to persist.  All of it is one commit: none of it goes ahead of the rest."""
+        """Queue a list with records.  The list is one commit: no record of it becomes durable without the others."""
         try:
             records = self._records.encode(kept)
-        except LocalProtocolError:  # what came in a frame fits one: this is a defect of ours
+        except LocalProtocolError:  # every message came in a frame, so it fits one: this is a defect of p2prdf
             self._figures["unkept"] += 1
             log.exception("record_failed", effects_dropped=len(effects))
             return
@@ -242,9 +239,9 @@ class Journal:
         self._release()
 
     def _release(self) -> None:
-        """Carry out what waits for nothing any more."""
+        """Carry out the waiting effects whose commits are durable."""
         if self._releasing:
-            return  # an effect led to further ones: they are behind it in the queue
+            return  # an effect led to further ones, which are behind it in the queue
         self._releasing = True
         try:
             while self._waiting and not self._ended:
@@ -262,7 +259,7 @@ class Journal:
     # --- commits ---------------------------------------------------------------------------------
 
     def _commit_soon(self) -> None:
-        """Have a commit follow: with what else this turn of the loop, or a tenth of a second, brings."""
+        """Schedule a commit, which also takes the records of this loop iteration, or of a tenth of a second."""
         if self._commit_timer is not None or self._in_flight:
             return
         loop = asyncio.get_running_loop()
@@ -272,7 +269,7 @@ class Journal:
             self._commit_timer = loop.call_later(ASYNC_SECONDS, self._commit)
 
     def _commit(self) -> None:
-        """Have what has gathered committed, if no commit is under way."""
+        """Commit the gathered records, unless a commit is running."""
         if self._commit_timer is not None:
             self._commit_timer.cancel()
             self._commit_timer = None
@@ -294,7 +291,7 @@ class Journal:
         except DiskRefused as refusal:
             self._refused(refusal)
             return
-        except Exception as error:  # whatever it was, nobody may be told that these records are kept
+        except Exception as error:  # after any error these records must not be acknowledged
             log.exception("commit_failed")
             self._end(f"the storage of this node failed: {error}")
             return
@@ -322,7 +319,7 @@ class Journal:
         self._durable = self._gathering - 1
 
     def _refused(self, refusal: DiskRefused) -> None:
-        """Say that the disk refuses; try again if it is full, else end."""
+        """Report that the disk refuses; retry if it is full, else end the node."""
         if not refusal.full:
             self._end(str(refusal))
             return
@@ -336,7 +333,7 @@ class Journal:
             self._write()
 
     def _end(self, reason: str) -> None:
-        """Carry out nothing any more, and have the node end."""
+        """Carry out nothing any more, and end the node."""
         if not self._ended:
             self._ended = True
             self.refusal = reason
@@ -356,12 +353,17 @@ class Journal:
             self._compaction.add_done_callback(self._compacted)
 
     async def _compact(self, storage: Storage) -> None:
-        """Let a snapshot of the peer's state take the place of what is stored."""
+        """Replace the stored state by a snapshot of the peer's state.
+
+        No record is lost: the storage ends its log segment *first*.  The peer has processed all records up to that
+        segment, so that the snapshot, begun afterwards, contains them.  Later commits go to later segments, which
+        stay.  A message in both is processed twice, which is idempotent.
+        """
         began, before = time.monotonic(), storage.size
         replacement = await self._blocking(storage.replace)
         complete = False
         try:
-            messages = self._snapshot()  # taken after the log's segment was ended: it says all of it, and perhaps more
+            messages = self._snapshot()  # begun after the end of the log segment, so that it contains that segment
             while records := self._slice(messages):
                 await self._blocking(partial(replacement.append, records))
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -380,7 +382,7 @@ class Journal:
         log.info("state_compacted", before_bytes=before, snapshot_bytes=storage.snapshot_bytes, seconds=round(took, 3))
 
     def _slice(self, messages: Iterator[Message]) -> list[bytes]:
-        """Return the records of as much of a snapshot as may be taken at once."""
+        """Return the records of the next part of a snapshot, taken within SLICE_SECONDS."""
         until = time.monotonic() + SLICE_SECONDS
         records: list[bytes] = []
         for message in messages:
@@ -403,15 +405,15 @@ class Journal:
             log.error("compaction_failed", exc_info=error)
 
     async def _blocking(self, call: Callable[[], T]) -> T:
-        """Have the storage do something in its thread."""
+        """Run a call of the storage in its thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     # --- at the end ------------------------------------------------------------------------------
 
     async def settle(self) -> None:
-        """Wait until all that is queued now is on the disk and carried out, or the disk refuses.
+        """Wait until all records queued now are on the disk and their effects carried out, or the disk refuses.
 
-        What comes meanwhile is not waited for: others that leave, too, may give this node things without end.
+        Records queued meanwhile are not waited for: other leaving nodes may send copies without end.
         """
         last = self._gathering
         while self._queued_bytes and self._durable < last and self.refusal is None:
@@ -421,7 +423,7 @@ class Journal:
             await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Commit what is queued, if the disk takes it, and close the storage."""
+        """Commit the queued records, if the disk accepts them, and close the storage."""
         await self.settle()
         if self._compaction is not None:
             self._compaction.cancel()

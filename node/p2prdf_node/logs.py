@@ -1,7 +1,7 @@
 """Structured logs: one event name and plain fields per line, on standard error.
 
-The core never logs; it returns Trace facts, which :func:`trace_level` sorts into levels.  Standard
-output belongs to the one line that says the node is ready.
+The core does not log; it returns Trace facts, to which :func:`trace_level` assigns levels.  Standard output is
+reserved for the line that says that the node is ready.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _ERRORS: Final = ("stamps-corrected", "clusters-met")
 _INFO: Final = ("cluster-named", "cluster-merged")
 _VALUE_CHARACTERS_MAX: Final = 500
-"""Longer values are cut: what a stranger sent must not fill the disk."""
+"""Longer values are cut: input of unauthenticated senders must not fill the disk."""
 
 
 def configure_logs(log_format: str, log_level: str, *, stream: TextIO | None = None) -> None:
@@ -46,15 +46,15 @@ def configure_logs(log_format: str, log_level: str, *, stream: TextIO | None = N
         logger_factory=structlog.PrintLoggerFactory(out),
         cache_logger_on_first_use=True,
     )
-    # The discovery package logs every remote procedure call and each lost datagram as an error;
-    # losing datagrams is normal, and the monitor tells what matters.
+    # The discovery package logs every remote procedure call, and each lost datagram as an error.  Lost datagrams are
+    # normal, and the failure detector reports failed peers.
     for name in ("kademlia", "rpcudp"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.captureWarnings(capture=True)
 
 
 def trace_level(event: str) -> str:
-    """Return the level a Trace of the core is logged at."""
+    """Return the level at which a Trace of the core is logged."""
     bad = (
         "refused", "dropped", "protocol", "malformed", "failed", "lost", "expired", "broken", "withheld", "expelled",
         "expulsion", "readmitted",
@@ -67,7 +67,7 @@ def trace_level(event: str) -> str:
 
 
 def log_span(span: Span, ended: float) -> None:
-    """Log a span of a trace: one line, to be found by the trace's number in the logs of all nodes."""
+    """Log a span of a trace: one line with the trace's number, which the logs of all nodes share."""
     _spans.info(
         "span", name=span.name, trace=f"{span.trace:032x}", span=f"{span.span:016x}", parent=f"{span.parent:016x}",
         began=round(span.began, 6), ms=round(max(0.0, ended - span.began) * 1000, 3), **span.fields,
@@ -85,7 +85,7 @@ _spans = structlog.get_logger("trace")
 
 
 class LineLimit:
-    """Lets through a bounded number of log lines per second: what strangers do must not fill the disk."""
+    """Admits a bounded number of log lines per second: unauthenticated senders must not fill the disk."""
 
     def __init__(self, lines_per_second: int):
         self._lines_per_second = lines_per_second

@@ -1,7 +1,7 @@
-"""What the daemon asks of an overlay, and what all overlays need to find others: addresses to join by.
+"""Interface of the daemon to an overlay, and the seed addresses that every overlay joins through.
 
-A node with bootstrap addresses founds no cluster because it is alone: names may resolve late.  It keeps trying until it
-has reached another node, unless the setting ``first`` says otherwise (docs/explanation/design/membership.md).
+A node with bootstrap addresses does not begin a cluster because it is alone: names may resolve late.  It keeps trying
+until it has reached another node, unless the setting ``first`` is given (docs/explanation/design/membership.md).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Doors", "Members", "Spawn", "look_up"]
 
 CONFIRM_PINGS: Final = 8
-"""A peer that connects is pinged so often before it is turned away; it may be busy sending."""
+"""Pings of a peer that connects, before it is refused; it may be busy sending."""
 LOST_MAX: Final = 64
-"""Lost peers remembered, to be tried again for ``LOST_SECONDS``."""
+"""Lost peers that are remembered, and tried again for ``LOST_SECONDS``."""
 LOST_SECONDS: Final = 600.0
 RESOLVE_SECONDS: Final = 5.0
 """Longest wait of one attempt for the lookup of a name; the lookup goes on for the attempts after it."""
@@ -42,28 +42,28 @@ log = structlog.get_logger("membership")
 
 
 class Members(Protocol):
-    """The overlay as one node sees it: who is there, and who owns a key.
+    """The overlay as one node sees it: live peers and owners of keys.
 
-    Made from the settings and the node's claim, with ``seen`` and ``lost``, called with each contact that comes
-    to be known as live or is gone; ``linked``, which tells whether a TCP connection with a peer stands;
-    ``spawn``, which starts a task of the daemon; ``barred``, which tells which keys are out, because
-    certificates are revoked: whoever speaks for one is no member; and ``keyring``, the keys that seal datagrams.
+    An implementation is made from the settings, the node's claim and callbacks: ``seen`` and ``lost`` receive each
+    contact that becomes known as live or has failed; ``linked`` tells whether a TCP connection with a peer is open;
+    ``spawn`` starts a task of the daemon; ``barred`` tells which keys are cut off (revoked certificates, expelled
+    members), whose datagrams are refused; ``keyring`` holds the keys that seal datagrams.
     """
 
     contact: Contact
     joined: asyncio.Event
-    """Set once somebody else is known."""
+    """Set once another node is known."""
     entered: asyncio.Event
     """Set once this node is a member: it has reached another node, or begins a cluster."""
 
     @property
     def fenced(self) -> str | None:
-        """Why this node must take no new work, or None."""
+        """Reason why this node must take no new work, or None."""
         ...
 
     @property
     def joining(self) -> str | None:
-        """Why this node is not a member yet, with the remedy, or None once it is."""
+        """Reason why this node is not a member yet, with the remedy; None for a member."""
         ...
 
     async def start(self, bound: socket.socket) -> None:
@@ -71,15 +71,15 @@ class Members(Protocol):
         ...
 
     async def run(self) -> None:
-        """Join and watch over the overlay until cancelled."""
+        """Join and maintain the overlay until cancelled."""
         ...
 
     def stop(self, *, in_order: bool = True) -> None:
-        """Tell others that this node leaves, and close; ``in_order``: others have what they are to keep then."""
+        """Announce that this node leaves, and close; ``in_order``: others have its copies, so it is not missing."""
         ...
 
     def contacts(self) -> list[Contact]:
-        """Return the live peers that are watched over."""
+        """Return the live peers that this node monitors."""
         ...
 
     def status(self) -> dict[str, Any]:
@@ -91,11 +91,11 @@ class Members(Protocol):
         ...
 
     async def confirm(self, contact: Contact) -> bool:
-        """Tell whether a peer of this cluster answers at the address that ``contact`` claims."""
+        """Tell whether the peer ``contact`` answers at its claimed address."""
         ...
 
     def suspect(self, key: int) -> None:
-        """Find out at once whether a peer lives, because a connection with it broke or was refused."""
+        """Test at once whether a peer lives, because a connection with it broke or was refused."""
         ...
 
 
@@ -107,9 +107,9 @@ async def look_up(host: str, port: int, family: int) -> list[Address]:
 
 
 class Doors:
-    """Addresses to join by: those of the settings, and of peers that were lost not long ago.
+    """Seeds: the bootstrap addresses, and the addresses of recently lost peers.
 
-    The latter so that two halves of a parted network find together again.
+    Lost peers are tried so that the two halves of a partitioned network merge again.
     """
 
     def __init__(self, bootstrap: tuple[str, ...]):
@@ -119,18 +119,18 @@ class Doors:
         self._lookups: dict[str, set[asyncio.Task[list[Address]]]] = {}
         self._logged_at: dict[str, float] = {}
         self.reasons: dict[str, str] = {}
-        """By bootstrap address that did not resolve at the last attempt: the reason."""
+        """Bootstrap addresses that did not resolve at the last attempt, with the reasons."""
         self.unresolved = 0
-        """Names that did not resolve at the last attempt."""
+        """Number of names that did not resolve at the last attempt."""
         self.named: list[Address] = []
-        """What the others resolved to, without addresses of peers that were lost."""
+        """Addresses that the bootstrap names resolved to, without those of lost peers."""
 
     def use(self, bound: socket.socket) -> None:
-        """Resolve names for the family of the own socket."""
+        """Resolve names for the address family of this node's socket."""
         self._family = bound.family
 
     def lost(self, address: Address) -> None:
-        """Remember where a peer was that fell silent."""
+        """Remember the address of a peer that failed."""
         while len(self._lost_at) >= LOST_MAX:
             del self._lost_at[next(iter(self._lost_at))]
         self._lost_at[address] = time.monotonic()
@@ -149,20 +149,20 @@ class Doors:
         return list(dict.fromkeys([*self.named, *self._lost_at]))
 
     def only(self, own: Address) -> bool:
-        """Return whether all bootstrap addresses are literal ones of this node: it was told of no other node.
+        """Tell whether all bootstrap addresses are literal addresses of this node, so that it has no other seed.
 
-        A name that resolves to this node alone proves nothing: it may resolve to further nodes later.
+        A name that resolves only to this node proves nothing: it may resolve to further nodes later.
         """
         literal = all(_is_literal(split_address(text)[0]) for text in self._bootstrap)
         return literal and not self.unresolved and all(address == own for address in self.named)
 
     def majority(self, reached: int, own: Address) -> bool:
-        """Return whether this node and the ``reached`` bootstrap addresses are more than half of all of them."""
+        """Tell whether this node and the ``reached`` bootstrap addresses are a majority of all of them."""
         known = len({*self.named, own}) + self.unresolved
         return 2 * (reached + 1) > known
 
     def problem(self) -> str:
-        """Return which bootstrap addresses have not been reached, and what to do about it."""
+        """Return the bootstrap addresses that have not been reached, and the remedy."""
         each = [f"{text} ({self.reasons.get(text, 'no answer')})" for text in self._bootstrap]
         return (
             f"this node has joined no cluster: none of its bootstrap addresses has been reached: {', '.join(each)};"
@@ -170,7 +170,7 @@ class Doors:
         )
 
     async def _resolve(self, text: str) -> list[Address] | None:
-        """Return the addresses of a name, None if there are none in time; a slow lookup goes on."""
+        """Return the addresses of a name, or None if the lookup fails or is late; a late lookup goes on."""
         host, port = split_address(text)
         lookups = self._lookups.setdefault(text, set())
         if len(lookups) < LOOKUPS_MAX:

@@ -1,20 +1,18 @@
-"""Kademlia: who is there, and who is closest to a key.
+"""Kademlia membership: live peers, and the peers closest to a key.
 
-A peer enters the table only after it has answered *our* ping at the address it claims, so neither
-hearsay nor a forged sender puts anyone there.  Lookups run on
-:class:`p2prdf.overlay.kademlia.Lookup`, a few calls under way at any time, and return peers that
-answered.  A monitor pings everyone in the table and drops who misses ``ping_strikes`` pings in a row.
+A peer enters the table only after it has answered *our* ping at its claimed address; neither hearsay nor a forged
+sender address adds anyone.  Lookups (:class:`p2prdf.overlay.kademlia.Lookup`) keep a few calls in flight and return
+only peers that answered.  A monitor pings all peers in the table and removes a peer after ``ping_strikes`` unanswered
+pings in a row.
 
-When are all peers of a small overlay known to each other?  A newcomer looks up its own identifier
-and some far ones, and every call it makes introduces it to whom it asks.  Two that arrive at the same
-moment may still miss each other; so each round of the monitor also asks one peer in turn for its
-neighbours, and the first rounds follow each other quickly.  While nobody answers, the bootstrap
-addresses are tried again with growing pauses; those (and recently lost peers) are also tried now and
-then later, so that two halves of a parted network find together again.
+*Small overlays become complete.*  A new peer looks up its own identifier and some distant ones, and each call
+introduces it to the called peer.  Two peers that arrive together may still miss each other; so each round of the
+monitor asks one peer in turn for its neighbours, and the first rounds are quick.  Until a seed answers, the node
+retries with growing pauses.  Seeds and recently lost peers are also pinged later, so that the halves of a partitioned
+network merge.
 
-A busy process answers late, and on a loaded machine that is no sign of death.  A missed ping is
-therefore not counted when this process itself was late, and counts for less while a TCP connection
-with the peer stands; a connection that breaks makes us ping at once, several times.
+*Slow is not dead.*  A busy process answers late.  A missed ping does not count if this process itself was late, and
+counts for less while a TCP connection with the peer is open.  A broken connection triggers several pings at once.
 """
 
 from __future__ import annotations
@@ -45,22 +43,22 @@ if TYPE_CHECKING:
 __all__ = ["Membership"]
 
 MEETINGS_MAX: Final = 64
-"""Claimed peers being pinged for the first time; further claims are ignored (they are repeated)."""
+"""Claimed peers being pinged for the first time; further claims are ignored, as they are repeated."""
 LOOKUPS_MAX: Final = 32
-"""Lookups under way at once."""
+"""Lookups that run at once."""
 QUICK_ROUNDS: Final = 10
 QUICK_SECONDS: Final = 0.1
 RETRY_SECONDS_MIN: Final = 0.1
 RETRY_SECONDS_MAX: Final = 5.0
 FIRST_SECONDS: Final = 1.0
-"""A node with the setting ``first`` waits for so long for an answer before it begins an overlay."""
+"""Time for which a node with the setting ``first`` waits for an answer before it begins an overlay."""
 
 log = structlog.get_logger("membership")
 
 
 @dataclass(slots=True)
 class _Member:
-    """A peer of the routing table."""
+    """A peer in the routing table."""
 
     claim: Claim
     contact: Contact
@@ -72,10 +70,10 @@ class _Member:
 
 
 class Membership:
-    """The overlay as one peer sees it.
+    """Kademlia membership of one peer (:class:`p2prdf_node.members.Members`).
 
-    ``seen`` and ``lost`` are called with each contact that enters or leaves the table; ``linked``
-    tells whether a TCP connection with a peer stands; ``spawn`` starts a task of the daemon.
+    ``seen`` and ``lost`` are called with each contact that enters or leaves the table; ``linked`` tells whether a TCP
+    connection with a peer is open; ``spawn`` starts a task of the daemon.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ class Membership:
         self._turn = 0
         self._stopped = False
 
-    # --- what the daemon calls -------------------------------------------------------------------
+    # --- calls of the daemon -------------------------------------------------------------------------
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
@@ -120,14 +118,14 @@ class Membership:
         await self._datagrams.listen(bound)
 
     async def run(self) -> None:
-        """Join and watch over the overlay until cancelled."""
+        """Join and maintain the overlay until cancelled."""
         if not self.config.bootstrap:
             self._enter("nobody")
         else:
             self._spawn(self._rejoin_for_ever(), "rejoin")
         await self._monitor()
 
-    def stop(self, *, in_order: bool = True) -> None:  # noqa: ARG002 - nobody keeps copies here
+    def stop(self, *, in_order: bool = True) -> None:  # noqa: ARG002 - with one copy nothing is handed off
         """Tell the neighbours that this peer leaves, and close."""
         self._stopped = True
         self.entered.set()
@@ -137,11 +135,11 @@ class Membership:
 
     @property
     def joining(self) -> str | None:
-        """Why this node is not a member yet, with the remedy, or None once it is."""
+        """Reason why this node is not a member yet, with the remedy; None for a member."""
         return None if self.entered.is_set() else self._doors.problem()
 
     def contacts(self) -> list[Contact]:
-        """Return the live peers of the table."""
+        """Return the live peers in the table."""
         return [member.contact for member in self._members.values()]
 
     def status(self) -> dict[str, Any]:
@@ -153,7 +151,7 @@ class Membership:
     async def find_owners(self, key: int) -> OwnersFound:
         """Look up the live peers closest to a key; at most ``LOOKUPS_MAX`` at a time, others wait.
 
-        A node that has reached none of its bootstrap addresses waits: it does not own all keys.
+        A node that has not joined an overlay waits: alone it would seem to own all keys.
         """
         await self.entered.wait()
         async with self._lookups:
@@ -161,7 +159,7 @@ class Membership:
         return OwnersFound(key, lookup.result, lookup.complete)
 
     async def confirm(self, contact: Contact) -> bool:
-        """Tell whether a peer of this cluster answers at the address that ``contact`` claims."""
+        """Tell whether the peer ``contact`` answers at its claimed address."""
         member = self._members.get(contact.key)
         if member is not None and member.contact == contact:
             return True
@@ -179,10 +177,10 @@ class Membership:
         elif member is not None:
             self._spawn(self._cross_examine(member), "suspect")
 
-    # --- what datagrams call (Listener) ----------------------------------------------------------
+    # --- calls of the datagram driver (Listener) -----------------------------------------------------
 
     def heard(self, claim: Claim) -> None:
-        """Take note of a peer that spoke or was spoken of; get to know it if it is new."""
+        """Note a peer that sent or was named in a message; ping it if it is new."""
         if self._barred(keys.node_key(claim[0])):
             self._barred_count += 1
             return
@@ -194,19 +192,19 @@ class Membership:
             self._spawn(self._meet(claim), "meet")
 
     def left(self, claim: Claim) -> None:
-        """Forget a peer that said goodbye."""
+        """Remove a peer that announced its departure."""
         member = self._members.get(keys.node_key(claim[0]))
         if member is not None and member.claim == claim:
             self._remove(member, "left")
 
     def neighbours(self, key: bytes, *, without: bytes) -> list[Claim]:
-        """Return the peers of the table closest to ``key``."""
+        """Return the peers in the table closest to ``key``."""
         target = int.from_bytes(key, "big")
         others = (member.claim for member in self._members.values() if member.claim[0] != without)
         return sorted(others, key=lambda claim: int.from_bytes(claim[0], "big") ^ target)[: BUCKET_PEERS - 1]
 
     def key_at(self, address: Address) -> int:
-        """Return the key of the peer at an address, 0 if it is not known."""
+        """Return the key of the peer at an address; 0 if the address is unknown."""
         return self._keys_by_address.get(address, 0)
 
     # --- the table -------------------------------------------------------------------------------
@@ -219,7 +217,7 @@ class Membership:
             self._meetings.discard(claim)
 
     def _add(self, claim: Claim) -> None:
-        """Put a peer into the table that has just answered."""
+        """Add a peer to the table; it has just answered a ping."""
         if self._barred(keys.node_key(claim[0])):
             return
         known = self._members.get(keys.node_key(claim[0]))
@@ -241,10 +239,9 @@ class Membership:
         self._follow_table()
 
     def _follow_table(self) -> None:
-        """Report the difference that a change of the routing table made.
+        """Report the peers that a change of the routing table added and removed.
 
-        The table is the authority: it may take a peer as a replacement only, and move one up
-        when another leaves.
+        The table decides: it may keep a new peer only as a replacement, and promote one when another leaves.
         """
         table = {int(keys.node_key(claim[0])): claim for claim in self._datagrams.table()}
         for key in [key for key in self._members if key not in table]:
@@ -262,7 +259,7 @@ class Membership:
         if self._members:
             self._note_entered()
 
-    # --- joining and watching --------------------------------------------------------------------
+    # --- joining and monitoring ----------------------------------------------------------------------
 
     async def _rejoin_for_ever(self) -> None:
         pause = RETRY_SECONDS_MIN
@@ -285,13 +282,13 @@ class Membership:
             self._note_entered()
 
     def _note_entered(self) -> None:
-        """Tell that this node is a member: it has begun an overlay or met another node."""
+        """Report once that this node is a member: it has begun an overlay or met another node."""
         if not self.entered.is_set():
             self.entered.set()
             self._known(ClusterEntered())
 
     async def _join(self) -> bool:
-        """Call the bootstrap and lost peers that are not in the table; tell whether anyone is known."""
+        """Ping seeds that are not in the table; tell whether any peer is known."""
         own = self.claim[1:]
         addresses = await self._doors.addresses()
         strangers = [address for address in addresses if address not in self._keys_by_address and address != own]
@@ -308,7 +305,7 @@ class Membership:
         return bool(self._members)
 
     async def _look_around(self) -> None:
-        """Look up this peer's own identifier and one in each of the far quarters of the ring."""
+        """Look up this peer's own identifier and one in each distant quarter of the ring."""
         own = self.claim[0]
         for flipped in (0x00, 0x80, 0x40, 0xC0):
             await self._lookup(bytes([own[0] ^ flipped]) + own[1:])
@@ -322,7 +319,7 @@ class Membership:
             await asyncio.sleep(self.config.ping_seconds)
 
     async def _exchange(self) -> None:
-        """Ask one peer in turn for its neighbours, towards this peer or towards anywhere."""
+        """Ask one peer in turn for its neighbours closest to this peer, or to a random identifier."""
         members = list(self._members.values())
         if members:
             self._turn += 1
@@ -330,14 +327,14 @@ class Membership:
             await self._ask(members[self._turn // 2 % len(members)].contact, target)
 
     async def _cross_examine(self, member: _Member) -> None:
-        """Ping a peer until it answers or is dropped."""
+        """Ping a peer until it answers or is removed."""
         for _ in range(self.config.ping_strikes):
             await self._check(member)
             if not member.strikes:
                 return
 
     async def _check(self, member: _Member) -> None:
-        """Ping a peer, and drop it if that was one silence too many."""
+        """Ping a peer, and remove it after too many unanswered pings."""
         began = time.monotonic()
         answer = await self._datagrams.ping(member.address)
         if self._stopped or self._members.get(member.contact.key) is not member:
@@ -351,7 +348,7 @@ class Membership:
             return
         late = time.monotonic() - began - self.config.ping_timeout_seconds
         if late > self.config.ping_timeout_seconds:
-            return  # this process was held up, and the answer may lie unread in the socket
+            return  # this process was stalled, and the answer may lie unread in the socket
         member.strikes += 1
         linked = self._linked(member.contact.key)
         if member.strikes >= (self.config.ping_strikes_linked if linked else self.config.ping_strikes):
@@ -360,7 +357,7 @@ class Membership:
     # --- lookups ---------------------------------------------------------------------------------
 
     async def _lookup(self, target: bytes) -> Lookup:
-        """Ask, a few at a time, until the peers closest to an identifier have all answered."""
+        """Query peers, a few at a time, until those closest to an identifier have all answered."""
         lookup = Lookup(int(keys.node_key(target)), self.contact, self.contacts(), count=BUCKET_PEERS)
         calls: dict[asyncio.Task[None], None] = {}
         async with asyncio.TaskGroup() as group:
@@ -376,7 +373,7 @@ class Membership:
             def go_on() -> None:
                 for contact in lookup.requests():
                     calls[group.create_task(call(contact))] = None
-                if lookup.done:  # whoever has not answered by now was overtaken by closer ones
+                if lookup.done:  # peers without an answer by now are farther than those that answered
                     for task in calls:
                         task.cancel()
 
@@ -384,12 +381,12 @@ class Membership:
         return lookup
 
     async def _ask(self, contact: Contact, target: bytes) -> list[Contact] | None:
-        """Return the peers that one peer knows closest to ``target``, itself among them; None if silent."""
+        """Return the peers closest to ``target`` that one peer knows, itself first; None if it does not answer."""
         claims = await self._datagrams.find_node((contact.host, contact.port), target)
         if claims is None:
             return None
         for claim in claims:
             self.heard(claim)
         found = [Contact(keys.node_key(claim[0]), claim[1], claim[2]) for claim in claims]
-        # Somebody else at that address means that the one we asked for is gone.
+        # Another peer at that address means that the queried one is gone.
         return found if found[0] == contact else None

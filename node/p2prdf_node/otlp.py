@@ -1,12 +1,12 @@
-"""Spans to an OpenTelemetry collector, by OTLP over HTTP (extra ``otel``).
+"""Export of spans to an OpenTelemetry collector, by OTLP over HTTP (extra ``otel``).
 
-Spans are made elsewhere (:mod:`p2prdf.peer.tracing`), with numbers of their own; here they become OpenTelemetry's
-and go into the batch processor of its SDK: a thread of its own sends them, so the event loop waits for nobody.  What a
-collector does not take in time is tried again for some seconds, then dropped and counted; so is what is too much for
-the queue, which holds ``QUEUE_SPANS``.
+:mod:`p2prdf.peer.tracing` creates the spans and their numbers.  This module converts them and passes them to the
+batch processor of OpenTelemetry's SDK; its thread sends them, so that the event loop never waits.  Spans that the
+collector does not accept are retried for some seconds, then dropped and counted; so are spans beyond the queue of
+``QUEUE_SPANS``.
 
-The exporter reads ``OTEL_EXPORTER_OTLP_HEADERS``, ``_CERTIFICATE`` and the like, as OpenTelemetry says, for what a
-collector asks of its clients.
+The exporter reads ``OTEL_EXPORTER_OTLP_HEADERS``, ``_CERTIFICATE`` and the other variables of OpenTelemetry, for
+collectors that authenticate clients.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["SpanExport"]
 QUEUE_SPANS: Final = 2048
 BATCH_SPANS: Final = 512
 BATCH_SECONDS: Final = 1.0
-"""How long spans wait for others to be sent with."""
+"""Longest time that a span waits for a batch to fill."""
 ATTEMPT_SECONDS: Final = 5.0
-"""For the collector to take a batch, repetitions included."""
+"""Deadline for sending a batch, retries included."""
 
 
 class _Counting:
-    """A SpanExporter that counts what became of spans: the node's state tells it, and not a line for each batch."""
+    """A SpanExporter that counts exported and failed spans, for the status instead of a log line per batch."""
 
     def __init__(self, exporter: OTLPSpanExporter):
         self._exporter = exporter
@@ -54,17 +54,17 @@ class _Counting:
         return result
 
     def shutdown(self) -> None:
-        """End what is under way."""
+        """Stop the exporter."""
         self._exporter.shutdown()
 
 
 class SpanExport:
-    """The way of a node's spans to a collector."""
+    """Export of one node's spans to a collector."""
 
     def __init__(self, endpoint: str, node: str):
-        """Send to ``endpoint``, an http or https URL such as ``http://127.0.0.1:4318/v1/traces``; ``node``: our key.
+        """Send to ``endpoint``, an http or https URL such as ``http://127.0.0.1:4318/v1/traces``.
 
-        Raises LocalProtocolError if OpenTelemetry is not installed.
+        ``node``: key of this node.  Raises LocalProtocolError if OpenTelemetry is not installed.
         """
         try:
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -74,7 +74,7 @@ class SpanExport:
             raise LocalProtocolError(
                 f"setting otlp_endpoint: it takes the extra otel (pip install 'p2prdf[otel]'): {error}"
             ) from error
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it would tell each batch that fails
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it would log every batch that fails
         self._resource = Resource.create({"service.name": "p2prdf", "service.instance.id": node})
         self._counting = _Counting(OTLPSpanExporter(endpoint=endpoint, timeout=ATTEMPT_SECONDS))
         self._processor = BatchSpanProcessor(
@@ -89,13 +89,13 @@ class SpanExport:
         self._processor.on_end(_converted(span, ended, self._resource))
 
     def close(self) -> threading.Thread:
-        """Send what is queued, as far as the collector takes it; return the thread that does: it keeps no process."""
+        """Send the queued spans; return the daemon thread that does so, which never keeps the process alive."""
         thread = threading.Thread(target=self._processor.shutdown, name="otlp-shutdown", daemon=True)
         thread.start()
         return thread
 
     def status(self) -> dict[str, int]:
-        """Return counts of spans: taken, exported, and those that the collector did not take."""
+        """Return counts of spans: queued (``taken``), exported, and refused by the collector (``failed``)."""
         return {"taken": self.taken, "exported": self._counting.exported, "failed": self._counting.failed}
 
 
@@ -125,7 +125,7 @@ def _context(trace: int, span: int, *, remote: bool) -> SpanContext:
 
 
 def _plain(value: object) -> str | bool | int | float:
-    """Return a value as an attribute: numbers of 64 bits without a sign do not fit OTLP's."""
+    """Return a value as an attribute; unsigned 64-bit integers beyond OTLP's range become text."""
     if isinstance(value, bool | float) or (isinstance(value, int) and value < 1 << 63):
         return value
     return str(value)

@@ -39,21 +39,22 @@ if TYPE_CHECKING:
 __all__ = ["QUERY_BYTES_MAX", "QueryParser", "load_grammar", "start_fork_server"]
 
 QUERY_BYTES_MAX: Final = 256 << 10
-"""With the rules that a query brings along; without rules 16 KiB are taken."""
-"""Longer queries are refused unseen, as :mod:`p2prdf.rdf.sparql` would do."""
+"""Longest query with its rules, in bytes; a query without rules may have 16 KiB.
+
+Longer queries are refused before they are parsed, as :mod:`p2prdf.rdf.sparql` would do."""
 MEMORY_BYTES_MAX: Final = 2 << 30
 """Address space of the child."""
 RESTART_SECONDS: Final = 1.0
-"""A child that does not start is tried again after so long, which doubles..."""
+"""First pause before a child that did not start is started again; it doubles up to RESTART_SECONDS_MAX."""
 RESTART_SECONDS_MAX: Final = 60.0
-"""...up to this."""
+"""Longest pause between attempts to start a child."""
 WARM_UP_SECONDS: Final = 10.0
-"""A child is started so long after the node is ready, if no query has come until then."""
+"""Time after the start of the node at which the child is started, unless a query came before."""
 START_SECONDS: Final = 30.0
-"""The child may take so long to come up (it imports a SPARQL parser) on a loaded machine."""
+"""Deadline for a child to start (it imports a SPARQL parser) on a loaded machine."""
 
 _HEADER: Final = struct.Struct(">I?")
-"""The length of a query's text, and whether it is to show its order."""
+"""Length of the query's text, and whether the query keeps its order of rows (``ordered``)."""
 _LENGTH: Final = struct.Struct(">I")
 _READY: Final = b"ready"
 
@@ -88,7 +89,7 @@ class QueryParser:
         self._stopped = False
 
     async def parse(self, text: str, *, ordered: bool = False) -> Query:
-        """Return the query a text stands for.  ``ordered`` as in :func:`p2prdf.rdf.standing.query.parse_query`.
+        """Parse a query.  ``ordered`` as in :func:`p2prdf.rdf.standing.query.parse_query`.
 
         Raises QueryRefused (malformed, unsupported, too long, too slow), Busy, Unavailable.
         """
@@ -124,9 +125,9 @@ class QueryParser:
                 continue
             pause = RESTART_SECONDS
             await child.process.wait()
-            if self._child is child:  # it died by itself; a query under way finds that out, too
+            if self._child is child:  # it ended by itself; a query in progress notices that, too
                 self._child = None
-            await asyncio.sleep(RESTART_SECONDS)  # a query that comes meanwhile starts one itself
+            await asyncio.sleep(RESTART_SECONDS)  # a query that comes meanwhile starts a child itself
 
     async def stop(self) -> None:
         """End the child and the fork server."""
@@ -151,7 +152,7 @@ class QueryParser:
             await self._kill()
             raise QueryRefused("the parser did not survive this query") from None
         except asyncio.CancelledError:
-            await self._kill()  # its answer would be taken for that to the next query
+            await self._kill()  # its answer would be read as the answer to the next query
             raise
 
     async def _started(self) -> _Child:
@@ -170,7 +171,7 @@ class QueryParser:
             await self._kill()
             raise Unavailable("the query parser does not start") from error
         except asyncio.CancelledError:
-            await self._kill()  # it may not be ready, and the next query would take "ready" for its answer
+            await self._kill()  # the next query would read a late "ready" as its answer
             raise
         log.debug("parser_started", pid=child.process.pid)
         return child
@@ -183,7 +184,7 @@ class QueryParser:
                 process = await server.fork(other)
                 responses, requests = await asyncio.open_unix_connection(sock=own)
             except BaseException:
-                own.close()  # a child that was forked reads the end of its stream, and exits
+                own.close()  # a forked child reads the end of its stream, and exits
                 raise
             return _Child(process, requests, responses)
         spawned = await asyncio.create_subprocess_exec(
@@ -239,7 +240,7 @@ def load_grammar() -> None:
 
 
 def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:
-    """Parse the texts that come in until the other side closes."""
+    """Parse queries from ``inbound`` until the other side closes."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     load_grammar()
     outbound.write(_READY)

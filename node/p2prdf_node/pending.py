@@ -1,4 +1,4 @@
-"""What a node's peer is asked to do for a client, and to whom the outcome is told."""
+"""A client's request at the peer, and the session that receives its outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Pending"]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A request the peer is working on."""
+    """A request that the peer is processing."""
 
     session: ClientSession
     request: int
@@ -22,9 +22,9 @@ class Pending:
     names: tuple[str, ...] = ()
     subscription: int = 0
     began: float = 0.0
-    """Of a publication: the monotonic time at which it came."""
+    """Monotonic time of a publication's arrival."""
     level: str = ""
     once: bool = False
     reach: Reach | None = None
     size: int = 0
-    """Bytes of a publication."""
+    """Size of a publication, in bytes."""

@@ -1,6 +1,6 @@
-"""What one client publishes: what waits for room, what is under way, and how much of it there may be.
+"""Publications of one client: waiting for admission, or in progress at the peer, within bounds.
 
-Why, is told in :mod:`p2prdf_node.clients`.
+:mod:`p2prdf_node.clients` explains the flow control.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["Publications"]
 
 EVENTS_MAX: Final = (1 << 63) - 1
-"""Largest number of a publication's first event."""
+"""Largest event number of a publication."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A publication that waits."""
+    """A publication that waits for admission."""
 
     began: float
-    """When it came, in monotonic seconds."""
+    """Arrival, in monotonic seconds."""
     message: messages.ClientPublish
     trace: TraceContext | None
     size: int
-    """Its bytes."""
+    """Size in bytes."""
 
 
 class Publications:
@@ -51,30 +51,30 @@ class Publications:
         self._held: deque[_Held] = deque()
         self._under_way = 0
         self._traces: dict[int, TraceContext | None] = {}
-        """By request, those of publications that are to follow."""
+        """Trace contexts by request, for publications that follow."""
         self._triples = Bucket(clients.config.publish_triples_per_second, now)
         self._bytes = Bucket(clients.config.publish_bytes_per_second, now)
         self._received = session.connection.received
 
     @property
     def waiting(self) -> int:
-        """How many wait for room."""
+        """Publications that wait for admission."""
         return len(self._held)
 
     @property
     def under_way(self) -> int:
-        """How many the peer has that are not acknowledged."""
+        """Publications at the peer that are not acknowledged."""
         return self._under_way
 
     @property
     def open(self) -> int:
-        """How many wait or are under way."""
+        """Publications that wait or are under way."""
         return len(self._held) + self._under_way
 
-    # --- taking in -------------------------------------------------------------------------------
+    # --- accepting -----------------------------------------------------------------------------------
 
     def publish(self, message: messages.ClientPublish) -> None:
-        """Let a publication wait for room.  Raises what is wrong with it."""
+        """Validate a publication and let it wait for admission.  Raises the reason of a refusal."""
         trace = self._traces.pop(message.request, None)
         self._clients.refuse_new_work()
         if self.open >= 2 * self._config.publications_max:
@@ -99,7 +99,7 @@ class Publications:
         self._credit()
 
     def trace(self, message: messages.ClientTrace) -> None:
-        """Note that the publication of the same request, which follows, is to be traced."""
+        """Note the trace context of the publication with the same request number, which follows."""
         if len(self._traces) >= 2 * self._config.publications_max:
             raise RemoteProtocolError(f"{len(self._traces)} traces of publications that did not follow")
         try:
@@ -108,7 +108,7 @@ class Publications:
             raise RemoteProtocolError(str(error)) from None
 
     def heartbeat(self, message: messages.ClientHeartbeat) -> None:
-        """Pass on how far a publisher is, also while the node stops: what it had to say is said."""
+        """Pass a publisher's watermark on, also while the node stops."""
         account = self._session.account
         _check_stream(message.stream)
         account.rights.check_stream(message.stream)
@@ -117,7 +117,7 @@ class Publications:
         self._clients.submit(said)
 
     def end_stream(self, message: messages.ClientEndStream) -> None:
-        """Pass on that a publisher says no more of a stream."""
+        """Pass the end of a publisher's stream on."""
         self._clients.refuse_new_work()
         account = self._session.account
         _check_stream(message.stream)
@@ -136,16 +136,16 @@ class Publications:
         rights.check_rows(self._clients.dictionary, m.s, m.p, m.o, graph, removed=m.removed)
 
     def _credit(self) -> None:
-        """Read on from the client while it has not more open than it may."""
+        """Read from the client while it has fewer than ``publications_max`` open publications."""
         if self.open >= self._config.publications_max:
             self._session.connection.hold("credit")
         else:
             self._session.connection.release("credit")
 
-    # --- letting in ------------------------------------------------------------------------------
+    # --- admission -----------------------------------------------------------------------------------
 
     def admit_one(self) -> int:
-        """Give the first that waits to the peer; return its number of triples."""
+        """Give the first waiting publication to the peer; return its number of triples."""
         held = self._held.popleft()
         m, account = held.message, self._session.account
         self._triples.take(len(m))
@@ -164,11 +164,11 @@ class Publications:
         return len(m)
 
     def quota_wait(self, now: float) -> float:
-        """Return the seconds until this client may publish again: 0 if it may now."""
+        """Return the seconds until this client may publish again; 0: now."""
         return max(self._triples.wait(now), self._bytes.wait(now), self._session.account.wait(now))
 
     def done(self, pending: Pending) -> None:
-        """Note that one is not under way any more, whether it was acknowledged or has failed."""
+        """Note the end of a publication at the peer, acknowledged or failed."""
         self._under_way -= 1
         self._session.account.end_publication(pending.size)
         if self._session in self._clients.sessions:
@@ -181,7 +181,7 @@ class Publications:
         self._session.error(held.message.request, error)
 
     def refuse_overdue(self, now: float) -> None:
-        """Refuse those that wait for too long at monotonic time ``now``."""
+        """Refuse the publications that have waited too long at monotonic time ``now``."""
         while self._held and self._held[0].began < now - self._config.admission_seconds:
             held = self._held.popleft()
             busy = self._why_held(now)
@@ -202,7 +202,7 @@ class Publications:
         return Busy("the node has no room for publications now")
 
     def rights_changed(self) -> None:
-        """Refuse those that wait and are not allowed any more."""
+        """Refuse the waiting publications that are no longer permitted."""
         for _ in range(len(self._held)):
             held = self._held.popleft()
             try:
@@ -215,13 +215,13 @@ class Publications:
         self._credit()
 
     def forget(self) -> None:
-        """Forget those that wait: the client is gone."""
+        """Drop the waiting publications of a client that is gone."""
         self._session.account.end_publication(sum(held.size for held in self._held))
         self._held.clear()
 
 
 def _check_stream(stream: str) -> None:
-    """Raise DataRefused unless a text is the canonical IRI of a stream."""
+    """Raise DataRefused unless ``stream`` is a canonical IRI."""
     terms.check_all([stream])
     if not stream.startswith("<"):
         raise DataRefused(f"stream {stream[:100]!r} is no IRI; write an absolute IRI in <>, as N-Triples has it")

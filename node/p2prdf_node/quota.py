@@ -1,8 +1,8 @@
-"""How much a client may bring per second: a bucket that fills evenly and is emptied by what it brings.
+"""Rate limit of a client: a token bucket, filled evenly and drained by the client's publications.
 
-A publication is let in while there is anything in the bucket, and may overdraw it: so one of any size gets in, and
-what follows waits until the debt is paid.  On average a client gets what the quota says; at once, after a pause, one
-second's worth and one publication.
+A publication is admitted while the bucket is not empty, and may overdraw it: one of any size gets in, and the next
+waits until the debt is paid.  On average a client gets its rate; after a pause it gets one second's worth and one
+publication at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BURST_SECONDS: Final = 1.0
 
 
 class Bucket:
-    """One quota of one client, or of one connection, in units per second; ``math.inf`` for none."""
+    """One rate limit of a client or connection, in units per second; ``math.inf``: no limit."""
 
     def __init__(self, rate: float, now: float):
         self._rate = rate
@@ -25,11 +25,11 @@ class Bucket:
 
     @property
     def full(self) -> bool:
-        """Whether nothing is missing in it, as it was seen last."""
+        """Whether the bucket was full at the last look."""
         return self._rate == math.inf or self._level >= self._rate * BURST_SECONDS
 
     def wait(self, now: float) -> float:
-        """Return the seconds until something may come in: 0 if it may now."""
+        """Return the seconds until the next admission; 0: now."""
         if self._rate == math.inf:
             return 0.0
         self._level = min(self._level + (now - self._at) * self._rate, self._rate * BURST_SECONDS)
@@ -37,5 +37,5 @@ class Bucket:
         return 0.0 if self._level > 0 else (1.0 - self._level) / self._rate
 
     def take(self, amount: float) -> None:
-        """Note what came in."""
+        """Note an admitted amount."""
         self._level -= amount

@@ -1,12 +1,12 @@
-"""Messages to the records of a node's storage, and back.
+"""Codec between messages and the records of a node's storage.
 
-A record is a frame as it goes between peers, digests of terms included: it explains all its terms
-itself, so records can be read one by one and in any process, and a node need not compute the digest of each
-term of a large state at every start (that would make decoding take three times as long).
+A record is a frame in the format between peers, digests of terms included.  It is self-contained: records can be read
+one by one and in any process, and a start need not compute the digest of every term, which would triple the time of
+decoding.
 
-Digests of a state that no current version has read yet are verified once.  A version that believed peers may have
-kept terms with digests of other terms: then what names such a term is left out of the record, as the true term cannot
-be known from here, and the node gets the rest from other replicas.
+A state that no current version has read is verified once.  Older versions trusted the digests of peers and may have
+stored terms under digests of other terms.  Rows with such a term are left out when the state is read, because the
+true term cannot be recovered locally; other replicas supply them.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 __all__ = ["Records", "joined", "without_terms"]
 
 _LENGTH_BYTES = 4
-"""A frame's length, which stands before its body."""
+"""Bytes of the frame's length, which precedes its body."""
 _ROWS_JOINED: Final = 8192
 _TRIPLES: Final = shapes.SHAPES[IndexTriples]
 _COLUMNS: Final = [_TRIPLES.names[at] for at in _TRIPLES.columns]
 _SAME: Final = [name for name in _TRIPLES.names if name not in _COLUMNS and name != "complete"]
-"""What must be the same of triples that are put together."""
+"""Fields that must be equal for messages of triples to be joined."""
 
 
 class Records:
     """Encodes and decodes records with a node's dictionary."""
 
     def __init__(self, codec: FrameCodec, dictionary: TermDictionary | None = None):
-        """``dictionary``: that of the codec, to find terms with false digests in what was kept."""
+        """``dictionary``: the codec's dictionary, needed to leave out terms with false digests."""
         self._codec = codec
         self._dictionary = dictionary
         self.verified = False
-        """Whether this node verified the digests of all that it keeps before it kept them."""
+        """Whether the digests of all stored terms were verified before they were stored."""
         self.false_terms: set[str] = set()
-        """Terms that were kept with the digests of other terms,"""
+        """Stored terms with the digest of another term."""
         self.rows_left_out = 0
-        """and how many rows, or messages without rows, named them and were left out."""
+        """Rows (or messages without rows) with such terms, which were left out."""
 
     def encode(self, messages: Sequence[Message]) -> list[bytes]:
-        """Return the records of some messages: one, or more if they do not fit a frame.
+        """Return the records of messages: one, or more if they exceed a frame.
 
-        Raises LocalProtocolError for a single row that does not fit one.
+        Raises LocalProtocolError for a single row that exceeds a frame.
         """
         try:
             return [self._codec.encode([Parcel(0, 0, message) for message in messages])]
@@ -66,7 +66,7 @@ class Records:
             return [record for part in parts for record in self.encode(part)]
 
     def decode(self, record: bytes) -> Iterator[Message]:
-        """Return the messages of a record.  Raises LocalProtocolError saying what is wrong with it."""
+        """Decode a record's messages.  Raises LocalProtocolError with the reason."""
         body = memoryview(record)[_LENGTH_BYTES:]
         false: tuple[str, ...] = ()
         try:
@@ -85,7 +85,7 @@ class Records:
                 yield message
 
     def _without(self, message: Message, texts: Sequence[str]) -> Message | None:
-        """Return a message without the rows that name some terms; None if nothing of it is left."""
+        """Return a message without the rows that name any of the terms; None if nothing is left."""
         assert self._dictionary is not None
         self.false_terms.update(texts)
         false = np.array([self._dictionary.find(text) for text in texts], np.int64)
@@ -96,9 +96,9 @@ class Records:
 
 
 def without_terms(message: Any, terms: npt.NDArray[np.int64]) -> tuple[Any, int]:
-    """Return a message without the rows that name any of some terms, and how many these are.
+    """Return a message without the rows that name any of the terms, and the number of these rows.
 
-    None stands for a message of which nothing is left, and for one whose groups name one of the terms.
+    The message is None if no row is left, or if its groups name one of the terms.
     """
     groups, rows = getattr(message, "groups", None), getattr(message, "rows", None)
     if isinstance(groups, Groups) and _naming(groups, shapes.GROUPS, terms).any():
@@ -112,7 +112,7 @@ def without_terms(message: Any, terms: npt.NDArray[np.int64]) -> tuple[Any, int]
 
 
 def _naming(value: Any, shape: shapes.Shape, terms: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return for each row of parallel columns whether it names one of some terms."""
+    """Return for each row of parallel columns whether it names one of the terms."""
     found = np.zeros(0, np.bool_)
     for name, kind in zip(shape.names, shape.kinds, strict=True):
         columns = getattr(value, name) if kind == "term_columns" else [getattr(value, name)] if kind == "terms" else []
@@ -141,7 +141,7 @@ def _rows_without(value: Any, shape: shapes.Shape, terms: npt.NDArray[np.int64])
 
 
 def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
-    """Cut messages in two: by the message, and a single one by its rows; nothing if it has but one."""
+    """Split messages in two halves, a single message by its rows; empty if it has only one row."""
     if len(messages) > 1:
         half = len(messages) // 2
         return [messages[:half], messages[half:]]
@@ -154,7 +154,7 @@ def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
 
 
 def _cut(value: Any, shape: shapes.Shape) -> list[Any]:
-    """Cut parallel columns in the middle."""
+    """Split parallel columns in the middle."""
     names = [shape.names[at] for at in shape.columns]
     tables = [shape.names[at] for at in shape.tables]
     half = len(getattr(value, names[0])) // 2 if names else 0
@@ -169,10 +169,10 @@ def _cut(value: Any, shape: shapes.Shape) -> list[Any]:
 
 
 def joined(kept: Iterable[Message]) -> Iterator[Message]:
-    """Return messages with neighbours put together that say the same of different triples.
+    """Join neighbouring messages that differ only in their triples.
 
-    Taking a message into the tables costs as much as a thousand rows do, and a publisher of single triples leaves
-    a message for each.  ``complete`` only grows, so the last one's holds for all; nothing changes its place.
+    Processing a message costs as much as a thousand rows, and a publisher of single triples leaves a message for
+    each.  ``complete`` never decreases, so the last value holds for all; the order of messages stays.
     """
     gathered: list[IndexTriples] = []
     rows = 0

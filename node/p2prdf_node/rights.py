@@ -1,11 +1,11 @@
-"""What clients may do, and how much: rights by the names in their certificates.
+"""Permissions of clients and their quotas, by the names in their certificates.
 
-A client may do what any of its *grants* allows.  A statement that is published or removed is looked at by its graph
-and, if a grant is narrower, by its predicate and subject: distinct terms once, and all rows together.  A query is
-looked at pattern by pattern (:mod:`p2prdf.rdf.reach`).  What is refused is named.
+A client may do everything that one of its *grants* allows.  Statements to publish or remove are checked by graph and,
+if a grant is narrower, by predicate and subject: each distinct term once, and all rows together.  Queries are checked
+pattern by pattern (:mod:`p2prdf.rdf.reach`).  A refusal names the refused statement or pattern.
 
-They come from a file (:mod:`p2prdf_node.rights_text`).  Nothing here knows connections: who asks is told apart in
-:mod:`p2prdf_node.accounts`.
+:mod:`p2prdf_node.rights_text` reads permissions from a file.  This module does not know connections;
+:mod:`p2prdf_node.accounts` identifies clients.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ _SHOWN_MAX: Final = 120
 
 
 class Verb(enum.StrEnum):
-    """What a client does to a node, as people speak of it."""
+    """Actions that need a permission."""
 
     PUBLISH = "publish"
     REMOVE = "remove"
     SUBSCRIBE = "subscribe"
     QUERY = "query"
     OBSERVE = "observe"
-    """See a node's state, and explanations of queries and of one's own subscriptions."""
+    """See a node's state, and explanations of queries and of the client's own subscriptions."""
     ADMINISTER = "administer"
-    """End subscriptions of others, have them explained, and expel members."""
+    """End and explain subscriptions of other clients, and expel members."""
 
 
 STATED: Final = (Verb.SUBSCRIBE, Verb.QUERY, Verb.OBSERVE, Verb.ADMINISTER)
-"""Those that a section lists; publish and remove are allowed by naming graphs."""
+"""Actions listed under ``may``; lists of graphs permit publish and remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """A set of IRIs, and perhaps the default graph.
+    """A set of IRIs, optionally with the default graph.
 
-    ``beginnings``: of canonical IRIs, with their opening bracket; one with the closing bracket is that IRI alone.
+    ``beginnings``: prefixes of canonical IRIs, with the opening bracket; an entry with the closing bracket is one IRI.
     """
 
     beginnings: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Prefixes:
     everything: bool = False
 
     def allows(self, place: str) -> bool:
-        """Tell whether a canonical IRI, ``quads.DEFAULT`` or ``ANY`` is in it."""
+        """Tell whether the set has a canonical IRI, ``quads.DEFAULT`` or ``ANY``."""
         if self.everything:
             return True
         if place == quads.DEFAULT:
@@ -86,7 +86,7 @@ ANYTHING: Final = Prefixes(everything=True)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Statements that may be published, or removed: by the graph they are in, and by their predicates and subjects."""
+    """Statements that may be published, or removed, by graph, predicate and subject."""
 
     graphs: Prefixes
     predicates: Prefixes = ANYTHING
@@ -99,19 +99,19 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """How much a client may have of a node, over all of its connections; ``math.inf``: there is no such bound."""
+    """Bounds of a client over all of its connections; ``math.inf``: no bound."""
 
     triples_per_second: float = math.inf
     open_bytes_max: float = math.inf
-    """Bytes of publications that are not acknowledged yet."""
+    """Bytes of unacknowledged publications."""
     subscriptions_max: float = math.inf
     queries_max: float = math.inf
-    """One-time queries under way."""
+    """One-time queries in progress."""
 
 
 @dataclass(frozen=True)
 class Rights:
-    """What one client may do.  ``who``: how it is called where it is refused."""
+    """Permissions of one client.  ``who``: the client's name in refusals."""
 
     who: str
     verbs: frozenset[Verb] = frozenset()
@@ -119,19 +119,19 @@ class Rights:
     remove: tuple[Grant, ...] = ()
     read: Prefixes = Prefixes()
     speaks_for: frozenset[str] = frozenset()
-    """Clients in whose place it may speak; ``ANY``: all."""
+    """Clients that it may act as; ``ANY``: all."""
     quotas: Quotas = field(default_factory=Quotas)
     unbounded: bool = False
-    """There is nothing to be looked at."""
+    """Whether everything is permitted, without any check."""
 
     def check(self, verbs: Iterable[Verb]) -> None:
-        """Raise NotAllowed unless one of the verbs is allowed, or none is needed."""
+        """Raise NotAllowed unless one of the actions is permitted, or none is needed."""
         needed = tuple(verbs)
         if needed and not self.unbounded and self.verbs.isdisjoint(needed):
             raise NotAllowed(f"{self.who} may not {' or '.join(needed)}")
 
     def check_query(self, query: Query) -> None:
-        """Raise NotAllowed, naming the pattern, if a query is about a graph that may not be read (a rule: written)."""
+        """Raise NotAllowed, naming the pattern, if a query reads, or its rules write, a graph without permission."""
         if self.unbounded:
             return
         for access in accesses(query):
@@ -139,7 +139,7 @@ class Rights:
                 raise NotAllowed(self._refused(access))
 
     def check_reach(self, reach: Reach) -> None:
-        """Raise NotAllowed if what a query is about is not allowed, whatever its patterns."""
+        """Raise NotAllowed if a query's data scope is not permitted."""
         if self.unbounded:
             return
         for writes, places in ((False, reach.reads), (True, reach.writes)):
@@ -148,15 +148,15 @@ class Rights:
                     raise NotAllowed(self._refused(Access(place, "", writes=writes)))
 
     def check_stream(self, stream: str) -> None:
-        """Raise NotAllowed unless something may be published into a stream, a canonical IRI."""
+        """Raise NotAllowed unless the client may publish to a stream, given by its canonical IRI."""
         if not self.unbounded and not any(grant.graphs.allows(stream) for grant in self.publish):
             raise NotAllowed(f"{self.who} may not publish into the stream {_cut(stream)}")
 
     def check_rows(self, dictionary: TermDictionary, s: Any, p: Any, o: Any, graph: Any, *, removed: bool) -> None:
         """Raise NotAllowed, naming the first statement that may not be published, or removed.
 
-        Columns of term identifiers; ``graph`` None: all are in the default graph.  Each distinct term is looked at
-        once, and only where a section narrows its place.
+        The columns hold term identifiers; ``graph`` None: all rows are in the default graph.  Each distinct term is
+        checked once, and only where a grant narrows its position.
         """
         if self.unbounded:
             return
@@ -192,7 +192,7 @@ class Rights:
         )
 
     def may_speak_for(self, name: str) -> bool:
-        """Tell whether it may speak in the place of a client."""
+        """Tell whether the client may act as another client."""
         return ANY in self.speaks_for or name in self.speaks_for
 
     def _allows(self, place: str, *, writes: bool) -> bool:
@@ -208,24 +208,24 @@ class Rights:
 
 
 ALL: Final = Rights("", unbounded=True)
-"""Where nobody is asked who it is, and of nodes."""
+"""Permissions of nodes, and of all clients without TLS."""
 NOTHING: Final = Rights("this client")
 
 
 class RightsTable:
-    """The rights of all clients, by name."""
+    """Permissions of all clients, by name."""
 
     def __init__(self, clients: dict[str, Rights], default: Rights = NOTHING):
         self.clients = clients
         self._default = default
 
     def of(self, name: str) -> Rights:
-        """Return the rights of a client."""
+        """Return the permissions of a client."""
         return self.clients.get(name) or replace(self._default, who=f"client {name}")
 
 
 def _distinct(dictionary: TermDictionary, column: Any) -> tuple[list[str], Any]:
-    """Return the texts of the distinct terms of a column, and for each row which it is."""
+    """Return the texts of a column's distinct terms, and for each row the index of its text."""
     terms = np.asarray(column)
     if (terms == terms[0]).all():
         return [dictionary.text(int(terms[0]))], np.zeros(len(terms), np.intp)

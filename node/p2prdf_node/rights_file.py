@@ -1,4 +1,4 @@
-"""The file of rights, read again when it changes (:mod:`p2prdf_node.watched`); one without any section is bad."""
+"""The permissions file, reloaded when it changes (:mod:`p2prdf_node.watched`); a file without sections is refused."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["RightsFile"]
 
 
 class RightsFile(WatchedFile["RightsTable"]):
-    """The rights in use.  Raises LocalProtocolError when it is made, if the file does not do."""
+    """The permissions in use.  The constructor raises LocalProtocolError for a bad file."""
 
     def __init__(self, path: Path):
         super().__init__(path, read_rights, "rights_file")
 
     @property
     def table(self) -> RightsTable:
-        """The rights."""
+        """The permissions in use."""
         return self.value
 
     def said(self) -> dict[str, Any]:
-        """Return for how many clients there are rights."""
+        """Return the number of clients with permissions of their own."""
         return {"clients": len(self.value.clients)}

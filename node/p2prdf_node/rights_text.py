@@ -1,7 +1,7 @@
-"""Rights as they are written down.
+"""Parser of the permissions file.
 
-The file is TOML.  A section each for clients (by name), for groups that they may belong to, and one for all clients
-without a section of their own, who else may do nothing::
+The file is TOML, with sections for clients (by name), for groups that clients belong to, and ``default`` for all
+clients without a section, which otherwise may do nothing::
 
     [groups.plant]
     may = ["subscribe", "query"]
@@ -16,10 +16,10 @@ without a section of their own, who else may do nothing::
     [default]
     may = ["observe"]
 
-Graphs (and streams, which are named like them) are given by the beginnings of their IRIs; ``<IRI>`` is that one alone,
-``default`` the default graph, ``*`` all of them.  ``predicates`` and ``subjects``, beginnings of IRIs as well, narrow
-what the same section allows to be published and removed.  A client may do what any of its sections allows.  Of a quota
-its own section's counts, else the largest that one of its groups gives.
+Graphs, and streams likewise, are given by prefixes of their IRIs; ``<IRI>`` is that IRI alone, ``default`` the
+default graph, ``*`` all graphs.  ``predicates`` and ``subjects``, prefixes of IRIs as well, narrow the statements
+that the same section permits to publish and remove.  A client may do everything that one of its sections permits.  A
+quota in its own section takes precedence, else the largest quota of its groups counts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["CLIENTS_MAX", "PREFIXES_MAX", "read_rights"]
 
 CLIENTS_MAX: Final = 65_536
 PREFIXES_MAX: Final = 1024
-"""Of one list."""
+"""Most entries of one list."""
 _DEFAULT: Final = "default"
 _IRI: Final = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*')
 
@@ -49,12 +49,12 @@ _LISTS: Final = ("publish", "remove", "read", "predicates", "subjects", "may", "
 
 
 class _Wrong(Exception):
-    """What is wrong, and where."""
+    """An invalid entry: its place and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """One section, read."""
+    """One parsed section."""
 
     verbs: frozenset[Verb]
     publish: tuple[Grant, ...]
@@ -66,7 +66,7 @@ class _Section:
 
 
 def read_rights(text: str, source: str = "rights") -> RightsTable:
-    """Return what a file says.  Raises LocalProtocolError, naming source, section, key and reason."""
+    """Parse a permissions file.  Raises LocalProtocolError, naming source, section, key and reason."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -1,15 +1,15 @@
-"""Sealed datagrams: nothing unauthenticated is ever decoded, answered or remembered.
+"""Sealed datagrams: only authenticated datagrams are decoded, answered or remembered.
 
-Discovery runs over datagrams, whose sender anyone can forge.  Each one is therefore sealed with a
-key that only members of the cluster hold, and is opened before a single byte of it is decoded:
+The sender of a datagram is easily forged.  Discovery therefore seals each datagram with a key that only members of
+the cluster hold, and opens it before it decodes a single byte:
 
-    version (1) | key (4) | milliseconds since the epoch (8) | nonce (8) | receiver (8) | payload | tag (16)
+    version (1) | key (4) | milliseconds since 1970 (8) | nonce (8) | receiver (8) | payload | tag (16)
 
-``key`` names the key, so that nobody has to try several (:mod:`p2prdf_node.seal_keys`).  The tag is a keyed BLAKE2b
-over all that precedes it.  A copy is refused by its nonce while its time is within the window, and by its time
-afterwards.  ``receiver`` is the key of the peer it is meant for (0 while the sender does not know it yet), so that a
-datagram recorded on its way to one peer does nothing at another.  What it does not give: any member can speak for any
-other, as all share one key.
+``key`` names the key, so that a receiver with several keys tries only one (:mod:`p2prdf_node.seal_keys`).  The tag is
+a keyed BLAKE2b over all preceding bytes.  A replay is refused by its nonce while its time is within the window, and
+by its time afterwards.  ``receiver`` is the key of the receiving peer (0 while the sender does not know it), so that
+a datagram recorded on its way to one peer is refused by another.  Limit: all members share one key, so any member can
+impersonate another.
 
 Opening costs two microseconds; the replay memory is bounded and fails closed.
 """
@@ -32,7 +32,7 @@ _TAG_BYTES: Final = 16
 OVERHEAD: Final = _HEADER.size + _TAG_BYTES
 
 WINDOW_SECONDS: Final = 10.0
-"""Clocks of a cluster may differ by this much."""
+"""Largest accepted difference between clocks in a cluster."""
 NONCES_MAX: Final = 1 << 17
 """Datagrams opened per two windows; more are refused.  5,000 a second, some 20 MB."""
 
@@ -40,29 +40,29 @@ _REASONS: Final = ("short", "version", "key", "forged", "receiver", "time", "rep
 
 
 def derived_key(secret: bytes) -> bytes:
-    """Return the key, of 32 bytes, that is made from a secret."""
+    """Return the 32-byte key derived from a secret."""
     return hashlib.blake2b(secret, digest_size=32, person=b"p2prdf-seal").digest()
 
 
 class Keyring:
-    """The keys in use: datagrams are sealed by the first, and opened by any of them."""
+    """The keys in use: the first one seals datagrams, any of them opens one."""
 
     def __init__(self, keys: Sequence[bytes]):
         self.take(keys)
 
     def take(self, keys: Sequence[bytes]) -> None:
-        """Use these from now on."""
+        """Use these keys from now on."""
         self._keys = {_name_of(key): key for key in keys}
         self.own = _name_of(keys[0])
-        """The name of the one that seals."""
+        """Name of the sealing key."""
 
     def find(self, name: int) -> bytes | None:
-        """Return the key of a name."""
+        """Return the key with a name, or None."""
         return self._keys.get(name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all, which tell nothing of the keys; the one that seals first."""
+        """Names of all keys, the sealing one first; a name reveals nothing about its key."""
         return tuple(f"{name:08x}" for name in self._keys)
 
 
@@ -71,7 +71,7 @@ def _name_of(key: bytes) -> int:
 
 
 class Sealer:
-    """Seals and opens datagrams; ``refused`` counts by reason what was not opened."""
+    """Seals and opens datagrams; ``refused`` counts the refused ones by reason."""
 
     def __init__(self, keyring: Keyring, receiver: int):
         self._keyring = keyring
@@ -82,9 +82,9 @@ class Sealer:
         self.refused = dict.fromkeys(_REASONS, 0)
 
     def seal(self, payload: bytes, *, receiver: int, nonce: bytes, now: float) -> bytes:
-        """Return the datagram that carries ``payload`` to the peer ``receiver`` (0: whoever is there).
+        """Return the datagram that carries ``payload`` to the peer ``receiver`` (0: unknown).
 
-        ``nonce``: 8 fresh random bytes.  ``now``: seconds since the epoch.
+        ``nonce``: 8 fresh random bytes.  ``now``: seconds since 1970.
         """
         name = self._keyring.own
         body = _HEADER.pack(_VERSION, name, int(now * 1000), nonce, receiver) + payload
@@ -101,14 +101,14 @@ class Sealer:
         return datagram[_HEADER.size : -_TAG_BYTES]
 
     def open_untimely(self, datagram: bytes, *, now: float) -> bytes | None:
-        """Return the payload of a genuine datagram that is refused for its time alone, else None; counts nothing.
+        """Return the payload of a genuine datagram that is refused only for its time, else None; counts nothing.
 
-        It may be a copy of an old one: only a number in it that this peer has just sent shows that it is not.
+        It may be an old one replayed; it is fresh only if it repeats a number that this peer has just sent.
         """
         return datagram[_HEADER.size : -_TAG_BYTES] if self._judge(datagram, now) == "time" else None
 
     def _judge(self, datagram: bytes, now: float) -> str:
-        """Return why a datagram is refused, or nothing."""
+        """Return the reason to refuse a datagram, or an empty string."""
         if len(datagram) < OVERHEAD:
             return "short"
         version, name, milliseconds, nonce, receiver = _HEADER.unpack_from(datagram)

@@ -1,13 +1,13 @@
-"""The file of the keys that datagrams are sealed by, read again when it changes (:mod:`p2prdf_node.watched`).
+"""The file of datagram keys, reloaded when it changes (:mod:`p2prdf_node.watched`).
 
-The problem.  All nodes of a cluster seal their datagrams by one key.  When it is to be replaced, because somebody may
-know it, there is a time when some nodes have the new one and others do not; and what else is made from the cluster's
-secret, its name on the disks and the numbers of publishers, must stay what it is.
+All nodes of a cluster seal their datagrams with one key.  To replace a key that may have leaked, old and new nodes
+must understand each other during the change, and values derived from the cluster's secret (its name on the disks, the
+numbers of publishers) must not change.
 
-The idea.  The keys have a file of their own, one a line.  The first of them seals, and what any of them has sealed is
-opened.  So a key is replaced in three steps, each taken at all nodes before the next: the new one is added behind the
-old one; it is put first; the old one is taken away.  The word ``secret`` stands for the key that is made from the
-cluster's secret, which is the only one without such a file.
+Therefore the keys have a file, one key per line.  The first key seals, and every key opens.  A key is replaced in
+three steps, each completed at all nodes before the next: add the new key as the second, swap the two, remove the old
+one.  The word ``secret`` stands for the key derived from the cluster's secret, which is the only key without such a
+file.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _WORD: Final = "secret"
 
 
 def read_keys(of_secret: bytes, text: str, name: str) -> tuple[bytes, ...]:
-    """Return the keys that a file's text gives, the one that seals first.
+    """Return the keys in a file's text, the sealing one first.
 
-    ``of_secret``: the one that the word ``secret`` stands for.  Lines that begin with ``#`` are comments.  Raises
-    LocalProtocolError, which names the file and the line, and never what stands there.
+    ``of_secret``: the key that the word ``secret`` stands for.  Lines that begin with ``#`` are comments.  Raises
+    LocalProtocolError with file and line, never with the content of the line.
     """
     keys: list[bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -53,7 +53,7 @@ def read_keys(of_secret: bytes, text: str, name: str) -> tuple[bytes, ...]:
 
 
 class SealKeysFile(WatchedFile[tuple[bytes, ...]]):
-    """The keys in use, in ``keyring``.  Raises LocalProtocolError when it is made, if the file does not do."""
+    """The keys in use, in ``keyring``.  The constructor raises LocalProtocolError for a bad file."""
 
     def __init__(self, path: Path, of_secret: bytes, keyring: Keyring):
         super().__init__(path, partial(read_keys, of_secret), "seal_keys_file")
@@ -61,12 +61,12 @@ class SealKeysFile(WatchedFile[tuple[bytes, ...]]):
         keyring.take(self.value)
 
     async def poll(self) -> bool:
-        """Look at the file, and take up what has changed.  Return whether something was taken up."""
+        """Reload the file if it has changed; return whether new keys are in use."""
         changed = await super().poll()
         if changed:
             self._keyring.take(self.value)
         return changed
 
     def said(self) -> dict[str, Any]:
-        """Return the names of the keys."""
+        """Return the names of the keys in use."""
         return {"keys": list(Keyring(self.value).names)}

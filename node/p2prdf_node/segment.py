@@ -1,29 +1,27 @@
-"""One file of a node's state: a header, then records, each with checksums of its own.
+"""One file of a node's state: a header, then records, each with its own checksums.
 
 ::
 
-    header   magic, format, kind, node, number, end of the segment before, checksum
-    record   mark, length, checksum of the content, checksum of these and of the place; then the content
+    header   magic, format, kind, node, number, end of the previous segment, checksum
+    record   mark, length, checksum of the content, checksum of these and of the position; then the content
     ...
-    end      a record without content: only in snapshots, which are complete or nothing
+    end      a record without content: only in snapshots, which are complete or worthless
 
-A disk may give back what it was not given, and a crash may leave half of what was being written.  The
-two call for different answers, so they must be told apart:
+A crash may leave half a write, and a disk may return wrong bytes.  The two must be told apart:
 
-* *Torn*: the file simply ends inside its last record (or goes on with nothing but zeros, where a file
-  system makes room before it writes).  Nobody was told that this record is kept.  It is dropped.
-* *Damaged*: everything else that does not fit its checksum.  It was kept once, and others must give it
-  again.  The reader says where it is and goes on behind it.
+* *Torn*: the file ends inside its last record, or goes on with zeros only, where a file system reserves room before a
+  write.  The record was never acknowledged and is dropped.
+* *Damaged*: every other mismatch of a checksum.  The record was stored once, and other replicas must supply it again.
+  The reader reports the position and continues behind it.
 
-Hence the head of a record has a checksum of its own: without one, a flipped bit in a length would look
-like a torn end.  Hence too the checksum of the head covers the record's place in its file, and the key of
-all checksums names node, kind and number of the file: after damage the reader looks for the next head byte
-by byte, and neither an old block in the wrong place nor content that looks like a record can pass for one.
-Hence, last, the header tells where the segment before ended: its writer knew, so a segment that is not
-the last one cannot be torn, and whatever is missing there is damage.
+Therefore the head of a record has a checksum of its own; otherwise a flipped bit in a length would look like a torn
+end.  That checksum covers the record's position, and the key of all checksums names node, kind and number of the
+file: after damage the reader searches for the next head byte by byte, and neither a misplaced old block nor content
+that looks like a record passes for one.  The header holds the end of the previous segment, so only the last segment
+can be torn.
 
-A damage that leaves the tail of the last segment readable but wrong is told as damage even if a crash did it:
-the other mistake would lose data in silence.
+A readable but wrong tail of the last segment counts as damaged even after a crash: the opposite mistake would lose
+data silently.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ __all__ = [
 FORMAT: Final = 1
 LOG: Final = 1
 SNAPSHOT: Final = 2
-"""Kinds of segments: the first goes on with what the one before says, the second replaces all before it."""
+"""Kinds of segments: a log continues the segment before it, a snapshot replaces all before it."""
 
 _MAGIC: Final = b"p2prdf\r\n"
 _MARK: Final = b"\xf5rec"
@@ -62,20 +60,20 @@ _PARTS_AT_ONCE: Final = 512
 """Parts of one gathering write: POSIX systems take 1,024."""
 _CHUNK_BYTES: Final = 1 << 20
 _BLOCK_BYTES: Final = 4096
-"""What cannot be read is left out by the block."""
+"""Unit in which unreadable parts are skipped."""
 
-_sync_data = getattr(os, "fdatasync", os.fsync)  # not every system has the cheaper one
+_sync_data = getattr(os, "fdatasync", os.fsync)  # some systems lack the cheaper call
 
 
 class Files:
-    """The system calls that storage makes: one place to make them fail in tests."""
+    """The system calls of the storage, in one class so that tests can make them fail."""
 
     def create(self, path: Path) -> int:
         """Open a fresh file for writing."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
 
     def close(self, descriptor: int) -> None:
-        """Close a file that was written."""
+        """Close a written file."""
         os.close(descriptor)
 
     def write(self, descriptor: int, parts: Sequence[bytes]) -> None:
@@ -89,7 +87,7 @@ class Files:
                 left[0] = memoryview(left[0])[written:]
 
     def sync(self, descriptor: int) -> None:
-        """Return when what was written is on the disk, and the file's length with it."""
+        """Return when the written data and the file's length are on the disk."""
         _sync_data(descriptor)
 
     def sync_directory(self, path: Path) -> None:
@@ -101,7 +99,7 @@ class Files:
             os.close(descriptor)
 
     def rename(self, path: Path, to: Path) -> None:
-        """Give a file another name, in place of what had it."""
+        """Rename a file, replacing the file of that name."""
         path.replace(to)
 
     def remove(self, path: Path) -> None:
@@ -109,7 +107,7 @@ class Files:
         path.unlink(missing_ok=True)
 
     def read(self, descriptor: int, size: int, position: int) -> bytes:
-        """Read at a position; less than ``size`` bytes only at the file's end."""
+        """Read at a position; returns fewer than ``size`` bytes only at the end of the file."""
         parts = []
         while size > 0 and (part := os.pread(descriptor, size, position)):
             parts.append(part)
@@ -120,7 +118,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes ``start`` to ``end`` of a file that are not what was written there."""
+    """Bytes ``start`` to ``end`` of a file that differ from the bytes written there."""
 
     path: Path
     start: int
@@ -140,7 +138,7 @@ class SegmentWriter:
     """A segment being written; nothing is durable before :meth:`sync` has returned."""
 
     def __init__(self, files: Files, path: Path, identity: bytes, kind: int, number: int, before: int):
-        """Create the file; ``before`` is where the segment with the number before ended."""
+        """Create the file; ``before`` is the end of the segment with the previous number."""
         self.path = path
         self._files = files
         self._key = _key(identity, kind, number)
@@ -152,14 +150,14 @@ class SegmentWriter:
             self.close()
             raise
         self.end = HEADER_BYTES
-        """Where the next record goes."""
+        """Position of the next record."""
 
     def write(self, records: Sequence[bytes]) -> None:
-        """Append records.  After an OSError the end of the file is not known any more."""
+        """Append records.  After an OSError the end of the file is unknown."""
         self._write(records, _MARK)
 
     def finish(self) -> None:
-        """Say that nothing follows."""
+        """Write the end record."""
         self._write([b""], _END)
 
     def _write(self, records: Sequence[bytes], mark: bytes) -> None:
@@ -177,7 +175,7 @@ class SegmentWriter:
         self._files.sync(self._descriptor)
 
     def cut(self, end: int) -> None:
-        """Give back the room behind ``end``, if that is possible."""
+        """Truncate the file at ``end``, if possible."""
         os.ftruncate(self._descriptor, end)
 
     def close(self) -> None:
@@ -192,7 +190,7 @@ def _head_check(key: bytes, head: bytes, position: int) -> bytes:
 
 
 class SegmentReader:
-    """A segment being read.  Raises LocalProtocolError for one that is whole but not ours to read."""
+    """A segment being read.  Raises LocalProtocolError for an intact segment of another node, name or format."""
 
     def __init__(self, files: Files, path: Path, identity: bytes, kind: int, number: int):
         self.path = path
@@ -202,9 +200,9 @@ class SegmentReader:
         self._key = _key(identity, kind, number)
         self.size = os.fstat(self._descriptor).st_size
         self.end = self.size
-        """Where what is kept ends; known after :meth:`scan`."""
+        """End of the valid records; known after :meth:`scan`."""
         self.before: int | None = None
-        """Where the segment before ended; None if that is not readable."""
+        """End of the previous segment; None if the header is unreadable."""
         try:
             self._read_header(identity, kind, number)
         except BaseException:
@@ -234,10 +232,10 @@ class SegmentReader:
         os.close(self._descriptor)
 
     def scan(self, *, end: int | None = None, finished: bool = False) -> Iterator[bytes | Damage]:
-        """Return the records in order, and every damage in its place.
+        """Return the records in order, and each damage at its place.
 
-        ``end``: where the segment ends, by its successor; None: wherever a crash left it.  ``finished``:
-        it must say itself that it is complete.
+        ``end``: end of the segment by its successor's header; None: a crash may have torn it.  ``finished``: the
+        segment must have an end record.
         """
         tail_may_be_torn = end is None and not finished
         limit = self.size if end is None else min(end, self.size)
@@ -279,7 +277,7 @@ class SegmentReader:
             yield Damage(self.path, limit, limit, "its end")
 
     def _head(self, at: int) -> tuple[bytes, int, bytes] | None:
-        """Return mark, length and content's checksum of the record at a place, if there is one."""
+        """Return mark, length and checksum of the content of the record at a position, or None."""
         head = self._read(at, HEAD_BYTES)
         return None if head is None else self._parsed(head, at)
 
@@ -305,7 +303,7 @@ class SegmentReader:
         return True
 
     def _next_head(self, at: int, limit: int) -> int:
-        """Return the place of the next record, or ``limit``."""
+        """Return the position of the next record, or ``limit``."""
         while at < limit:
             part = self._read(at, min(_CHUNK_BYTES, limit - at))
             if part is None:
@@ -323,14 +321,14 @@ class SegmentReader:
         return limit
 
     def _read(self, position: int, size: int) -> bytes | None:
-        """Read; None if the disk cannot."""
+        """Read; return None if the disk reports an error."""
         try:
             return self._files.read(self._descriptor, size, position)
         except OSError:
             return None
 
     def copy(self, damage: Damage, target: Path, bytes_max: int) -> None:
-        """Copy what is damaged to another file, as far as it can be read, at most ``bytes_max`` bytes."""
+        """Copy a damaged part, as far as it is readable, at most ``bytes_max`` bytes."""
         end = min(damage.end, damage.start + bytes_max)
         with target.open("wb") as out:
             for start in range(damage.start, end, _BLOCK_BYTES):

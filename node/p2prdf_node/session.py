@@ -1,7 +1,7 @@
-"""One client: its requests in, outcomes and solutions out.
+"""One client session: requests in, outcomes and solutions out.
 
-What it publishes is with :mod:`p2prdf_node.publications`, what it is told of its subscriptions with
-:mod:`p2prdf_node.deliveries`.  How much may be under way, and why, is told in :mod:`p2prdf_node.clients`.
+:mod:`p2prdf_node.publications` handles its publications, :mod:`p2prdf_node.deliveries` the solutions of its
+subscriptions.  :mod:`p2prdf_node.clients` explains the flow control.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 __all__ = ["ACTIONS", "ClientSession"]
 
 LEASE_SECONDS_MIN: Final = 1.0
-"""The shortest lease of a client: one that is over before its subscription is open would be opened for nobody."""
+"""Shortest lease: a shorter one could end before the subscription is open."""
 QUERY_SECONDS: Final = 600.0
-"""So long a one-time query of who may not subscribe is delivered at most,"""
+"""Longest delivery of a one-time query to a client that may not subscribe."""
 QUERY_LEASE_SECONDS: Final = 60.0
-"""and so long it outlives its connection."""
+"""Longest lease of a one-time query of such a client, which outlives its connection by this time."""
 
 log = structlog.get_logger("clients")
 
 
 class ClientSession:
-    """One client.  Handler of its connection after its ClientHello."""
+    """One client session; the handler of its connection after ClientHello."""
 
     def __init__(self, clients: Clients, connection: Connection, hello: messages.ClientHello):
         if hello.version != messages.CLIENT_VERSION:
@@ -62,9 +62,9 @@ class ClientSession:
         self.publications: Publications = Publications(clients, self, now)
         self.deliveries: Deliveries = Deliveries(clients, self)
         self.subscribing = 0
-        """Subscriptions that are being opened,"""
+        """Subscriptions and one-time queries being opened."""
         self._querying = 0
-        """and of these the one-time queries."""
+        """One-time queries being opened; ``subscribing`` counts them too."""
         self._speaks_for = hello.speaks_for
         self._clients = clients
         self._config = clients.config
@@ -79,20 +79,20 @@ class ClientSession:
 
     @property
     def waits(self) -> bool:
-        """Whether this client waits for a publication to be taken, or for its query to be parsed."""
+        """Whether this client waits for an acknowledgement, or for the outcome of its subscribe request."""
         return bool(self.publications.open or self.subscribing)
 
     def held_count(self, *, once: bool) -> int:
-        """Return how many one-time queries (``once``), or else subscriptions, it has or is opening."""
+        """Return the number of one-time queries (``once``), or else subscriptions, open or being opened."""
         return self.deliveries.count(once=once) + (self._querying if once else self.subscribing - self._querying)
 
     def is_live(self, subscription: int) -> bool:
-        """Tell whether a subscription that is delivered here was confirmed."""
+        """Tell whether a subscription that is delivered here is confirmed."""
         delivery = self.deliveries.find(subscription)
         return delivery is not None and delivery.live
 
     def dismiss(self, reason: P2PRDFError) -> None:
-        """Tell the client why its connection is closed, once, and close it."""
+        """Tell the client, once, why its connection is closed, and close it."""
         if not self._dismissed:
             self._dismissed = True
             self.error(0, reason)
@@ -106,7 +106,7 @@ class ClientSession:
     # --- Handler ---------------------------------------------------------------------------------
 
     def take(self, connection: Connection, message: Any) -> None:  # noqa: ARG002
-        """Deal with a request; errors of the request are answered, errors of the protocol raised."""
+        """Process a request; errors of the request are answered, violations of the protocol raised."""
         if type(message) not in ACTIONS:
             raise RemoteProtocolError(f"a client sent {type(message).__name__}, which is no request")
         verbs, action = ACTIONS[type(message)]
@@ -118,13 +118,13 @@ class ClientSession:
             raise
         except P2PRDFError as error:
             request = getattr(message, "request", None)
-            if request is None and isinstance(error, NotAllowed | DataRefused):  # it has no effect, and counts
+            if request is None and isinstance(error, NotAllowed | DataRefused):  # without a number it is only counted
                 self._clients.counts[f"errors_{error.code}"] += 1
                 return
             self.error(request or 0, error)
 
     def writable(self, *, room: bool) -> None:
-        """Neither answer nor read while the client does not read."""
+        """Stop answering and reading while the client's socket is full."""
         self.deliveries.writable(room=room)
         if room:
             self.connection.release("writing")
@@ -132,7 +132,7 @@ class ClientSession:
             self.connection.hold("writing")
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:  # noqa: ARG002
-        """Tell the client why it is closed."""
+        """Tell the client why its connection is closed."""
         self.error(0, error)
 
     def closed(self, reason: str) -> None:
@@ -160,7 +160,7 @@ class ClientSession:
             raise NotAllowed(f"{reason}, and {rights.who} may not subscribe")
         self._refuse_when_full(once=message.once)
         if self._clients.short() and (busy := self._clients.busy()) is not None:
-            raise busy  # it would wait for the nodes that are missing
+            raise busy  # the subscription would wait for the missing nodes
         if message.once:
             self._clients.refuse_parts()
         self.subscribing += 1
@@ -190,7 +190,7 @@ class ClientSession:
         self._refuse_when_full(once=once)
         self.account.check_attach(time.monotonic())
         self._clients.check_holder(message.subscription, self)
-        # Solutions may come in before the confirmation: they wait.
+        # Solutions that arrive before the confirmation wait.
         self._begin(message.subscription, live=False, once=once, request=message.request)
         self._clients.ask(
             Pending(self, message.request, "attach", subscription=message.subscription, once=once),
@@ -204,7 +204,7 @@ class ClientSession:
 
     @property
     def _asks(self) -> str:
-        """By what the client is known where it ends subscriptions, or has them explained: "" if it may all."""
+        """Name sent when the client ends or explains subscriptions; "" for administrators: all are theirs to end."""
         return "" if Verb.ADMINISTER in self.account.rights.verbs else self.account.asks
 
     def _unsubscribe(self, message: messages.ClientUnsubscribe) -> None:
@@ -239,7 +239,7 @@ class ClientSession:
             case contract.Subscribed(subscription, since, order, opened):
                 self.subscribing -= 1
                 self._querying -= pending.once
-                if (refusal := self._refusal(pending.once, pending.reach)) is not None:  # its rights have changed
+                if (refusal := self._refusal(pending.once, pending.reach)) is not None:  # permissions changed
                     self._clients.end_orphan(subscription, self)
                     self.error(request, refusal)
                     return
@@ -258,7 +258,7 @@ class ClientSession:
                         [messages.ClientSubscribed(request, subscription, since, names, order)]
                     )
                     self.deliveries.confirm(delivery, reach)
-                else:  # it was taken from this client, or ended, before it was told that it has it
+                else:  # another client took it, or it ended, before this client was told of it
                     self._clients.detach_if_unheld(subscription)
                     self.error(request, Unavailable("it was attached elsewhere meanwhile"))
             case contract.Explained(json):
@@ -284,7 +284,7 @@ class ClientSession:
             self._querying -= pending.once
         elif pending.kind == "attach":
             delivery = self.deliveries.find(pending.subscription)
-            if delivery is not None and delivery.request == pending.request:  # not that of a later attempt
+            if delivery is not None and delivery.request == pending.request:  # a later attempt has its own delivery
                 self.deliveries.end(pending.subscription)
             if isinstance(error, NotAllowed):
                 self.account.was_anothers(time.monotonic())
@@ -297,10 +297,10 @@ class ClientSession:
         until = math.inf if self._may_subscribe else time.monotonic() + QUERY_SECONDS
         self.deliveries.begin(Delivery(subscription, live, once, until, reach, request))
 
-    # --- rights that change ----------------------------------------------------------------------
+    # --- changes of permissions ----------------------------------------------------------------------
 
     def _refusal(self, once: bool, reach: Reach | None) -> NotAllowed | None:
-        """Tell why a subscription, or a one-time query, may not be delivered, or None."""
+        """Return why a subscription or one-time query may not be delivered, or None."""
         rights = self.account.rights
         try:
             rights.check((Verb.QUERY if once else Verb.SUBSCRIBE,))
@@ -311,7 +311,7 @@ class ClientSession:
         return None
 
     def rights_changed(self) -> None:
-        """Hold the client to the rights that it has now: what is open and not allowed any more ends here."""
+        """Apply the client's current permissions: end the publications and deliveries that they no longer permit."""
         try:
             self._clients.accounts.may_stay(self.connection.identity, self._speaks_for)
         except NotAllowed as error:
@@ -323,7 +323,7 @@ class ClientSession:
                 self._cut_off(delivery, refusal)
 
     def cut_off_overdue(self, now: float) -> None:
-        """End one-time queries that take too long, of a client that may not subscribe."""
+        """End one-time queries beyond QUERY_SECONDS of a client that may not subscribe."""
         for delivery in self.deliveries.overdue(now):
             text = f"a query took more than {QUERY_SECONDS:g} s, and {self.account.rights.who} may not subscribe"
             self._cut_off(delivery, NotAllowed(text))
@@ -383,7 +383,7 @@ class ClientSession:
             self.connection.send([messages.ClientExpelled(message.request, self._clients.expulsions())])
             return
         identity = self.connection.identity
-        if identity is not None and identity.role == "node":  # a bad member would expel all others
+        if identity is not None and identity.role == "node":  # a malicious member would expel all others
             raise NotAllowed(f"{identity} may not expel: it takes the certificate of a client that may administer")
         self._clients.ask(
             Pending(self, message.request, "expel"),
@@ -405,14 +405,14 @@ def _subscribe_request(
 
 def _as_asked(query: messages.Query, *, per_event: bool) -> messages.Query:
     if per_event and isinstance(query, StandingQuery) and query.conjunctive is not None:
-        return query.conjunctive  # SELECT DISTINCT: of events nothing is withdrawn
+        return query.conjunctive  # SELECT DISTINCT: solutions of events are never retracted
     return query
 
 
 _HOLD: Final = (Verb.SUBSCRIBE, Verb.QUERY)
 ACTIONS: Final[dict[type, tuple[tuple[Verb, ...], Callable[[ClientSession, Any], None]]]] = {
     messages.ClientPublish: ((Verb.PUBLISH, Verb.REMOVE), lambda session, m: session.publications.publish(m)),
-    # It does nothing without a publication, which is looked at.
+    # It has no effect without a publication, which is checked.
     messages.ClientTrace: ((), lambda session, m: session.publications.trace(m)),
     messages.ClientHeartbeat: ((Verb.PUBLISH,), lambda session, m: session.publications.heartbeat(m)),
     messages.ClientEndStream: ((Verb.PUBLISH,), lambda session, m: session.publications.end_stream(m)),
@@ -428,6 +428,6 @@ ACTIONS: Final[dict[type, tuple[tuple[Verb, ...], Callable[[ClientSession, Any],
     messages.ClientExpel: ((Verb.ADMINISTER,), ClientSession._expel),
     messages.ClientListIntroduced: ((Verb.ADMINISTER,), ClientSession._introduced),
 }
-"""By request: the verbs of which the client must have one (none: everybody may), and who deals with it.
+"""Requests: the actions of which a client must be permitted one (empty: none needed), and the handler.
 
-Whether it may publish or remove, subscribe or query, and what, is looked at there."""
+The handlers check the details: publish or remove, subscribe or query, and the graphs."""

@@ -1,35 +1,28 @@
-"""A node's state on its disk: blobs appended in order, read back at start, replaced by a snapshot now and then.
+"""A node's state on its disk: an append-only log, read at the start, replaced by a snapshot from time to time.
 
 ::
 
-    DATA/lock                       held by the one process that uses the directory; its time is when that lived
-    DATA/node-id                    who the node is
+    DATA/lock                       lock of the process that uses the directory; its mtime is the last sign of life
+    DATA/node-id                    identifier of the node
     DATA/state/owner                format, node and cluster
     DATA/state/digests-verified     the digests of all terms in the state were compared with the terms
-    DATA/state/00000007.snapshot    stands for everything up to log 7
-    DATA/state/00000008.log         what came after it, in segments (:mod:`p2prdf_node.segment`)
+    DATA/state/00000007.snapshot    replaces all logs up to 7
+    DATA/state/00000008.log         later records, in segments (:mod:`p2prdf_node.segment`)
     DATA/state/00000009.log
-    DATA/state/quarantine/...       copies of what was damaged
+    DATA/state/quarantine/...       copies of damaged parts
 
-*Why not a database.*  The engine is given one blob per group commit and asked for all of them in order, once.
-Nothing is looked up, changed or deleted singly, so an index would be paid for and not used: SQLite (WAL,
-synchronous=FULL) writes every byte twice and reached half the rate of this log, LMDB and RocksDB about its rate
-(docs/explanation/design/storage.md has the figures).  What a database would be welcome for is what it does when the
-disk fails, and there they do too little: one bad page costs the whole file, and whether data that a failed fsync left
-behind is trusted cannot be told from outside.  Here a damage costs the records it hits.
+docs/explanation/design/storage.md compares this log with SQLite, LMDB and RocksDB.
 
-*Failures.*  After a failed write or fsync nobody knows what the file holds: the kernel may have dropped
-the pages and call the next fsync a success.  So a segment is never used again after a failure.  If there is
-no room (:attr:`DiskRefused.full`), the same records may be committed again: they go to a fresh segment as a
-whole, and its header says where the trusted part of the one before ends.  After anything else the storage
-refuses for good.
+*Failures.*  After a failed write or fsync the content of the file is unknown: the kernel may have dropped the pages
+and report success for the next fsync.  A segment is therefore never used again after a failure.  If the disk is full
+(:attr:`DiskRefused.full`), the same records may be committed again: they go to a fresh segment as a whole, and its
+header holds the end of the trusted part of the previous one.  After any other error the storage refuses all commits.
 
-*Snapshots* are written beside while commits go on.  :meth:`Storage.replace` ends the current log segment, N; the
-snapshot must contain what logs up to N say, and may contain more.  When it is complete and on the disk it
-gets its name, N.snapshot, by one rename, and what it stands for is removed.  Whenever the process dies in
-between, either the old files or the snapshot are complete, and the logs after N are there in both cases.
-Reading the snapshot and then these logs may take in again what the snapshot has already, in the order in
-which it happened: so taking in must be idempotent, which it is (:mod:`p2prdf.peer.core`).
+*Snapshots* are written while commits go on.  :meth:`Storage.replace` ends the current log segment N; the snapshot
+must contain all records up to N, and may contain more.  When it is complete and durable, one rename names it
+N.snapshot, and the files that it replaces are removed.  At any crash either the old files or the snapshot are
+complete, and the logs after N exist in both cases.  Reading the snapshot and then these logs may replay changes in
+their original order; the peer's restore is idempotent (:mod:`p2prdf.peer.core`).
 """
 
 from __future__ import annotations
@@ -54,15 +47,15 @@ from p2prdf_node.segment import FORMAT, LOG, SNAPSHOT, Damage, Files, SegmentRea
 __all__ = ["DirectoryLock", "DiskRefused", "Replacement", "Storage", "write_durably"]
 
 SEGMENT_BYTES: Final = 64 << 20
-"""A log segment is ended when it is so long."""
+"""Length at which a log segment ends."""
 SYNC_BYTES: Final = 8 << 20
-"""A snapshot is synced in steps, so that commits never wait for more than one."""
+"""Bytes of a snapshot between syncs, so that commits wait for at most one such part."""
 QUARANTINE_BYTES_MAX: Final = 64 << 20
-"""Copies of damaged parts, all together; what goes beyond is only told."""
+"""Total size of copies of damaged parts; further damage is only logged."""
 CLOCK_SECONDS: Final = 1.0
-"""By how much a file's time may be ahead of the clock though nothing is wrong: what keeps either is not so exact."""
+"""Tolerated lead of a file's time over the clock, whose resolutions differ."""
 DAMAGES_MAX: Final = 1000
-"""Damages that are listed, logged and copied; further ones are counted."""
+"""Damages that are listed, logged and copied; further ones are only counted."""
 VERIFIED: Final = "digests-verified"
 _NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _NAME: Final = re.compile(r"(\d{8,})\.(log|snapshot)")
@@ -72,9 +65,9 @@ log = structlog.get_logger("storage")
 
 
 class DiskRefused(Unavailable):
-    """The disk did not take what should be kept.
+    """The disk did not accept records.
 
-    ``full``: there is no room, and the same may succeed later; otherwise nothing will.
+    ``full``: there is no room, and the same commit may succeed later; otherwise no commit will.
     """
 
     def __init__(self, path: Path, error: OSError):
@@ -84,17 +77,17 @@ class DiskRefused(Unavailable):
 
 
 def _since(at: float) -> float:
-    """Return how long ago it was at a time, without end if the clock was set back since."""
+    """Return the seconds since ``at``; infinite if the clock was set back since."""
     seconds = time.time() - at
     return math.inf if seconds < -CLOCK_SECONDS else max(0.0, seconds)
 
 
 class DirectoryLock:
-    """Keeps other processes out of a data directory.  Ends with the process, however that ends.
+    """Keeps other processes out of a data directory; the lock ends with the process.
 
-    ``away_seconds``: how long before now somebody had it and said so (:meth:`touch`); 0 if nobody ever had, and without
-    end if the clock shows a time before that: nobody knows how long it has been.  To have it does not say so: whoever
-    dies before it has kept how long it was away is to find that once more.
+    ``away_seconds``: seconds since the last :meth:`touch` of any holder; 0 for a new directory, infinite if the clock
+    was set back since, because the downtime is then unknown.  Taking the lock does not touch: a process that dies
+    before it has stored its downtime must find it again at the next start.
     """
 
     def __init__(self, data: Path):
@@ -114,16 +107,16 @@ class DirectoryLock:
         os.utime(self._descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))
 
     def touch(self) -> None:
-        """Note on the disk that this process lives.  Raises OSError."""
+        """Record on the disk that this process lives.  Raises OSError."""
         os.utime(self._descriptor)
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def write_durably(files: Files, path: Path, text: str) -> None:
-    """Write a small file so that after a crash it is there as a whole or as it was.  Raises OSError."""
+    """Write a small file atomically: after a crash it has its old or its new content.  Raises OSError."""
     fresh = path.with_suffix(path.suffix + ".new")
     descriptor = files.create(fresh)
     try:
@@ -141,8 +134,8 @@ class Storage:
     def __init__(self, directory: Path, identity: bytes, cluster: bytes, files: Files | None = None):
         """Open or create the state in a directory whose lock is held.
 
-        ``identity`` names the node, ``cluster`` the cluster.  Raises LocalProtocolError if the state is
-        another node's or cluster's or of an unknown format, and OSError.
+        ``identity`` names the node, ``cluster`` the cluster.  Raises LocalProtocolError if the state belongs to
+        another node or cluster or has an unknown format, and OSError.
         """
         self._files = files or Files()
         self._directory = directory
@@ -150,14 +143,14 @@ class Storage:
         self._failure: DiskRefused | None = None
         self._writer: SegmentWriter | None = None
         self.damages: list[Damage] = []
-        """What was found damaged when the state was read: the first thousand."""
+        """Damages found when the state was read: the first DAMAGES_MAX."""
         self.damage_count = 0
         self._quarantine = directory / "quarantine"
         self._quarantine.mkdir(parents=True, exist_ok=True)
         self._check_owner(cluster)
         self._snapshot, self._logs = self._take_stock()
         for reader in self._readers():
-            reader.close()  # opening one checks whose it is
+            reader.close()  # opening a segment checks its owner
         last = max(self._logs, default=self._snapshot)
         self._last = last if last is not None else 0
         self._last_end = 0
@@ -165,23 +158,23 @@ class Storage:
         self.snapshot_bytes = self._size(SNAPSHOT, self._snapshot) if self._snapshot is not None else 0
         self.log_bytes = sum(self._size(LOG, number) for number in self._logs)
         self.snapshot_records = self.log_records = 0
-        """How many; known when all have been read."""
+        """Numbers of records; known when all have been read."""
 
-    # --- what there is ---------------------------------------------------------------------------
+    # --- inventory -----------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
-        """Bytes of all files that count."""
+        """Bytes of the snapshot and all logs."""
         return self.snapshot_bytes + self.log_bytes
 
     @property
     def segments(self) -> int:
-        """Log segments."""
+        """Number of log segments."""
         return len(self._logs)
 
     @property
     def damaged(self) -> bool:
-        """Whether something that was kept could not be read back."""
+        """Whether part of the state could not be read back."""
         return self.damage_count > 0
 
     def _path(self, kind: int, number: int) -> Path:
@@ -191,7 +184,7 @@ class Storage:
         return self._path(kind, number).stat().st_size
 
     def _check_owner(self, cluster: bytes) -> None:
-        """Compare the owner file with who we are; write it if there is none, or none that can be read."""
+        """Compare the owner file with this node; write it if it is missing or unreadable."""
         path = self._directory / "owner"
         expected = [f"format {FORMAT}", f"node {self._identity.hex()}", f"cluster {cluster.hex()}"]
         if path.exists():
@@ -213,7 +206,7 @@ class Storage:
         raise LocalProtocolError(reason)
 
     def _take_stock(self) -> tuple[int | None, list[int]]:
-        """Return the snapshot's number and the logs after it; remove what they supersede."""
+        """Return the numbers of the snapshot and of the logs after it; remove superseded files."""
         found: dict[str, list[int]] = {"log": [], "snapshot": []}
         for path in sorted(self._directory.iterdir()):
             if path.suffix == ".new":
@@ -244,16 +237,16 @@ class Storage:
         return (self._directory / VERIFIED).exists()
 
     def mark_verified(self) -> None:
-        """Note that they were.  If the disk refuses, the next start verifies them again."""
+        """Note that all digests were verified.  If the disk refuses, the next start verifies them again."""
         with contextlib.suppress(OSError):
             write_durably(self._files, self._directory / VERIFIED, "")
 
     # --- reading ---------------------------------------------------------------------------------
 
     def read(self) -> Iterator[bytes]:
-        """Return all records in order, each verified.  To be read to its end before the first commit.
+        """Return all records in order, each verified.  Must be read to its end before the first commit.
 
-        What is damaged is left out, copied to the quarantine, logged and listed in :attr:`damages`.
+        Damaged parts are left out, copied to the quarantine, logged and listed in :attr:`damages`.
         """
         expected = 1 if self._snapshot is None else self._snapshot + 1
         if self._snapshot is not None:
@@ -274,7 +267,7 @@ class Storage:
         self._was_read = True
 
     def _end_told_by(self, place: int, number: int) -> int | None:
-        """Return where a log ends by the header of the next one; None if there is none to tell."""
+        """Return the end of a log by the header of the next one; None without a next one."""
         if place >= len(self._logs) or self._logs[place] != number + 1:
             return None
         path = self._path(LOG, self._logs[place])
@@ -293,7 +286,7 @@ class Storage:
             reader.close()
 
     def _damaged(self, damage: Damage, reader: SegmentReader | None = None) -> None:
-        """Count a damage, say where it is, and keep a copy of what is there now."""
+        """Count and report a damage, and copy the damaged part."""
         self.damage_count += 1
         if len(self.damages) >= DAMAGES_MAX:
             return
@@ -301,7 +294,7 @@ class Storage:
         copy = self._quarantine / f"{damage.path.name}-{damage.start}"
         if reader is not None and damage.end > damage.start and not copy.exists():
             room = QUARANTINE_BYTES_MAX - sum(path.stat().st_size for path in self._quarantine.iterdir())
-            with contextlib.suppress(OSError):  # the copy is for people; the state is read without
+            with contextlib.suppress(OSError):  # the copy is for people; the state does not need it
                 reader.copy(damage, copy, max(0, room))
         self._tell_damage(damage, copy)
 
@@ -325,7 +318,7 @@ class Storage:
     def commit(self, records: Sequence[bytes]) -> None:
         """Append records; when this returns they are on the disk.
 
-        Raises DiskRefused; then none of them counts as kept.  If the disk is full, the same call may succeed
+        Raises DiskRefused; then none of the records counts as stored.  If the disk is full, the same call may succeed
         later; otherwise every further call fails.
         """
         assert self._was_read, "the state is read before anything is added to it"
@@ -362,16 +355,16 @@ class Storage:
         return self._writer
 
     def _end_segment(self) -> None:
-        """Have the next commit begin a segment."""
+        """End the current segment; the next commit begins another."""
         writer, self._writer = self._writer, None
         if writer is not None:
             with contextlib.suppress(OSError):
                 writer.close()
 
     def _refused(self, error: OSError) -> DiskRefused:
-        """Leave the segment that failed where it is trusted, and say why."""
+        """End the failed segment at its trusted end, and return the refusal."""
         if self._writer is not None:
-            with contextlib.suppress(OSError):  # what is behind the end does not count, but takes room
+            with contextlib.suppress(OSError):  # bytes behind the end are ignored, but occupy room
                 self._writer.cut(self._last_end)
             self._end_segment()
         refusal = DiskRefused(self._directory, error)
@@ -380,13 +373,13 @@ class Storage:
         return refusal
 
     def close(self) -> None:
-        """End the current segment; the lock is the caller's."""
+        """End the current segment; the caller releases the lock."""
         self._end_segment()
 
     # --- replacing -------------------------------------------------------------------------------
 
     def replace(self) -> Replacement:
-        """Begin a snapshot that is to stand for everything committed so far.
+        """Begin a snapshot that replaces everything committed so far.
 
         Its content must be taken from the node's state after this call has returned.  One at a time.
         Raises DiskRefused.
@@ -409,7 +402,7 @@ class Storage:
         )
 
     def _adopt(self, fresh: Path, number: int, size: int, records: int, replaced: int) -> None:
-        """Give a complete snapshot its name, and remove what it stands for."""
+        """Rename a complete snapshot, and remove the files that it replaces."""
         before, old_logs = self._snapshot, [each for each in self._logs if each <= number]
         self._files.rename(fresh, self._path(SNAPSHOT, number))
         self._files.sync_directory(self._directory)
@@ -423,7 +416,7 @@ class Storage:
         self.log_bytes = sum(self._size(LOG, each) for each in self._logs)
 
     def _replacement_refused(self, fresh: Path, error: OSError) -> DiskRefused:
-        with contextlib.suppress(OSError):  # it goes at the next start
+        with contextlib.suppress(OSError):  # the next start removes it
             self._files.remove(fresh)
         refusal = DiskRefused(fresh, error)
         if not refusal.full:
@@ -434,7 +427,7 @@ class Storage:
 class Replacement:
     """A snapshot being written beside the log.  Blocking, in the thread of the storage's other calls.
 
-    Every call may raise DiskRefused; the snapshot is dropped then, and the log goes on (if the disk is full).
+    Every call may raise DiskRefused; the snapshot is then dropped, and the log goes on if the disk is full.
     """
 
     def __init__(
@@ -462,7 +455,7 @@ class Replacement:
             raise self._refused(error) from error
 
     def finish(self) -> None:
-        """Make the snapshot count instead of all it stands for; it is durable when this returns."""
+        """Replace the old state by the snapshot, which is durable when this returns."""
         try:
             self._writer.finish()
             self._writer.sync()
@@ -473,7 +466,7 @@ class Replacement:
             self._writer.close()
 
     def abandon(self) -> None:
-        """Leave everything as it was.  Nothing happens if the snapshot is finished or was refused."""
+        """Drop the snapshot; does nothing after it was finished or refused."""
         self._writer.close()
         with contextlib.suppress(OSError):
             self._remove()

@@ -1,9 +1,9 @@
-"""Packets of a view as bytes: a msgpack array of what it is, who says it, when, the message's fields, and news.
+"""Codec of SWIM packets: a msgpack array of message kind, sender's record, clock, fields and gossip.
 
     [kind, [position, host, port, zone, incarnation, state], clock, [field, ...], [[position, host, ...], ...]]
 
-No packet is longer than one datagram (``DATAGRAM_BYTES_MAX``), for news are bounded.  Everything is checked before
-anything is made of it.
+Gossip is bounded, so that every packet fits one datagram of ``DATAGRAM_BYTES_MAX`` bytes.  :func:`decode` checks
+every field before it builds a packet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DATAGRAM_BYTES_MAX: Final = 1400
 
 _U64: Final = 1 << 64
 _INCARNATIONS: Final = 1 << 62
-"""Below this, so that there is always a higher one."""
+"""Bound of incarnations, below 64 bits, so that a higher incarnation always exists."""
 _HOST_CHARACTERS_MAX: Final = 45
 _NEWS_MAX: Final = NEWS_BYTES_MAX // 34
 
@@ -58,7 +58,7 @@ _KIND_OF: Final = {kind: number for number, (kind, _) in _KINDS.items()}
 
 
 def encode(packet: Packet) -> bytes:
-    """Return the bytes of a packet."""
+    """Encode a packet."""
     message = packet.message
     fields = [_plain(getattr(message, name)) for name in message.__slots__]
     news = [_flat(record) for record in packet.news]
@@ -76,7 +76,7 @@ def _flat(record: Record) -> tuple[Any, ...]:
 
 
 def decode(data: bytes) -> Packet:
-    """Return the packet that bytes spell.  Raises RemoteProtocolError for anything else."""
+    """Decode a packet.  Raises RemoteProtocolError for anything else."""
     try:
         body = msgpack.unpackb(
             data, use_list=False, raw=False, max_array_len=max(BUCKETS, _NEWS_MAX), max_str_len=64, max_bin_len=0,
@@ -121,7 +121,7 @@ def _contact(key: Any, host: Any, port: Any) -> Contact:
 
 @lru_cache(maxsize=4096)
 def _address(host: str) -> str:
-    """Return the one spelling of an IP address, by which contacts are compared."""
+    """Return the canonical spelling of an IP address, because contacts are compared by spelling."""
     if not isinstance(host, str) or len(host) > _HOST_CHARACTERS_MAX:
         raise TypeError("an address is a text, and not a long one")
     return str(ipaddress.ip_address(host))

@@ -1,33 +1,22 @@
-"""A complete view of the overlay, by :mod:`p2prdf.overlay.swim` over sealed datagrams.
+"""Driver of SWIM (:mod:`p2prdf.overlay.swim`) over sealed datagrams: a complete view of the overlay.
 
-The machine decides everything about the view.  What is left is its driver: one socket, one timer, knocks, and the way
-in.
+The state machine decides everything about the view.  This driver owns one socket, one timer, TCP probes (``Knock``),
+and the way into the view (docs/explanation/design/membership.md).
 
-The way in.  A node without bootstrap addresses begins a view of its own.  A node with bootstrap addresses greets them
-with probes, and the machine joins by a node that answers as a member.  If all nodes of a cluster start at once, no node
-answers as a member.  Then one of them begins a view: if all addresses answer, the node with the lowest key; if some are
-silent, any node that has met another node for ``CREATE_SECONDS`` (up to twice as long, at random), or for
-``MINORITY_SECONDS`` if more than half of the addresses are silent.  The nodes that it has met join by it.
+*Joining.*  A node without bootstrap addresses begins a view.  Otherwise it probes them, and the state machine joins
+through a member that answers.  Without a member, one node begins a view: if all addresses answer, the node with the
+lowest key; if some are silent, any node that has met others for ``CREATE_SECONDS``, or for ``MINORITY_SECONDS`` if
+most are silent (up to twice as long, at random).  A node that has met no other node retries, because names may
+resolve late, except with ``first`` (unless it remembers other members) or if all addresses are its own.  Later it
+probes the addresses from time to time, and the state machine merges a second view.
 
-*No islands.*  A node that has met no other node begins no view: its names may resolve late.  It tries again, every two
-seconds or so, and :attr:`SwimMembership.joining` says why it is not ready.  There are two exceptions: the setting
-``first``, unless the node remembers other members, and bootstrap addresses that are literally its own.
+*Probes.*  The driver's own probes have the highest bit of their number set; the state machine's never have.  A TCP
+probe of a silent peer only reports a refusal: no process listens there.
 
-Later the addresses are greeted from time to time, and members that are not known by then are introduced to the machine,
-which makes one of the two views.
-
-Numbers of the node's own probes, to addresses at which it does not know who is there, have the highest bit set;
-the machine's never have.
-
-*Knocks.*  The machine asks to have a connection tried when a peer is silent.  All that is told is a refusal: no
-process listens there.  Whatever else comes of it, it is closed without a word.
-
-*Other times.*  A datagram whose time differs by more than ten seconds is not heard: it may be a copy.  Its sender is
-asked for its time by a probe.  A probe is answered whatever its time is, by :class:`OtherTime`, which counts whatever
-its own time is: the number that it repeats was sent just now.  So both sides measure each other, and the smaller view
-is fenced (:mod:`p2prdf.overlay.swim_clock`).  A copy of an old datagram leads to one probe, and to nothing else.
-
-*Fencing.*  A node that cannot be relied on for new work says why (:attr:`SwimMembership.fenced`), and takes none.
+*Clock differences.*  A datagram with a time more than ten seconds off may be a replay and is not processed; its
+sender is probed instead.  A probe of any time is answered by :class:`OtherTime`, which also counts at any time: it
+repeats a number sent just now.  So both sides measure the difference, and the smaller view is fenced
+(:mod:`p2prdf.overlay.swim_clock`).  A replay causes one probe and nothing else.
 """
 
 from __future__ import annotations
@@ -81,30 +70,30 @@ __all__ = ["SwimMembership"]
 CREATE_SECONDS: Final = 1.0
 RETRY_SECONDS_MIN: Final = 0.1
 RETRY_SECONDS_STARTING: Final = 0.2
-"""As long as no member was met, and none is to be the first for want of one."""
+"""Pause between attempts of a starting node until it has met a member or begun a view."""
 RETRY_SECONDS_ALONE: Final = 1.0
-"""Others may be just starting."""
+"""Pause of a member that knows no other node: others may be just starting."""
 RETRY_SECONDS_UNREACHED: Final = 2.0
-"""After some seconds in which no bootstrap address was reached."""
+"""Pause of a node that has reached no bootstrap address for STARTING_SECONDS."""
 STARTING_SECONDS: Final = 5.0
-"""For so long nodes that are started together may be slower than this one."""
+"""Time for which nodes that start together may be slower than this one."""
 MINORITY_SECONDS: Final = 20.0
-"""Wait of nodes that have met no more than half of their bootstrap addresses; up to twice as long, at random."""
+"""Wait of nodes that have met at most half of their bootstrap addresses; up to twice as long, at random."""
 RETRY_SECONDS_MAX: Final = 5.0
 HAILS_MAX: Final = 256
-"""Own probes under way; one more counts as unanswered."""
+"""Probes of this driver in flight; one more counts as unanswered."""
 KNOCKS_MAX: Final = 64
-"""Connections being tried; further ones are not."""
+"""TCP probes in flight; further ones are skipped."""
 KNOCK_SECONDS: Final = 1.0
 FEW_SECONDS: Final = 10.0
-"""For so long after its start a node takes no work with at most half of the members that it remembers.
+"""Time after the start in which a node with at most half of the members that it remembers takes no work.
 
-Members of another time, if there are any, make themselves known within that time.
+Members with a different clock, if there are any, are detected within that time.
 """
 ASK_TIME_SECONDS: Final = 5.0
-"""So often a member with a clock too different to be heard is asked for its time, at most."""
+"""Least time between two probes of a member with a clock too different."""
 ASK_TIME_MAX: Final = 16
-"""Such members that are asked within that time."""
+"""Most such members that are probed within that time."""
 LOG_LINES_PER_SECOND: Final = 20
 
 _HAIL: Final = 1 << 63
@@ -122,7 +111,7 @@ log = structlog.get_logger("membership")
 
 
 def settings_of(config: NodeConfig) -> SwimConfig:
-    """Return the machine's settings: times in proportion to those of pings."""
+    """Return the settings of the state machine; its times are proportional to those of pings."""
     return SwimConfig(
         probe_seconds=config.ping_seconds,
         probe_timeout_seconds=config.ping_timeout_seconds,
@@ -135,13 +124,13 @@ def settings_of(config: NodeConfig) -> SwimConfig:
 
 
 class SwimMembership:
-    """The overlay as one peer sees it (:class:`p2prdf_node.members.Members`).
+    """SWIM membership of one peer (:class:`p2prdf_node.members.Members`).
 
-    ``clock`` is the node's, by which others measure theirs.  ``lost`` is told whether a member left in order: whoever
-    did is not missing, so nobody waits for it.  ``known`` is called once, with all there is, when the
-    view has become complete, and when all are in it, and answer, who are behind the bootstrap addresses, again if a
-    member was lost.  ``barred`` tells which members are out, by their keys: what they say is not heard.
-    ``remembered`` returns the most members that this node has known in any life, itself included.
+    ``clock`` is the node's clock, which others compare with theirs.  ``lost`` also receives whether a member left in
+    order; such a member is not waited for.  ``known`` receives all members once, when the view has become complete,
+    and ``DoorsMet`` when all nodes behind the bootstrap addresses are in the view and answer; the latter again after
+    a member was lost.  ``barred`` tells which members are cut off, by key; their packets are refused.  ``remembered``
+    returns the most members that this node has known in any incarnation, itself included.
     """
 
     def __init__(
@@ -174,7 +163,7 @@ class SwimMembership:
         self._asked_time: dict[int, float] = {}
         self._swim = Swim(
             self.contact, settings_of(config), now=clock(), zone=config.zone, linked=linked,
-            entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - who is asked when guards nothing
+            entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - the order of probes guards nothing
         )  # fmt: skip
         self.entered = self._complete = asyncio.Event()
         self._remembered = remembered
@@ -188,7 +177,7 @@ class SwimMembership:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
-    # --- what the daemon calls -------------------------------------------------------------------
+    # --- calls of the daemon -------------------------------------------------------------------------
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
@@ -197,7 +186,7 @@ class SwimMembership:
         self._transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), sock=bound)
 
     async def run(self) -> None:
-        """Find the way into a view, and other views later, until cancelled."""
+        """Join a view, later find and merge other views; runs until cancelled."""
         if not self.config.bootstrap:
             self._submit(Create())
         pause = RETRY_SECONDS_MIN
@@ -213,7 +202,7 @@ class SwimMembership:
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
 
     def _patience(self, met: str) -> float:
-        """Return how long this node must have met the same before it begins a view; infinite: it must not."""
+        """Return how long an outcome must last before this node begins a view; infinite: it must not."""
         match met:
             case "only itself":
                 return 0.0
@@ -232,7 +221,7 @@ class SwimMembership:
         """Begin a view of this node alone."""
         log.info("view_begun", met=met)
         self._submit(Create())
-        if met == "nobody":  # the operator has said that there is no other node to wait for
+        if met == "nobody":  # setting first: the operator says that there is no other node to wait for
             self._known(DoorsMet())
 
     def _pause_max(self, met: str) -> float:
@@ -244,7 +233,7 @@ class SwimMembership:
         return RETRY_SECONDS_UNREACHED if is_late else RETRY_SECONDS_STARTING
 
     def stop(self, *, in_order: bool = True) -> None:
-        """Tell everyone known that this peer leaves, or that it is gone, and close."""
+        """Announce that this peer leaves (``in_order``) or fails, and close."""
         self._submit(Leave(in_order))
         self._stopped = True
         self._complete.set()
@@ -256,17 +245,17 @@ class SwimMembership:
             self._transport.close()
 
     def contacts(self) -> list[Contact]:
-        """Return the live peers of the view."""
+        """Return the live peers in the view."""
         return self._swim.contacts()
 
     @property
     def joining(self) -> str | None:
-        """Why this node is not a member yet, with the remedy, or None once it is."""
+        """Reason why this node is not a member yet, with the remedy; None for a member."""
         return None if self._complete.is_set() else self._swim.clocks.reason or self._doors.problem()
 
     @property
     def fenced(self) -> str | None:
-        """Why this node must take no new work, or None."""
+        """Reason why this node must take no new work, or None."""
         if (reason := self._swim.clocks.reason) is not None:
             return reason
         if self._swim.out:
@@ -298,14 +287,14 @@ class SwimMembership:
         }
 
     async def find_owners(self, key: int) -> OwnersFound:
-        """Return all live peers, the owner of a key first, as soon as all are known; none if they are too many."""
+        """Return all live peers, the owner of a key first, once the view is complete; none if they are too many."""
         await self._complete.wait()
         if self._stopped or not self._swim.complete:
             return OwnersFound(key, (), complete=False)
         return self._owners(key)
 
     async def confirm(self, contact: Contact) -> bool:
-        """Tell whether a peer of this cluster answers at the address that ``contact`` claims."""
+        """Tell whether the peer ``contact`` answers at its claimed address."""
         if contact in self._swim.contacts():
             return True
         for _ in range(CONFIRM_PINGS):
@@ -315,7 +304,7 @@ class SwimMembership:
         return False
 
     def suspect(self, key: int) -> None:
-        """Examine a peer at once, because a connection with it broke or was refused."""
+        """Probe a peer at once, because a connection with it broke or was refused."""
         self._submit(Broken(key))
 
     def _owners(self, key: int) -> OwnersFound:
@@ -331,11 +320,11 @@ class SwimMembership:
     # --- the way in ------------------------------------------------------------------------------
 
     async def _greet(self) -> str:
-        """Probe all doors that nobody known is behind; tell what was met there at best."""
+        """Probe all seeds without a known peer behind them; return the best outcome (see :meth:`_patience`)."""
         addresses = await self._doors.addresses()
         known = {(contact.host, contact.port) for contact in self._swim.contacts()}
         own = self.claim[1], self.claim[2]
-        # While joining also those heard of already: it takes a member to join by.
+        # While joining, probe known nodes too: only a member can admit this node.
         strangers = [each for each in addresses if each != own and (each not in known or not self._complete.is_set())]
         if self._doors.only(own) and all(address == own for address in addresses):
             self._see_doors({})
@@ -359,7 +348,7 @@ class SwimMembership:
         return "a majority" if self._doors.majority(len({each.contact for each in others}), own) else "a minority"
 
     def _see_doors(self, answers: dict[Address, Record | None]) -> None:
-        """Tell that all are in the view, and have just answered, who are behind the bootstrap addresses."""
+        """Report once that all nodes behind the bootstrap addresses are in the view and have just answered."""
         if self._doors_met or self._doors.unresolved or not (self._doors.named and self._complete.is_set()):
             return
         answered = [answers.get(address) for address in self._doors.named if address != self.claim[1:]]
@@ -369,7 +358,7 @@ class SwimMembership:
             self._known(DoorsMet())
 
     async def _hail(self, address: Address) -> Record | None:
-        """Return the record that the member at an address tells of itself; None: none in time, or of another time."""
+        """Return the own record of the member at an address; None after a timeout, or if its clock differs."""
         if len(self._hails) >= HAILS_MAX or self._stopped:
             return None
         number = _HAIL | secrets.randbits(63)
@@ -385,7 +374,7 @@ class SwimMembership:
             del self._hails[number], self._hailed_at[number]
 
     async def _knock(self, contact: Contact) -> None:
-        """Try to connect to a peer."""
+        """Try to connect to a peer; report a refused connection."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(KNOCK_SECONDS):
@@ -398,14 +387,14 @@ class SwimMembership:
         finally:
             del self._knocks[contact]
 
-    # --- driving the machine ---------------------------------------------------------------------
+    # --- driving the state machine -------------------------------------------------------------------
 
     def _submit(self, request: SwimRequest) -> None:
         if not self._stopped:
             self._carry_out(self._swim.submit(request, now=self._clock()))
 
     def received(self, datagram: bytes, address: Address) -> None:
-        """Take in a datagram."""
+        """Process a datagram."""
         payload = self._envelopes.open(datagram, address, lambda notice: self._send_sealed(notice, address))
         if self._stopped:
             return
@@ -419,7 +408,7 @@ class SwimMembership:
             self._hear_stranger(packet)
             return
         living = [each for each in packet.news if each.state.living and self._barred(each.contact.key)]
-        if living:  # others may not know yet that they are out
+        if living:  # gossip of members that do not know yet that these are cut off
             packet = replace(packet, news=tuple(each for each in packet.news if each not in living))
         message = packet.message
         future = self._hails.get(message.request) if isinstance(message, Answer) else None
@@ -428,15 +417,15 @@ class SwimMembership:
         self._carry_out(self._swim.receive(packet, now=self._clock()))
         sender = packet.sender
         if not self._swim.member and sender.incarnation and sender.contact.key not in self._introduced:
-            self._introduced.add(sender.contact.key)  # it has this node's address, which may have none of its own
+            self._introduced.add(sender.contact.key)  # the sender has this node's address; this node may have no seed
             self._submit(Introduce(sender.contact))
 
     def _decoded(self, payload: bytes, address: Address, *, counted: bool) -> Packet | None:
-        """Return the packet of a genuine datagram, or None: it is malformed, or its sender is expelled."""
+        """Return the packet of a genuine datagram; None if it is malformed or its sender is cut off."""
         try:
             packet = decode(payload)
         except RemoteProtocolError as error:
-            self._malformed += counted  # else it counts as refused for its time
+            self._malformed += counted  # an untimely one already counts as refused for its time
             if counted and self._lines.allow(time.monotonic()):
                 log.warning("datagram_malformed", sender=str(address), reason=str(error))
             return None
@@ -446,7 +435,7 @@ class SwimMembership:
         return packet
 
     def _hear_stranger(self, packet: Packet) -> None:
-        """Take from the packet of a member of another time only the time, and tell this node's."""
+        """Use only the clock of a packet from a member with a different clock, and send this node's clock."""
         contact, message = packet.sender.contact, packet.message
         if contact.key == self.contact.key:
             return
@@ -464,7 +453,7 @@ class SwimMembership:
             future.set_result(None)
 
     def _ask_time(self, contact: Contact) -> None:
-        """Probe a member whose datagrams are of another time, unless that was done just now."""
+        """Probe a member with a different clock, at most every ASK_TIME_SECONDS."""
         now = time.monotonic()
         self._asked_time = {key: at for key, at in self._asked_time.items() if at > now - ASK_TIME_SECONDS}
         if contact.key not in self._asked_time and len(self._asked_time) < ASK_TIME_MAX:
@@ -525,14 +514,14 @@ class SwimMembership:
 
 
 class _Protocol(asyncio.DatagramProtocol):
-    """The socket's end."""
+    """Adapter of asyncio's datagram protocol."""
 
     def __init__(self, membership: SwimMembership):
         self._membership = membership
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        """Hand a datagram on."""
+        """Pass a datagram on."""
         self._membership.received(data, addr[:2])
 
     def error_received(self, exc: Exception) -> None:
-        """Ignore an error report: an unreachable peer shows by its silence."""
+        """Ignore an error report: probes detect an unreachable peer."""

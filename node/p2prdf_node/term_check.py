@@ -1,8 +1,8 @@
-"""The check of what clients publish: are these columns of terms triples?
+"""Check of published data: whether columns of terms can be triples.
 
-A node looks at each term once, with the check of the client (:func:`p2prdf.rdf.terms.refusals`), as a frame need not
-come from our library; and for literals that are no client's to publish, as they stand for statements of named graphs
-(:mod:`p2prdf.rdf.quads`).
+A node checks each term once, with the client's own check (:func:`p2prdf.rdf.terms.refusals`), because frames may come
+from other libraries.  It also refuses literals that stand for statements of named graphs (:mod:`p2prdf.rdf.quads`),
+which clients must not publish.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["TermCheck"]
 
 _AT_ONCE = 4096
 _FINE, _MALFORMED, _RESERVED, _DEFAULT = range(4)
-"""What a term is: what clients may publish; no term; ours; what stands for the default graph, and for nothing else."""
+"""Kinds of terms: publishable; malformed; reserved for p2prdf; the default graph, valid as a graph only."""
 
 
 class TermCheck:
-    """Tells whether columns of term identifiers can be triples.
+    """Checks whether columns of term identifiers can be triples.
 
-    Identifiers are dense, so what was looked at is a number: everything below it.  New terms are looked
-    at together, and what each is is remembered.
+    Identifiers are dense, so all identifiers below a number have been checked.  New terms are checked together, and
+    the kind of each is stored.
     """
 
     def __init__(self, dictionary: TermDictionary):
@@ -39,7 +39,7 @@ class TermCheck:
     def check(self, s: Any, p: Any, o: Any, *graph: Any) -> None:
         """Raise DataRefused, naming the term, unless the columns are triples.
 
-        ``graph``: perhaps one that names the graph of each.
+        ``graph``: optionally a column with the graph of each row.
         """
         lengths = [len(column) for column in (s, p, o, *graph)]
         if len(set(lengths)) > 1:
@@ -59,7 +59,7 @@ class TermCheck:
                 self._complain(int(numbers[wrong.argmax()]), place)
 
     def _look_at_new(self) -> None:
-        """Look at the terms taken in since: all at once, and one by one if one of them is none that clients publish."""
+        """Determine the kinds of new terms: together, and one by one if any of them is not publishable."""
         for start in range(len(self._kinds), len(self._dictionary), _AT_ONCE):
             texts = self._dictionary.texts(range(start, min(start + _AT_ONCE, len(self._dictionary))))
             kinds = np.full(len(texts), _FINE, np.uint8)

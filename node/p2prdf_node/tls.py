@@ -1,15 +1,15 @@
-"""A node's certificate, and whom it accepts: read from files, and read again when they change.
+"""TLS of a node: its certificate and its trusted authorities, reloaded when their files change.
 
-The files are looked at every ``tls_poll_seconds``; what has changed is read beside the loop and judged as a whole.  If
-anything is wrong with it (half of it copied, a key of another certificate, a list that nobody trusted has signed) that
-is told in the log once, and what was in use stays in use.  What is good serves all handshakes from then on, and open
-connections are gone through: those whose certificate is revoked now, or has expired, are closed.
+The files are checked every ``tls_poll_seconds``; changed files are read outside the event loop and validated as a
+whole.  If anything is wrong (half a copy, the key of another certificate, a list that no trusted authority signed),
+the reason is logged once and the previous files stay in use.  Valid files serve all later handshakes, and open
+connections with revoked or expired certificates are closed.
 
-*Revoked* is looked up by number after the handshake, not left to OpenSSL: that asks for a list of every authority in
-the bundle and refuses everybody if one is missing or past its date; and open connections have to be looked up anyway.
-Numbers are random and long, so they need no issuer beside them.  Sessions are not resumed, so there is no way round it.
+Revocation is checked by serial number after the handshake, not by OpenSSL: OpenSSL requires a current list of every
+authority in the bundle and refuses all certificates without one, and open connections must be checked anyway.  Serial
+numbers are long and random, so they need no issuer.  Sessions are not resumed, so every connection passes the check.
 
-A node's certificate says its place on the ring, which cannot change while it runs.
+A node's certificate holds its ring position, which cannot change while the node runs.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 __all__ = ["NodeTls"]
 
 EXPIRES_SECONDS: Final = 14 * 86_400.0
-"""So long before a node's own certificate expires it begins to say so."""
+"""Time before the expiry of the node's own certificate at which warnings begin."""
 
 log = structlog.get_logger("tls")
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What the files said when they were read last."""
+    """Content of the files as last read."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
     own: Identity
     revoked: frozenset[int]
     barred: frozenset[int]
-    """Ring positions of nodes whose certificates are revoked."""
+    """Ring positions of nodes with revoked certificates."""
 
 
 class NodeTls:
-    """The TLS of one node.  Raises LocalProtocolError when it is made, if its files do not do."""
+    """The TLS of one node.  The constructor raises LocalProtocolError for bad files."""
 
     def __init__(self, config: NodeConfig):
         assert config.tls_cert is not None, "validate() asks for all three"
@@ -68,7 +68,7 @@ class NodeTls:
         self._problem = ""
         self._warned: Identity | None = None
         self.renewed = 0
-        """How often files were taken up that had changed."""
+        """Number of times that changed files were taken into use."""
         try:
             self._files = self._read()
         except TlsRefused as error:
@@ -78,25 +78,25 @@ class NodeTls:
 
     @property
     def key(self) -> int:
-        """Ring position that the certificate gives this node."""
+        """Ring position in this node's certificate."""
         return self._files.own.key
 
     def barred(self, key: int) -> bool:
-        """Tell whether the certificate of the node at a ring position is revoked."""
+        """Tell whether the certificates of the node at a ring position are revoked."""
         return key in self._files.barred
 
     # --- connections -----------------------------------------------------------------------------
 
     def accepted(self, connection: Connection) -> TlsStream:
-        """Return the socket's end of a connection that others make."""
+        """Return the TLS layer of an accepted connection."""
         return TlsStream(connection, self._files.server, server=True, admit=self._admit)
 
     def made(self, connection: Connection, key: int) -> TlsStream:
-        """Return the socket's end of a connection that is made to the node at a ring position."""
+        """Return the TLS layer of an outgoing connection to the node at a ring position."""
         return TlsStream(connection, self._files.client, server=False, admit=partial(self._admit_node, key))
 
     def check_peer(self, identity: Identity | None, key: int) -> None:
-        """Raise TlsRefused unless a certificate is that of the node at a ring position."""
+        """Raise TlsRefused unless a certificate belongs to the node at a ring position."""
         assert identity is not None, "nothing is decoded before the handshake is done"
         if identity.role != NODE:
             raise TlsRefused(f"the certificate is of {identity}, which may not speak as a node", reason="role")
@@ -104,7 +104,7 @@ class NodeTls:
             raise TlsRefused(f"the certificate is of {identity}, not of node {key:016x}", reason="other-key")
 
     def refusal(self, identity: Identity, now: float) -> TlsRefused | None:
-        """Tell why a certificate of a trusted authority is not accepted at a time (seconds since 1970), or None."""
+        """Return why a trusted authority's certificate is refused at a time (seconds since 1970), or None."""
         if identity.serial in self._files.revoked:
             return TlsRefused(f"the certificate {identity.serial:x} of {identity} is revoked", reason="revoked")
         if identity.role == NODE and identity.key in self._files.barred:
@@ -125,7 +125,7 @@ class NodeTls:
     # --- files -----------------------------------------------------------------------------------
 
     async def poll(self) -> bool:
-        """Look at the files, and take up what has changed.  Return whether something was taken up."""
+        """Reload the files if they have changed; return whether new ones are in use."""
         marks = await asyncio.to_thread(self._marks)
         self._warn_of_end()
         if marks == self._seen:
@@ -146,20 +146,20 @@ class NodeTls:
         return True
 
     def _refused(self, reason: str) -> bool:
-        """Go on with what was in use."""
+        """Keep the previous files in use."""
         self._problem = reason
         log.error("tls_files_refused", reason=reason)
         return False
 
     def close_refused(self, connections: Iterable[Connection]) -> None:
-        """Close the connections whose certificates are not accepted any more."""
+        """Close the connections whose certificates are no longer accepted."""
         now = time.time()
         for connection in connections:
             if connection.identity is not None and (error := self.refusal(connection.identity, now)) is not None:
                 connection.refuse(error)
 
     def status(self) -> dict[str, Any]:
-        """Return what is in use, for people and monitoring."""
+        """Return the files in use, for people and monitoring."""
         own = self._files.own
         return {
             "serial": f"{own.serial:x}",
@@ -171,10 +171,10 @@ class NodeTls:
         }
 
     def _read(self) -> _Files:
-        """Read and judge everything.  Blocking.  Raises TlsRefused."""
+        """Read and validate all files.  Blocking.  Raises TlsRefused."""
         try:
             return self._judged()
-        except (ValueError, TypeError, certificates.UnsupportedAlgorithm) as error:  # parts are read late
+        except (ValueError, TypeError, certificates.UnsupportedAlgorithm) as error:  # some parts are parsed lazily
             raise TlsRefused(f"damaged, or of a kind that is not known here: {error}", reason="files") from error
 
     def _judged(self) -> _Files:
@@ -193,7 +193,7 @@ class NodeTls:
         )  # fmt: skip
 
     def _marks(self) -> tuple[object, ...]:
-        """Return what tells files from those that were there before.  Blocking."""
+        """Return the marks of the files, which change with the files.  Blocking."""
         return tuple(None if path is None else mark_of(path) for path in (self._cert, self._key, self._ca, self._crl))
 
     def _warn_of_end(self) -> None:

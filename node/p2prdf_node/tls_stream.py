@@ -1,14 +1,12 @@
-"""One connection's TLS: between the socket, whose protocol it is, and a ``Connection``, whose transport it is.
+"""TLS of one connection: the protocol of the socket, and the transport of a ``Connection``.
 
-The standard library has this, too.  It is done again here, on :class:`ssl.SSLObject`, for three things that the
-standard one has not: a connection counts, and has its deadline, from the moment it is accepted, not only after its
-handshake; whoever is refused is told why (the standard one drops the alert), as is the log; and who is at the other end
-is looked at before a single byte of what it says is decoded.
+It is built on :class:`ssl.SSLObject` because asyncio's TLS lacks three properties: a connection counts, and has its
+deadline, from the moment it is accepted; a refused side receives the alert (asyncio drops it), and the log the
+reason; and the identity of the other side is checked before its first byte is decoded.
 
-The connection is told of the socket at once, and of bytes once the other side is known.  What it writes before that is
-dropped: it does so to say why it closes, and a stranger is told by the handshake's alert.  Reading stops where the
-connection wants it to: what is decrypted is handed on piece by piece, and what waits is no more than one read of the
-socket.
+The connection learns of the socket at once, and receives bytes after the handshake.  Its output before that is
+dropped: it could only be the reason of a close, for which the other side receives the handshake's alert.  A held
+connection is not read: decrypted data is passed on piece by piece, and at most one read of the socket waits.
 """
 
 from __future__ import annotations
@@ -30,18 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["TlsStream"]
 
 READ_BYTES: Final = 256 << 10
-"""Most that is handed on at once, but for a record."""
+"""Most bytes passed on at once, apart from the rest of a record."""
 RECORD_BYTES: Final = 16 << 10
-"""Most that a record holds; to ask for more would allocate it each time."""
+"""Most bytes of a record; a larger buffer would be allocated for each read."""
 NO_TLS: Final = bytes.fromhex("15030300020246")
-"""An alert, "protocol version": OpenSSL sends none to who speaks without TLS, who then would not know what is wrong."""
+"""Alert "protocol version" for a client without TLS; OpenSSL sends none, and the client would not learn the reason."""
 
 
 class TlsStream(asyncio.Protocol):
-    """The TLS of a connection.
+    """The TLS layer of a connection.
 
-    ``admit`` is asked about the other side when the handshake is done, and raises TlsRefused.  ``done``: the outcome
-    of the handshake, for who waits for it.
+    ``admit`` receives the other side's identity after the handshake, and may raise TlsRefused.  ``done``: outcome of
+    the handshake.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class TlsStream(asyncio.Protocol):
         self._paused = False
         self._again: asyncio.Handle | None = None
 
-    # --- the socket's side -----------------------------------------------------------------------
+    # --- calls of the socket -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake."""
@@ -70,7 +68,7 @@ class TlsStream(asyncio.Protocol):
             self._shake()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what the socket brings."""
+        """Process bytes of the socket."""
         self._in.write(data)
         if self._shaken:
             self._read()
@@ -78,17 +76,17 @@ class TlsStream(asyncio.Protocol):
             self._shake()
 
     def pause_writing(self) -> None:
-        """The socket is full."""
+        """Tell the connection that the socket is full."""
         if self._connection is not None:
             self._connection.pause_writing()
 
     def resume_writing(self) -> None:
-        """The socket has room again."""
+        """Tell the connection that the socket has room again."""
         if self._connection is not None:
             self._connection.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Tell the connection about the end."""
         self._socket = None
         connection, self._connection = self._connection, None
         assert connection is not None
@@ -103,7 +101,7 @@ class TlsStream(asyncio.Protocol):
     # --- TLS -------------------------------------------------------------------------------------
 
     def _shake(self) -> None:
-        """Go on with the handshake as far as what has come in allows."""
+        """Continue the handshake with the bytes received so far."""
         try:
             self._tls.do_handshake()
             identity = identity_in(self._tls.getpeercert())
@@ -113,7 +111,7 @@ class TlsStream(asyncio.Protocol):
         except (ssl.SSLError, ConnectionError) as error:
             self._fail(refusal(error))
         except TlsRefused as error:
-            self._shaken = True  # so the connection can say why
+            self._shaken = True  # so that the connection can send the reason
             self._fail(error)
         else:
             self._shaken = True
@@ -133,7 +131,7 @@ class TlsStream(asyncio.Protocol):
             self._connection.refuse(error)
 
     def _read(self) -> None:
-        """Hand on what can be decrypted."""
+        """Pass decrypted bytes to the connection."""
         self._again = None
         while not self._paused and self._connection is not None and not self.is_closing():
             data, error = self._decrypted()
@@ -148,7 +146,8 @@ class TlsStream(asyncio.Protocol):
                 return
 
     def _decrypted(self) -> tuple[bytes, ssl.SSLError | None]:
-        """Return what there is, up to ``READ_BYTES`` or a little more, and why there is no more."""
+        """Return decrypted bytes, up to ``READ_BYTES`` and the rest of a record, and the reason why there are no
+        more."""
         parts: list[bytes] = []
         size = 0
         while size < READ_BYTES:
@@ -166,10 +165,10 @@ class TlsStream(asyncio.Protocol):
         if self._out.pending and self._socket is not None and not self._socket.is_closing():
             self._socket.write(self._out.read())
 
-    # --- the connection's side: what it needs of a transport -------------------------------------
+    # --- calls of the connection: its transport ------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send bytes, or drop them if the other side is not known yet, or TLS has failed."""
+        """Send bytes; drops them before the handshake and after a failure of TLS."""
         if not self._shaken or self.is_closing():
             return
         left = memoryview(data)
@@ -181,13 +180,13 @@ class TlsStream(asyncio.Protocol):
         self._flush()
 
     def pause_reading(self) -> None:
-        """Hand nothing on until :meth:`resume_reading`."""
+        """Pass nothing on until :meth:`resume_reading`."""
         self._paused = True
         if self._shaken and self._socket is not None:
             self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        """Hand on what waits, and read again."""
+        """Pass waiting bytes on, and read again."""
         self._paused = False
         if self._socket is not None and not self._socket.is_closing():
             self._socket.resume_reading()
@@ -195,11 +194,11 @@ class TlsStream(asyncio.Protocol):
                 self._again = asyncio.get_running_loop().call_soon(self._read)
 
     def close(self) -> None:
-        """Say that nothing more comes, and close when that is sent."""
+        """Send TLS's close notification, and close when it is sent."""
         if self._socket is None or self._socket.is_closing():
             return
         if self._shaken:
-            with contextlib.suppress(ssl.SSLError):  # the other side has not said so yet, or broke off
+            with contextlib.suppress(ssl.SSLError):  # the other side has not sent its notification yet, or broke off
                 self._tls.unwrap()
             self._flush()
         self._socket.close()
@@ -210,16 +209,16 @@ class TlsStream(asyncio.Protocol):
             self._socket.abort()
 
     def is_closing(self) -> bool:
-        """Tell whether it is closed, or about to be."""
+        """Tell whether the socket is closed or closing."""
         return self._socket is None or self._socket.is_closing()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when the connection is told that there is no room."""
+        """Set the limits at which the connection is told that the socket is full."""
         assert self._socket is not None
         self._socket.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what is known of the socket."""
+        """Return a property of the socket."""
         return default if self._socket is None else self._socket.get_extra_info(name, default)
 
 

@@ -1,19 +1,17 @@
-"""Links between peers: one outgoing TCP connection per destination, everything in batches.
+"""Links between peers: one outgoing TCP connection per destination, with batched frames.
 
-What a peer wants sent during one turn of the loop is collected per destination and leaves as one
-frame (more, if it is large) when the daemon calls :meth:`Links.flush`.  A link connects when it is
-first needed, says PeerHello, and is closed after a while of silence.  The answer comes over the other
-side's own link: a connection between peers carries parcels in one direction only.
+Parcels of one turn are collected per destination and leave as one frame (more, if they are large) at
+:meth:`Links.flush`.  A link connects when it is first needed, sends PeerHello, and is closed after a time without
+use.  Answers come over the other side's own link: a connection between peers carries parcels in one direction only.
 
-Nothing here is reliable, on purpose: a parcel that finds its link full or cannot be delivered is dropped
-and counted.  What must arrive is kept by the peer's outbox, which sends it again.  So the memory of a
-link is bounded (``PARCELS_MAX`` and ``ROWS_MAX`` waiting, plus one socket buffer), and a slow
-destination costs the others nothing.  As sending again takes a second, a link does try ``ATTEMPTS``
-times to connect before it drops what waits.
+Links are unreliable on purpose: a parcel that finds its link full or cannot be delivered is dropped and counted.  The
+peer's outbox repeats reliable messages.  So the memory of a link is bounded (``PARCELS_MAX`` and ``ROWS_MAX``
+waiting, plus one socket buffer), and a slow destination costs the others nothing.  As a repetition takes a second, a
+link tries to connect ``ATTEMPTS`` times before it drops its parcels.
 
-The receiving side (:class:`PeerInlet`) takes parcels only from a peer that discovery knows, or that
-answers a sealed ping where it says it lives: so two clusters whose addresses got mixed up, or a peer
-that inherited the address of another one, do not talk to each other.
+The receiving side (:class:`PeerInlet`) accepts parcels only from a peer that the membership knows, or that answers a
+sealed ping at its claimed address.  This keeps two clusters with mixed-up addresses apart, and a peer that inherited
+the address of another one.
 """
 
 from __future__ import annotations
@@ -45,12 +43,12 @@ PARCELS_MAX: Final = 4096
 ROWS_MAX: Final = 500_000
 """Rows waiting for one destination (a single larger parcel is still taken)."""
 FRAME_ROWS: Final = 20_000
-"""A frame is cut when it holds so many rows: some 2 MB, one bite for the receiver."""
+"""Rows after which a frame is cut: some 2 MB, a moderate unit of work for the receiver."""
 FRAME_PARCELS: Final = 512
 ATTEMPTS: Final = 3
-"""Connections that fail in a row before what waits is dropped..."""
+"""Failed connections in a row after which the waiting parcels are dropped."""
 RETRY_SECONDS: Final = 0.2
-"""...so far apart."""
+"""Pause between these attempts."""
 PORT_ATTEMPTS: Final = 64
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
@@ -94,7 +92,7 @@ def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
 class Links:
     """The outgoing links of a node, by destination.
 
-    ``broken`` is called with a destination whose connection broke or was refused.  ``tls``: what links are made by.
+    ``broken`` is called with a destination if its connection broke or was refused.  ``tls``: TLS of the links, or None.
     """
 
     def __init__(
@@ -123,7 +121,7 @@ class Links:
         self._closed = False
 
     def post(self, to: Contact, parcel: Parcel) -> None:
-        """Take a parcel to be sent with the next :meth:`flush`; nothing is sent any more once links are closed."""
+        """Queue a parcel for the next :meth:`flush`; does nothing after :meth:`close`."""
         if self._closed:
             return
         link = self._links.get(to.key)
@@ -135,18 +133,18 @@ class Links:
         self._dirty[to.key] = link
 
     def flush(self) -> None:
-        """Send what has been posted."""
+        """Send the queued parcels."""
         dirty, self._dirty = self._dirty, {}
         for link in dirty.values():
             link.flush()
 
     def established(self, key: int) -> bool:
-        """Tell whether a connection to a peer stands."""
+        """Tell whether a connection to a peer is open."""
         link = self._links.get(key)
         return link is not None and link.connection is not None and link.connection.live
 
     def forget(self, contact: Contact) -> None:
-        """Close the link to a peer that is gone."""
+        """Close the link to a peer that has left or failed."""
         link = self._links.get(contact.key)
         if link is not None and link.contact == contact:
             del self._links[contact.key]
@@ -161,11 +159,11 @@ class Links:
 
     @property
     def waiting(self) -> int:
-        """Parcels not yet given to a socket."""
+        """Parcels not yet written to a socket."""
         return sum(link.waiting for link in self._links.values())
 
     def close(self) -> None:
-        """Close all links, once the sockets have taken what was written."""
+        """Close all links, once their buffered output is sent."""
         self._closed = True
         for link in self._links.values():
             link.close("stopping")
@@ -177,7 +175,7 @@ class Links:
 
 
 class _Link:
-    """The way to one destination.  Handler of its connection."""
+    """Link to one destination; the handler of its connection."""
 
     def __init__(self, links: Links, contact: Contact):
         self.contact = contact
@@ -194,11 +192,11 @@ class _Link:
 
     @property
     def waiting(self) -> int:
-        """Parcels not yet given to the socket."""
+        """Parcels not yet written to the socket."""
         return len(self._parcels)
 
     def post(self, parcel: Parcel) -> None:
-        """Take a parcel, or drop it if too many are waiting."""
+        """Queue a parcel, or drop it if too many wait."""
         rows = rows_of(parcel)
         if len(self._parcels) >= PARCELS_MAX or (self._parcels and self._rows + rows > ROWS_MAX):
             self._links.counts["dropped_full"] += 1
@@ -207,7 +205,7 @@ class _Link:
         self._rows += rows
 
     def flush(self) -> None:
-        """Send what is waiting, as far as the socket has room."""
+        """Send waiting parcels while the socket has room."""
         self._used_at = time.monotonic()
         if self.connection is None:
             self._open()
@@ -228,7 +226,7 @@ class _Link:
     def _send(self, parcels: list[Parcel]) -> None:
         try:
             frame = self._links.codec.encode(parcels)
-        except P2PRDFError as error:  # too long for one frame
+        except P2PRDFError as error:  # the parcels exceed one frame
             if len(parcels) > 1:
                 half = len(parcels) // 2
                 self._send(parcels[:half])
@@ -251,10 +249,10 @@ class _Link:
         links = self._links
         loop = asyncio.get_running_loop()
         connection = Connection(links.connections, links.codec, self, secure=links.tls is not None)
-        connection.identified = connection.in_use = True  # it is we who introduce ourselves
+        connection.identified = connection.in_use = True  # this side sends the hello
         where = self.contact.host, self.contact.port
         try:
-            # A peer says where it lives by its address.  Names are not looked up, whoever says that one is a peer's.
+            # Peers are identified by IP address.  A name would be looked up on behalf of any sender, so it is refused.
             ipaddress.ip_address(self.contact.host)
             async with asyncio.timeout(links.connect_seconds):
                 if links.tls is None:
@@ -266,7 +264,7 @@ class _Link:
         except TimeoutError:
             connection.leave()
             connection.abort()
-            self._failed("no connection in time")  # one of us is busy, perhaps
+            self._failed("no connection in time")  # one of the two nodes may be busy
             return
         except (OSError, ValueError, TlsRefused) as error:
             connection.leave()
@@ -308,11 +306,11 @@ class _Link:
         self._rows = 0
 
     def idle_since(self, now: float) -> float:
-        """Return for how long nothing has been sent."""
+        """Return the seconds since the last parcel; 0 while parcels wait."""
         return 0.0 if self._parcels or self._connecting else now - self._used_at
 
     def close(self, why: str) -> None:
-        """Drop what is waiting and close."""
+        """Drop waiting parcels and close."""
         self._closed = True
         if self._retry is not None:
             self._retry.cancel()
@@ -323,7 +321,7 @@ class _Link:
     # --- Handler ---------------------------------------------------------------------------------
 
     def take(self, connection: Connection, message: Any) -> None:  # noqa: ARG002
-        """The other side only ever says why it hangs up."""
+        """Log a refusal; the other side of a link sends nothing else."""
         if not isinstance(message, ClientError):
             raise RemoteProtocolError(f"a peer sent {type(message).__name__} against its link's direction")
         log.warning("link_refused", peer=str(self.contact), code=message.code, reason=message.text)
@@ -335,12 +333,12 @@ class _Link:
             self.flush()
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """A peer need not be told."""
+        """Do nothing: a peer needs no notice."""
 
     def closed(self, reason: str) -> None:
-        """Report a connection that broke under us."""
+        """Report a broken connection."""
         if self._connecting:
-            return  # whoever makes it reports it
+            return  # _connect reports it
         self.connection = None
         self._room = True
         if not self._closed:
@@ -349,7 +347,7 @@ class _Link:
 
 
 def rows_of(parcel: Parcel) -> int:
-    """Return the number of rows a parcel carries, at least one."""
+    """Return the number of rows that a parcel carries, at least one."""
     message: Any = parcel.message
     for part in (getattr(message, "rows", None), message, getattr(message, "groups", None)):
         if isinstance(part, Sized):
@@ -361,10 +359,10 @@ def rows_of(parcel: Parcel) -> int:
 
 
 class PeerInlet:
-    """The receiving end of another peer's link.  Handler of its connection after its PeerHello.
+    """The receiving end of another peer's link; the handler of its connection after PeerHello.
 
-    ``confirm`` asks discovery about a contact, ``receive`` takes in a parcel and tells whether there
-    is room for more in this turn, ``gone`` is called with the peer's key when the connection ends.
+    ``confirm`` asks the membership about a contact, ``receive`` queues a parcel, ``gone`` is called when the
+    connection ends.
     """
 
     def __init__(
@@ -399,16 +397,16 @@ class PeerInlet:
             connection.refuse(RemoteProtocolError(f"no member of this cluster answers as {self.sender}"))
 
     def take(self, connection: Connection, message: Any) -> None:
-        """Give a parcel to the peer."""
+        """Pass a parcel to the driver."""
         if not isinstance(message, Parcel):
             raise RemoteProtocolError(f"a peer sent {type(message).__name__} instead of a parcel")
         self._receive(message, self.sender, connection)
 
     def writable(self, *, room: bool) -> None:
-        """Nothing is written here."""
+        """Do nothing: nothing is written here."""
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """Tell the peer, so that its log says why."""
+        """Send the peer the reason, for its log."""
         connection.send([ClientError(0, error.code, str(error))])
 
     def closed(self, reason: str) -> None:  # noqa: ARG002

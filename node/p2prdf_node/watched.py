@@ -1,8 +1,8 @@
-"""Files of an operator's that are read again when they change.
+"""Configuration files that are reloaded when they change.
 
-Such a file is judged as a whole: if anything in it is wrong that is told in the log once, and shown in the status, and
-what was in use stays in use.  A node does not start with a bad one.  One that is only half written may well be a good
-one that says something else, so one that has changed is read when it is found the same twice.
+A file is validated as a whole: if anything is wrong, the reason is logged once and shown in the status, and the
+previous content stays in use.  A node does not start with a bad file.  A half-written file may be valid with another
+meaning, so a changed file is read only when it is found unchanged by two checks in a row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = structlog.get_logger("files")
 
 
 def mark_of(path: Path) -> object:
-    """Return something that is equal as long as a file is the same, or as long as it cannot be found.  Blocking."""
+    """Return a mark that stays equal while a file is unchanged, or while it is missing.  Blocking."""
     try:
         found = path.stat()
     except OSError as error:
@@ -37,9 +37,9 @@ def mark_of(path: Path) -> object:
 
 
 class WatchedFile(Generic[T]):
-    """What a file says, as ``read`` takes it from its text and name; ``what`` names it in the log.
+    """Content of a file, as ``read`` parses it from text and name; the last argument names it in the log.
 
-    Raises LocalProtocolError when it is made, if the file does not do.
+    The constructor raises LocalProtocolError for a bad file.
     """
 
     def __init__(self, path: Path, read: Callable[[str, str], T], what: str):
@@ -50,10 +50,10 @@ class WatchedFile(Generic[T]):
         self.value = self._read()
         self.problem = ""
         self.renewed = 0
-        """How often a file was taken up that had changed."""
+        """Number of times that a changed file was taken into use."""
 
     async def poll(self) -> bool:
-        """Look at the file, and take up what has changed.  Return whether something was taken up."""
+        """Reload the file if it has changed; return whether new content is in use."""
         mark, before = await asyncio.to_thread(mark_of, self._path), self._found
         self._found = mark
         if mark == self._seen or mark != before:
@@ -69,21 +69,21 @@ class WatchedFile(Generic[T]):
         return True
 
     def _refused(self, reason: str) -> bool:
-        """Go on with what was in use."""
+        """Keep the previous content in use."""
         self.problem = reason
         log.error(self._bad, reason=reason)
         return False
 
     def said(self) -> dict[str, Any]:
-        """Return what the log and the status tell of what is in use."""
+        """Return the facts about the content in use, for log and status."""
         return {}
 
     def status(self) -> dict[str, Any]:
-        """Return what is in use, for people and monitoring."""
+        """Return the state of the file, for people and monitoring."""
         return {**self.said(), "renewed": self.renewed, "problem": self.problem or None}
 
     def _read(self) -> T:
-        """Read and judge the file.  Blocking.  Raises LocalProtocolError, naming it."""
+        """Read and parse the file.  Blocking.  Raises LocalProtocolError, naming it."""
         try:
             with self._path.open("rb") as file:
                 data = file.read(BYTES_MAX + 1)
