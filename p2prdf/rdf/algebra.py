@@ -1,16 +1,16 @@
-"""Standing SPARQL queries as algebra, by position: what travels, is hashed and is evaluated.
+"""The algebra of standing SPARQL queries, the form in which they are sent, hashed and evaluated.
 
-A :class:`StandingQuery` is a list of operators, each of which names its inputs by their numbers in
-the list; the last one is the root.  Equal operators stand there once, so the list is a graph: what two parts of
-a query have in common is evaluated once.  The order is that in which a walk from the root first
-leaves an operator, so equal queries are equal lists.
+A :class:`StandingQuery` is a list of operators.  Each operator names its inputs by their numbers in the list; the
+last operator is the root.  Equal operators occur once, so the list is a graph, and a part that two branches of a
+query share is evaluated once.  The list is in post-order of a walk from the root, so equal queries are equal lists.
 
-Columns have places instead of names.  A row of an operator is a tuple whose layout its docstring tells;
-an expression (:class:`~p2prdf.rdf.query.Filter`, whether or not it filters) reads ``?v3`` from column
-3.  So names of variables are no part of a query, but for those of the projection, which lie beside.
+Columns have positions instead of names.  A row of an operator is a tuple; the docstring of the operator states its
+layout.  An expression (:class:`~p2prdf.rdf.query.Filter`, which also stands for expressions that do not filter) reads
+``?v3`` from column 3.  Names of variables are therefore no part of the operators; ``StandingQuery.names`` holds those
+of the projection.
 
-Leaves are conjunctive queries: the overlay joins them.  All else is evaluated over their signed
-answers (:mod:`p2prdf.continuous.dataflow`).
+Leaves are conjunctive queries, which the overlay joins.  All other operators are evaluated over the leaves' signed
+solutions (:mod:`p2prdf.continuous.dataflow`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
-"""Most conjunctive queries one standing query is made of."""
+"""Most conjunctive queries in one standing query."""
 OPERATORS_MAX: Final = 256
 """Most operators of one standing query, leaves included."""
 
 TRIPLE_NAMES: Final = ("subject", "predicate", "object")
-"""What the columns of CONSTRUCT are called."""
+"""Names of the columns of a CONSTRUCT query."""
 
 InferenceRule: TypeAlias = tuple[tuple[str, str, str], tuple[tuple[str, str, str], ...]]
-"""What follows, and what it follows from: patterns of canonical terms and variables, ``?`` and a name."""
+"""The conclusion and the conditions of a rule: patterns of canonical terms and variables (``?`` and a name)."""
 
 Shared: TypeAlias = tuple[tuple[int, int], ...]
 """Columns of the left and the right input that hold the same variable, in pairs."""
@@ -51,16 +51,16 @@ LANDMARK_MS_MAX: Final = 253_402_300_799_999
 """Latest start of a landmark window: the last millisecond of the year 9999, since 1970."""
 
 WINDOW_ELEMENTS_MAX: Final = 100_000
-"""Most elements of a window by count, and most from one of its reports to the next: the home holds both."""
+"""Most elements in a window by count, and between two of its reports: the coordinator holds both."""
 
 REPORT_NAME: Final = "report_time"
-"""What the last column of a stream of reports is called: the time of the report, an xsd:dateTime."""
+"""Name of the last column in a stream of reports: the time of the report, an xsd:dateTime."""
 NUMBER_NAME: Final = "report_number"
-"""What the column behind that is called where windows are by count: of one time there may be several reports."""
+"""Name of the column after ``REPORT_NAME`` if windows are by count: several reports may have the same time."""
 
 
 class Form(enum.Enum):
-    """What is asked for."""
+    """The form of a query (SPARQL 1.1, section 16)."""
 
     SELECT = "select"
     ASK = "ask"
@@ -68,7 +68,7 @@ class Form(enum.Enum):
 
 
 class Existence(enum.Enum):
-    """What becomes of a left row by whether a right one matches."""
+    """The effect of a matching right row on a left row: keep it, drop it, or add a column with the outcome."""
 
     SOME = "exists"
     NONE = "not exists"
@@ -88,24 +88,24 @@ class Function(enum.Enum):
 
 
 class Reported(enum.Enum):
-    """What is told of the solutions at a report (C-SPARQL and RSP-QL: the relation-to-stream operator)."""
+    """The solutions that a report contains (the relation-to-stream operator of C-SPARQL and RSP-QL)."""
 
     CHANGES = "changes"
-    """What holds is told, and taken back when it holds no more: the subscriber has the solutions of the last report."""
+    """The changes since the last report: new solutions, and retractions of those that do not hold any more."""
     RSTREAM = "rstream"
-    """All solutions, at each report anew."""
+    """All solutions, in every report."""
     ISTREAM = "istream"
-    """The solutions that the report before did not have."""
+    """The solutions that were absent from the previous report."""
     DSTREAM = "dstream"
-    """The solutions of the report before that are none any more."""
+    """The solutions of the previous report that do not hold any more."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """Which elements of a stream count at a time T: those of times in (E - ``range``, E], times in milliseconds.
+    """A time-based window over a stream: at time T it holds the elements with times in (E - ``range``, E].
 
-    E, where the window ends, is the last multiple of ``step`` that is not after T (all since 1970).  ``range`` None: a
-    landmark window, whose elements are those of times in [``start``, E].
+    E, the end of the window, is the last multiple of ``step`` that is not after T.  All times are in milliseconds
+    since 1970.  ``range`` None: a landmark window, which holds the elements with times in [``start``, E].
     """
 
     range: int | None
@@ -115,10 +115,10 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountWindow:
-    """Which elements of a stream count at its report number k: the last ``elements`` at element number k * ``step``.
+    """A window by count: report number k covers the ``elements`` elements up to number k * ``step``.
 
-    Elements are numbered from 1, by time and, of one time, by the text of their triples; a triple counts once at a
-    time.  The report has the time of its last element.  ``stream``: a canonical IRI.
+    Elements are numbered from 1, ordered by time and, at equal times, by the text of their triples.  A triple counts
+    once at each time.  The time of a report is that of its last element.  ``stream``: a canonical IRI.
     """
 
     elements: int
@@ -128,18 +128,18 @@ class CountWindow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
-    """The answers of a conjunctive query, a bag: one row per choice of triples, laid out as its ``answer``."""
+    """The solutions of a conjunctive query, as a bag: one row per choice of triples, laid out as ``query.answer``."""
 
     query: ConjunctiveQuery
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Windowed(Leaf):
-    """The answers of a conjunctive query over the elements of a stream, while these are in a window.
+    """The solutions of a conjunctive query over elements of a stream, while all of them are in a window.
 
-    One row per choice of *elements*: a triple that is in the stream several times gives several.  All variables are
-    answered, so distinct rows are one per choice of triples.  Predicates are qualified by the stream
-    (:func:`p2prdf.rdf.quads.streamed`).
+    There is one row per choice of *elements*: a triple that occurs in the stream several times gives several rows.
+    The query returns all its variables, so there is one distinct row per choice of triples.  Predicates are qualified
+    by the stream (:func:`p2prdf.rdf.quads.streamed`).
     """
 
     window: Window
@@ -147,7 +147,7 @@ class Windowed(Leaf):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counted(Leaf):
-    """All elements of a stream, while they are in a window by count: subject, predicate and object of each.
+    """All elements of a stream while they are in a window by count: subject, predicate and object of each.
 
     The predicate is qualified by the stream.  The query is that of :func:`p2prdf.rdf.standing.leaves.whole_stream`.
     """
@@ -165,7 +165,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Project:
-    """The columns named, in their order; -1 is a column that is never bound."""
+    """The given columns, in the given order; -1 stands for a column that is never bound."""
 
     input: int
     columns: tuple[int, ...]
@@ -181,7 +181,7 @@ class Filter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extend:
-    """Each row with the value of an expression behind it, unbound where that is an error."""
+    """Each row with one more column: the value of an expression, unbound if the evaluation fails."""
 
     input: int
     expression: Expression
@@ -189,9 +189,9 @@ class Extend:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fix:
-    """Each row with copies of some columns behind it, in which an unbound cell holds a mark and so is bound.
+    """Each row with copies of some columns appended, in which a mark replaces unbound cells.
 
-    By a copy rows are told apart which a join would take for compatible.
+    The copies distinguish rows that a join would treat as compatible.
     """
 
     input: int
@@ -200,7 +200,7 @@ class Fix:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Union:
-    """The rows of all inputs, which have one layout."""
+    """The rows of all inputs, which share one layout."""
 
     inputs: tuple[int, ...]
 
@@ -216,7 +216,7 @@ class Join:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeftJoin:
-    """Compatible rows for which all conditions hold, merged as by Join; left rows without any, alone."""
+    """Compatible rows for which all conditions hold, merged as by Join; a left row without such a match stays alone."""
 
     left: int
     right: int
@@ -226,9 +226,9 @@ class LeftJoin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Minus:
-    """The left rows without a right row that is compatible and has a bound variable in common (``shared``).
+    """The left rows without a right row that is compatible and shares a bound variable (``shared``).
 
-    ``keys`` are columns that must be equal, too, but do not count as variables.
+    ``keys`` are further columns that must be equal; they do not count as variables.
     """
 
     left: int
@@ -239,7 +239,7 @@ class Minus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exists:
-    """The left rows with a compatible right row, or without; or all, with an xsd:boolean behind that tells."""
+    """The left rows with (or without) a compatible right row; or all left rows with that outcome as an xsd:boolean."""
 
     left: int
     right: int
@@ -258,7 +258,7 @@ class Distinct:
 class Aggregate:
     """A set function over columns of a group.
 
-    ``columns``: none for COUNT(*), all that are visible for COUNT(DISTINCT *), else one, in which an error is
+    ``columns``: none for COUNT(*), all visible ones for COUNT(DISTINCT *), otherwise one, in which an error is
     unbound.
     """
 
@@ -279,9 +279,10 @@ class Group:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows ``offset`` to ``offset + limit`` in an order by columns; what is left equal is ordered by its terms.
+    """Rows ``offset`` to ``offset + limit`` in an order by columns.
 
-    ``order``: columns, each with whether it descends.  ``limit`` None: all from ``offset`` on.
+    ``order``: columns, each with a flag for descending order; rows that compare equal are ordered by their terms.
+    ``limit`` None: all rows from ``offset`` on.
     """
 
     input: int
@@ -292,11 +293,11 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Closure:
-    """The pairs of nodes between which a way of one or more edges leads, each pair once.
+    """The pairs of nodes that are connected by a path of one or more edges, each pair once.
 
-    ``edges`` has two columns: from, to.  ``seeds``, if not None, has one: the nodes to start from; without, all
-    that have an edge.  ``backward``: start from where ways end.  ``reflexive``: a way may have no edge; then there
-    are seeds.  Rows are (first node, last node) whichever it started from.
+    ``edges`` has two columns: from, to.  ``seeds``, if given, has one column: the nodes to start from; otherwise
+    every node with an edge is a start.  ``backward``: the starts are the last nodes of paths.  ``reflexive``: a path
+    may have no edge; ``seeds`` is then required.  Rows are always (first node, last node).
     """
 
     edges: int
@@ -309,8 +310,8 @@ class Closure:
 class Construct:
     """The triples of a template for each row, as rows of three terms.
 
-    A slot is a column of the input, or a blank node of the template (numbers from the width of the input on), or
-    ``~`` the number of a constant.  What is no triple is left out.
+    A slot is a column of the input, a blank node of the template (numbers from the width of the input on), or ``~``
+    the number of a constant.  Results that are not valid triples are left out.
     """
 
     input: int
@@ -320,9 +321,9 @@ class Construct:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inferred:
-    """The triples of the input and all that follows from them by rules, each once: subject, predicate, object.
+    """The triples of the input and all that rules derive from them, each once: subject, predicate, object.
 
-    Rules may lead to what they need themselves.  No predicate of theirs is a variable.
+    Rules may be recursive.  Predicates in rules are constants.
     """
 
     input: int
@@ -331,11 +332,11 @@ class Inferred:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """The root of a query with windows: when it is evaluated, and what is told then.
+    """The root of a query with windows: the times of its evaluation, and the contents of its reports.
 
-    It is evaluated at the multiples of ``every`` milliseconds since 1970; 0: where its window by count says.  Rows are
-    those of the input; in a stream (all but CHANGES) with the time of the report behind them, and with its number where
-    the window is by count.
+    The query is evaluated at the multiples of ``every`` milliseconds since 1970, or, if ``every`` is 0, whenever its
+    window by count is complete.  Rows are those of the input.  A stream (all modes except CHANGES) appends the time
+    of the report, and its number if the window is by count.
     """
 
     input: int
@@ -351,10 +352,10 @@ Operator: TypeAlias = (
 
 @dataclasses.dataclass(frozen=True)
 class StandingQuery:
-    """A standing query: its form, the names of what it answers, its operators, the root last.
+    """A standing query: its form, the names of its columns, and its operators with the root last.
 
-    ASK answers one empty row while it is true.  CONSTRUCT answers each triple of its graph once, under
-    ``TRIPLE_NAMES``.
+    An ASK query has one empty solution while it is true.  A CONSTRUCT query returns each triple of its graph once,
+    under ``TRIPLE_NAMES``.
     """
 
     form: Form
@@ -363,29 +364,29 @@ class StandingQuery:
 
     @cached_property
     def leaves(self) -> tuple[ConjunctiveQuery, ...]:
-        """The conjunctive queries, by leaf number: the order in which they stand among the operators."""
+        """The conjunctive queries by leaf number, in the order of the operators."""
         return tuple(operator.query for operator in self.operators if isinstance(operator, Leaf))
 
     @cached_property
     def windows(self) -> tuple[Window | CountWindow | None, ...]:
-        """The window of each leaf, by leaf number; None for what is no element of a stream."""
+        """The window of each leaf, by leaf number; None if the leaf does not read a stream."""
         leaves = (operator for operator in self.operators if isinstance(operator, Leaf))
         return tuple(leaf.window if isinstance(leaf, (Windowed, Counted)) else None for leaf in leaves)
 
     @property
     def report(self) -> Report | None:
-        """When a query with windows is evaluated, and what is told; None if it has none."""
+        """The root operator of a query with windows; None if the query has none."""
         root = self.operators[-1]
         return root if isinstance(root, Report) else None
 
     @property
     def is_stream(self) -> bool:
-        """Whether it answers a stream of reports, not what holds."""
+        """Whether the query returns a stream of reports rather than the solutions that hold."""
         return self.report is not None and self.report.reported is not Reported.CHANGES
 
     @property
     def conjunctive(self) -> ConjunctiveQuery | None:
-        """The whole query as one conjunctive query, as ``parse_select`` gives it; None if it is more than that."""
+        """The whole query as one conjunctive query, as ``parse_select`` returns it; None if it needs more operators."""
         distinct = len(self.operators) == 2 and isinstance(self.operators[1], Distinct)
         leaf = self.operators[0]
         if self.form is not Form.SELECT or not isinstance(leaf, Leaf) or len(self.operators) != 1 + distinct:

@@ -1,8 +1,8 @@
-"""SPARQL 1.1's operators of arithmetic, and casts: values to a value.
+"""SPARQL 1.1's arithmetic operators and casts, as functions from values to a value.
 
-Numbers meet at the higher of their ranks.  Decimals are computed to 60 digits and divided to 18
-places.  Beyond the SPARQL recommendation, durations add up and move dates and times, as in XPath.
-A cast from a string ignores outer white space; a cast from what has no value is an error.
+Operands are promoted to the higher of their numeric ranks.  Decimals are computed to 60 digits and divided to 18
+places.  Beyond the SPARQL recommendation, durations can be added and can move dates and times, as in XPath.  A cast
+from a string ignores outer white space; a cast of a term without a value is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Function = Callable[..., Value]
 
 
 def moment_of(value: Value, *families: Family) -> Moment:
-    """Return a date or time.  Raises ExpressionError when it is of none of the families."""
+    """Return a date or time.  Raises ExpressionError if the value belongs to none of the families."""
     if value.family not in families or not isinstance(value.value, Moment):
         raise ExpressionError("not a date or time")
     return value.value
@@ -83,7 +83,7 @@ def add(a: Value, b: Value) -> Value:
 
 
 def subtract(a: Value, b: Value) -> Value:
-    """SPARQL's ``-``: numbers, durations, a duration from a date or time, and two of those."""
+    """SPARQL's ``-``: numbers, durations, a duration from a date or time, and two dates or times."""
     if isinstance(b.value, Duration):
         return add(a, negate(b))
     if isinstance(a.value, Moment) and isinstance(b.value, Moment) and a.family is b.family in _SHIFTED:
@@ -202,7 +202,7 @@ def _to_string(value: Value) -> Value:
 
 
 def _to_moment(name: str, *families: Family) -> Function:
-    """Cast from a string or from a moment that holds what is needed."""
+    """Return a cast from a string, or from a date or time that has the required fields."""
 
     def cast(value: Value) -> Value:
         text = _castable(value)

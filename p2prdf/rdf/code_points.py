@@ -1,8 +1,8 @@
 r"""Codepoint escapes anywhere in a query (SPARQL 1.1, 19.2), and a byte order mark before it.
 
 ``\u00e9`` and ``\U000000e9`` stand for a character in names, variables, keywords and punctuation as well as in IRIs
-and strings.  The escapes in IRIs and strings stay here: the tokenizer reads them with all escapes of a string.
-The others are replaced before the text is read.  Errors name the line and the column in the text as it was written.
+and strings.  Escapes in IRIs and strings are left in place: the tokenizer reads them together with the other escapes
+of a string.  All others are replaced before parsing.  Errors name the line and the column in the original text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def without_mark(text: str) -> str:
 def as_written(parse: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
     """Let a parser read texts with a byte order mark and with codepoint escapes anywhere.
 
-    The parser gets the text without them; places in its refusals become places in the text as written.
+    The parser gets the text without them; positions in its refusals are mapped back to the original text.
     """
 
     @functools.wraps(parse)
@@ -61,7 +61,7 @@ def as_written(parse: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenat
 
 
 class _Plain:
-    """A text without escapes outside of IRIs and strings, and where its pieces stood."""
+    """A text without escapes outside of IRIs and strings, and the original positions of its pieces."""
 
     def __init__(self, written: str):
         self._written = written
@@ -80,7 +80,7 @@ class _Plain:
         self.text = "".join(pieces)
 
     def place(self, line: int, column: int) -> tuple[int, int]:
-        """Return line and column in the text as written of a line and a column in this one."""
+        """Return the line and column in the original text for a line and a column in this text."""
         at = column - 1
         for each in self.text.split("\n")[: line - 1]:
             at += len(each) + 1
@@ -90,7 +90,7 @@ class _Plain:
 
 
 def _character(code: str, following: str) -> str:
-    """Return what an escape stands for; the escape itself if that is no character, or would begin another escape."""
+    """Return the character of an escape; the escape itself if it is no character or would begin another escape."""
     point = int(code[2:], 16)  # noqa: FURB166 - no prefix of Python's
     if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF or (point == 0x5C and following in ("u", "U")):
         return code

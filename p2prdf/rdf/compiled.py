@@ -1,4 +1,4 @@
-"""Compiled expressions: what is run once per solution, with what it remembers."""
+"""Compiled expressions, which run once per solution, with a bounded memory of their results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from p2prdf.rdf.moments import ExpressionError
 __all__ = ["ANSWERS_MAX", "CompiledExpression", "CompiledFilter"]
 
 ANSWERS_MAX: Final = 256
-"""Answers a filter remembers, by its arguments; then it forgets all and starts anew."""
+"""Most results that a filter remembers, by its arguments; a full memory is cleared."""
 _REMEMBERED_LENGTH_MAX: Final = 512
 
 
 class CompiledFilter:
-    """Tells whether a filter holds for canonical terms of its variables, in order; None is unbound.
+    """Decides whether a filter holds for canonical terms of its variables, in order; None is unbound.
 
-    An error of the expression is false, as SPARQL has it.
+    An error of the expression counts as false (SPARQL 1.1, section 17).
     """
 
     __slots__ = ("_answers", "_test")
@@ -43,11 +43,11 @@ class CompiledFilter:
         try:
             return self._test(row)
         except (ExpressionError, ArithmeticError, ValueError):
-            return False  # what cannot be computed has no value
+            return False  # an expression that cannot be computed has no value
 
 
 class CompiledExpression:
-    """Computes the term an expression comes to for canonical terms of its variables; None is unbound."""
+    """Computes the term of an expression from canonical terms of its variables, in order; None is unbound."""
 
     __slots__ = ("_evaluate",)
 

@@ -1,20 +1,19 @@
 """Terms as integers inside one process.
 
-A term is taken in once, by its canonical N-Triples string; from then on it is a small integer.
-What costs at a busy node is neither storing terms nor joining them but recognising them: every
-frame that comes in names a few thousand.  A ``dict`` of strings is looked up one by one, each a miss
-in the processor's caches.  So terms are recognised by their *digest*, 128 bits of BLAKE2b, by the
-frame: the upper half finds the identifier in a vectorised index (and is the term's hash for
-routing, see :mod:`p2prdf.keys`), the lower half is compared.  Peers send the digests along with the
-strings, so a term that a node knows costs it no digest.  A node computes the digest of each term that is new to
-it and compares: a peer cannot make a node take one term for another.
+The dictionary assigns a small integer to each canonical N-Triples string.  The dominant cost on a busy node is
+recognising terms, since each incoming frame names a few thousand: looking strings up in a ``dict`` one by one misses
+the processor's caches each time.  Terms are therefore recognised by their *digest*, 128 bits of BLAKE2b, a whole
+frame at a time.  The upper half finds the identifier in a vectorised index and is the term's hash for routing
+(:mod:`p2prdf.keys`); the lower half is compared.  Peers send the digests along with the strings, so a known term
+costs no digest.  A node computes and compares the digest of each term that is new to it, so a peer cannot make it
+mistake one term for another.
 
-Two terms with equal upper and different lower halves would be a collision of 64 bits: found with
-certainty, and the newer one is refused by name.  Two terms with equal digests are taken for equal;
-nobody can make such a pair.
+Two terms with equal upper and different lower halves collide in 64 bits: the collision is always detected, and the
+newer term is refused by name.  Two terms with equal digests are treated as equal; constructing such a pair is
+infeasible.
 
-Identifiers are dense from 0 and never reused; the dictionary only grows, up to ``terms_max``.
-:class:`TermNames` is the plain dictionary of a frame or a client: numbers for strings, no digests.
+Identifiers are dense from 0 and never reused; the dictionary only grows, up to ``terms_max``.  :class:`TermNames` is
+the plain dictionary of a frame or a client, without digests.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from p2prdf.hash_index import HashIndex
 __all__ = ["DIGEST_BYTES", "TERMS_MAX", "UNBOUND_TEXT", "TermDictionary", "TermNames", "digests_of"]
 
 TERMS_MAX = 1 << 31
-"""Identifiers fit 32 bits with room for marks."""
+"""Most terms: identifiers fit into 32 bits and leave room for marks."""
 
 UNBOUND_TEXT = ""
-"""Stands for no value where rows of terms travel."""
+"""The unbound value in rows of terms on the wire."""
 
 DIGEST_BYTES = 16
 _AT_ONCE = 8192
-"""Terms worked on at once: enough for speed, and a frame of nothing but terms takes no memory beyond."""
+"""Terms per vectorised step: enough for speed, and it bounds the memory for a frame that contains only terms."""
 
 _DIGEST = np.dtype((np.void, DIGEST_BYTES))
 
@@ -85,14 +84,14 @@ class TermDictionary:
         return len(self._texts)
 
     def intern(self, text: str) -> int:
-        """Return the identifier of a canonical term, taking it in if new.
+        """Return the identifier of a canonical term; a new term is added.
 
         Raises Busy when ``terms_max`` terms are held.
         """
         return int(self.take([text])[0])
 
     def intern_all(self, texts: Iterable[str]) -> list[int]:
-        """Return the identifiers of canonical terms, taking in the new ones."""
+        """Return the identifiers of canonical terms; new terms are added."""
         return self.take(list(texts)).tolist()  # type: ignore[no-any-return]  # numpy's typing
 
     def find(self, text: str) -> int | None:
@@ -104,12 +103,12 @@ class TermDictionary:
         self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None,
         *, verified: bool = False,
     ) -> I64:  # fmt: skip
-        """Return the identifiers of canonical terms, taking in the new ones.
+        """Return the identifiers of canonical terms; new terms are added.
 
-        ``digests``: those that came with the terms; computed if not given.  Of terms that are new they are
-        computed and compared, unless this node has ``verified`` them before.  ``check`` is called with
-        the new terms before anything is taken in, and may raise.  Raises TypeError if something is
-        no string, Busy, FalseDigest, and DataRefused for a collision.
+        ``digests``: the digests received with the terms; computed if absent.  Those of new terms are computed and
+        compared, unless this node has ``verified`` them before.  ``check`` is called with the new terms before any is
+        added, and may raise.  Raises TypeError if an element is not a string, Busy, FalseDigest, and DataRefused for
+        a collision.
         """
         if len(texts) <= _AT_ONCE:
             return self._take(texts, digests, check, verified=verified)
@@ -142,7 +141,7 @@ class TermDictionary:
         return found
 
     def _add(self, texts: list[str], upper: U64, lower: U64, digests: npt.NDArray[np.void]) -> I64:
-        """Take in terms none of which is known (but one may be named twice)."""
+        """Add terms that are all unknown; a term may occur twice."""
         if len(self._texts) + len(texts) > self.terms_max:
             raise Busy(f"the term dictionary holds its maximum of {self.terms_max} terms", retry_after=60)
         longest = max(map(len, texts))
@@ -206,7 +205,7 @@ def _encoded(texts: Sequence[Any]) -> bytes:
 
 
 def _verify(texts: Sequence[str], digests: bytes) -> None:
-    """Raise FalseDigest unless these are the digests of the terms."""
+    """Raise FalseDigest unless the digests belong to the terms."""
     computed = _encoded(texts)
     if computed == digests:
         return
@@ -219,7 +218,7 @@ def _verify(texts: Sequence[str], digests: bytes) -> None:
 class TermNames:
     """Numbers for the terms of a frame or a client, in order of first occurrence.
 
-    ``texts``: terms to begin with, each once.
+    ``texts``: the initial terms, each once.
     """
 
     __slots__ = ("_ids", "_texts")
@@ -241,7 +240,7 @@ class TermNames:
         self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None,
         *, verified: bool = False,
     ) -> I64:  # fmt: skip
-        """Do as :meth:`TermDictionary.take`, whatever the digests."""
+        """Return the numbers of terms as :meth:`TermDictionary.take` does, ignoring the digests."""
         del digests, verified
         if check is not None:
             check(texts)

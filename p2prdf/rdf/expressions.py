@@ -1,12 +1,12 @@
-"""Filter expressions: from a tree to a Python function.
+"""Compile filter expressions from a syntax tree to Python functions.
 
-A tree (:class:`Node`) says nothing about constants: those lie beside it by number, as in queries, so
-filters that differ only in constants share one parse.  Compiling binds them and yields nested
-closures, two kinds of them: one that returns a :class:`~p2prdf.rdf.values.Value`, and one that returns
-the effective boolean value as a Python bool for where only truth is asked, which is most places.
+A tree (:class:`Node`) refers to constants by number, as queries do, so filters that differ only in constants share
+one parse.  Compiling binds the constants and yields nested closures of two kinds: one returns a
+:class:`~p2prdf.rdf.values.Value`, the other the effective boolean value as a Python bool, which suffices in most
+places.
 
-SPARQL's errors are ExpressionError.  ``&&`` and ``||`` have three values (SPARQL 1.1, 17.2): an
-error on one side is outweighed by false or true on the other.
+SPARQL's errors are ExpressionError.  ``&&`` and ``||`` have three-valued logic (SPARQL 1.1, 17.2): false or true on
+one side outweighs an error on the other.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Test = Callable[[Row], bool]
 class Node(NamedTuple):
     """One operation.
 
-    ``op``: ``var`` and ``const`` (``number`` says which), ``unbound``, ``or``, ``and``, ``not``,
-    ``compare`` (``name``: the sign), ``in``, ``arithmetic`` (``name``: one sign between each two
-    arguments), ``negate``, ``plus``, ``bound``, ``if``, ``coalesce``, ``call`` and ``cast``.
+    ``op``: ``var`` and ``const`` (identified by ``number``), ``unbound``, ``or``, ``and``, ``not``, ``compare``
+    (``name``: the sign), ``in``, ``arithmetic`` (``name``: one sign between each two arguments), ``negate``,
+    ``plus``, ``bound``, ``if``, ``coalesce``, ``call`` and ``cast``.
     """
 
     op: str
@@ -48,7 +48,7 @@ class Node(NamedTuple):
 
 
 def compile_condition(node: Node, constants: Sequence[Constant]) -> Test:
-    """Return a function that tells the effective boolean value, or raises ExpressionError.
+    """Return a function that computes the effective boolean value, or raises ExpressionError.
 
     Raises ExpressionError at once for a constant regular expression that cannot be compiled.
     """
@@ -67,7 +67,7 @@ _COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {
     ">=": lambda order: order >= 0,
 }
 _TRUTHS: Final = frozenset({"or", "and", "not", "compare", "in", "bound", "ftcontains"})
-"""Operations whose value is a boolean, so that testing is their natural form."""
+"""Operations with a boolean value: they are compiled as tests."""
 
 
 class _Compiler:
@@ -112,7 +112,7 @@ class _Compiler:
         return ordered
 
     def _full_text(self, node: Node) -> Test:
-        """Compile a condition on the text of a variable; what is no text has no truth value."""
+        """Compile a condition on the text of a variable; a term that is no text has no truth value."""
         if [arg.op for arg in node.args[1:]] != ["const"] or node.args[0].op not in ("var", "unbound"):
             raise QueryRefused("its arguments are a variable and a condition", construct="ftcontains")
         constant = self._constants[node.args[1].number]
@@ -283,7 +283,7 @@ def _all(tests: list[Test]) -> Test:
 
 
 def _decided_by(tests: list[Test], *, decisive: bool) -> Test:
-    """One ``decisive`` answer decides; else an error does; else it is the opposite."""
+    """Return a test that one ``decisive`` outcome decides; otherwise an error does; otherwise it is the opposite."""
 
     def decide(row: Row) -> bool:
         failed: ExpressionError | None = None

@@ -1,12 +1,12 @@
-"""Filters as text: canonical, self-contained, and divided into what can be decided early.
+"""Filters as text: canonical, self-contained, and divided into conjuncts that can be decided early.
 
-A filter travels between peers as text (:class:`~p2prdf.rdf.query.Filter`).  That text is spelled here
-from the symbols of a query: IRIs and literals in canonical form, variables as ``?v0``, ``?v1``
-..., those out of scope as ``?u0``, ``?u1`` ..., one space between symbols.  A conjunction becomes
-several filters, each decided as soon as its own variables are bound.
+A filter is sent between peers as text (:class:`~p2prdf.rdf.query.Filter`).  This module spells that text from the
+symbols of a query: IRIs and literals in canonical form, variables as ``?v0``, ``?v1`` ..., variables out of scope as
+``?u0``, ``?u1`` ..., one space between symbols.  A conjunction becomes several filters; each is decided as soon as
+its own variables are bound.
 
-For compiling, :func:`abstract` takes the text apart again: the *shape* of the expression, with
-variables and constants numbered, and the constants.  Filters of one shape are parsed once.
+For compiling, :func:`abstract` separates the text into the *shape* of the expression, with variables and constants
+numbered, and the constants.  Filters of one shape are parsed once.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ __all__ = [
 ]  # fmt: skip
 
 EXPRESSION_SYMBOLS_MAX: Final = 448
-"""Most symbols of a query's filters together (a list of constants behind IN counts as one): the
-grammar takes a millisecond for each."""
+"""Most symbols in all filters of a query; a list of constants after IN counts as one.
+
+The grammar takes a millisecond for each symbol.
+"""
 
 FILTER_LENGTH_MAX: Final = 256 << 10
-"""Longest canonical text of one filter in characters; it spells out what prefixes abbreviate."""
+"""Longest canonical text of one filter in characters, with prefixes expanded."""
 
 IRI_WITH_BASE: Final = "<urn:p2prdf:iri>"
-"""What ``IRI(x)`` becomes under a BASE: a function of x and the base."""
+"""The function that replaces ``IRI(x)`` under a BASE; its arguments are x and the base."""
 
 _WORDS: Final = frozenset(FUNCTIONS) | {"BOUND", "IF", "COALESCE", "IN", "NOT", "TRUE", "FALSE"}
 _SYNONYMS: Final = {"URI": "IRI", "ISURI": "ISIRI"}
@@ -48,10 +50,10 @@ _CASTS: Final = {f"<{name}>": name for name in arithmetic.CASTS}
 
 
 def prepare(text: str, symbols: list[Symbol]) -> list[Symbol]:
-    """Check the symbols of an expression and spell words in one way.
+    """Check the symbols of an expression and normalise the spelling of words.
 
-    Refuses what a filter cannot have, by name and place.  A number with its sign behind an operand
-    is an operator and a number (SPARQL 1.1, 19.8, note 8).
+    Raises QueryRefused, with the construct and its position, for symbols that a filter cannot have.  A signed number
+    after an operand is an operator and a number (SPARQL 1.1, 19.8, note 8).
     """
     prepared: list[Symbol] = []
     for symbol, following in itertools.zip_longest(symbols, symbols[1:]):
@@ -87,7 +89,7 @@ def _ends_operand(symbol: Symbol) -> bool:
 
 
 def conjuncts(symbols: list[Symbol]) -> Iterator[list[Symbol]]:
-    """Divide ``( A && B )`` into A and B, if nothing binds more loosely."""
+    """Divide ``( A && B )`` into A and B, unless an operator in it binds more loosely."""
     if not _is_bracketed(symbols):
         yield symbols
         return
@@ -122,7 +124,7 @@ def spell(
 ) -> tuple[str, tuple[int, ...]]:
     """Return the canonical text of an expression and the numbers of its variables, ascending.
 
-    ``numbers``: those of the variables in scope, by name.
+    ``numbers``: the number of each variable in scope, by name.
     """
     unbound: dict[str, int] = {}
     found: set[int] = set()
@@ -153,9 +155,9 @@ def spell(
 
 @dataclass(frozen=True, slots=True)
 class FilterShape:
-    """An expression for the grammar, with ``?vN``, ``?uN`` and ``?cN``; constants lie beside it.
+    """An expression for the grammar, with ``?vN``, ``?uN`` and ``?cN`` for variables and constants.
 
-    A constant is a canonical term, or a tuple of them: a list behind IN.
+    A constant is a canonical term, or a tuple of terms: a list after IN.
     """
 
     text: str
@@ -165,7 +167,7 @@ class FilterShape:
 
 
 def abstract(text: str, variables: tuple[int, ...]) -> FilterShape:
-    """Take a filter's text apart.  Raises QueryRefused for what is no filter of ours."""
+    """Separate a filter's text into shape and constants.  Raises QueryRefused unless it is a canonical filter."""
     if len(text) > FILTER_LENGTH_MAX:
         reason = f"the canonical text has {len(text)} characters, more than {FILTER_LENGTH_MAX}"
         raise QueryRefused(reason, construct="filter length")
@@ -198,7 +200,7 @@ def abstract(text: str, variables: tuple[int, ...]) -> FilterShape:
 
 
 def check_size(size: int) -> None:
-    """Refuse filters of too many symbols."""
+    """Raise QueryRefused if the filters of a query have too many symbols."""
     if size > EXPRESSION_SYMBOLS_MAX:
         reason = f"more than {EXPRESSION_SYMBOLS_MAX} symbols in the filters of a query"
         raise QueryRefused(reason, construct="filter length")

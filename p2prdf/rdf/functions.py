@@ -1,9 +1,8 @@
 """SPARQL 1.1's built-in functions, as Python functions from values to a value.
 
-Only what is the same at every peer: RAND, NOW, UUID, STRUUID and BNODE are refused by the parser.
-Where SPARQL 1.1 leaves room, values are as RDF 1.1 and XPath 3.1 have them: a simple literal *is* an
-``xsd:string`` and computed numbers have XPath's lexical forms.
-A function raises ExpressionError for arguments outside its domain.
+Only deterministic functions are included: the parser refuses RAND, NOW, UUID, STRUUID and BNODE.  Where SPARQL 1.1
+leaves a choice, values follow RDF 1.1 and XPath 3.1: a simple literal *is* an ``xsd:string``, and computed numbers
+have XPath's lexical forms.  A function raises ExpressionError for arguments outside its domain.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from p2prdf.rdf.values import (
 __all__ = ["FUNCTIONS", "TEXT_MAX"]
 
 TEXT_MAX: Final = 4 << 20
-"""Longest computed string in characters, so that nested CONCAT and REPLACE stay small."""
+"""Longest computed string in characters; it bounds nested CONCAT and REPLACE."""
 
 
 # --- arguments -----------------------------------------------------------------------------------
@@ -282,8 +281,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "SHA384": _hash("sha384"),
     "SHA512": _hash("sha512"),
 }
-"""Functions by name in capitals; the grammar has checked how many arguments they get.
+"""Functions by name in capitals; the grammar has checked the number of arguments.
 
-URI and ISURI are spelled IRI and ISIRI by the parser; BOUND, IF, COALESCE and the operators, which
-do not want the values of all their arguments, are the compiler's (:mod:`p2prdf.rdf.expressions`).
+The parser spells URI and ISURI as IRI and ISIRI.  BOUND, IF, COALESCE and the operators, which do not evaluate all
+their arguments, are implemented by the compiler (:mod:`p2prdf.rdf.expressions`).
 """

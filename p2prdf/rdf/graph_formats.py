@@ -1,7 +1,7 @@
-"""Triples that a query constructs, in the formats that readers of graphs ask for beyond N-Triples.
+"""Constructed triples in the graph formats that clients request beyond N-Triples.
 
-Turtle is written as the N-Triples that it includes; RDF/XML and JSON-LD by the library that reads them elsewhere here.
-Both are written as a whole, so what is too large for that is refused.
+Turtle output is N-Triples, a subset of Turtle.  pyoxigraph writes RDF/XML and JSON-LD.  Both are written as a whole,
+so larger graphs are refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from p2prdf.rdf.result_formats import xml_text_of
 __all__ = ["WHOLE_CHARACTERS_MAX", "GraphFormat", "respelled"]
 
 WHOLE_CHARACTERS_MAX: Final = 64 << 20
-"""Of N-Triples, the most that are written in a format that needs all of them at once."""
+"""Most characters of N-Triples for a format that needs the whole graph at once."""
 
 
 class GraphFormat(enum.StrEnum):
@@ -31,21 +31,22 @@ class GraphFormat(enum.StrEnum):
 
     @property
     def by_lines(self) -> bool:
-        """Whether N-Triples are what is written."""
+        """Whether the output is N-Triples, statement by statement."""
         return self in (GraphFormat.N_TRIPLES, GraphFormat.TURTLE)
 
 
 _OTHERWISE: Final = "ask for N-Triples or Turtle (Accept: text/turtle)"
 _T = TypeVar("_T")
 _NAME_AT_END: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
-"""What a predicate is to end with so that the end is a name in XML; others of its names are not looked at."""
+"""The local name at the end of a predicate, which becomes an XML name; only ASCII characters are accepted."""
 _WRITERS: Final = {GraphFormat.RDF_XML: ox.RdfFormat.RDF_XML, GraphFormat.JSON_LD: ox.RdfFormat.JSON_LD}
 
 
 def respelled(lines: str, wanted: GraphFormat) -> bytes:
     """Return N-Triples in RDF/XML or JSON-LD.
 
-    Raises DataRefused if there are too many, or for a term that the format cannot hold.
+    Raises DataRefused if there are more than ``WHOLE_CHARACTERS_MAX`` characters, or if the format cannot hold a
+    term.
     """
     if len(lines) > WHOLE_CHARACTERS_MAX:
         raise DataRefused(f"{len(lines):,} characters are too many for {wanted.name}: ask for N-Triples or Turtle")
@@ -64,7 +65,7 @@ def respelled(lines: str, wanted: GraphFormat) -> bytes:
 
 
 def _not_rdf(lines: str) -> str:
-    """Return the first of some N-Triples statements that is none."""
+    """Return the first line that is not a valid N-Triples statement, cut to 200 characters."""
     for line in lines.splitlines():
         try:
             for _ in ox.parse(line, format=ox.RdfFormat.N_TRIPLES):
@@ -75,12 +76,15 @@ def _not_rdf(lines: str) -> str:
 
 
 def _named(term: _T) -> _T | ox.BlankNode:
-    """Return a term; a blank node with a label that XML takes, which begins with a letter."""
+    """Return the term; the label of a blank node gets a leading letter, as XML requires."""
     return ox.BlankNode(f"b{term.value}") if isinstance(term, ox.BlankNode) else term
 
 
 def _checked(triple: ox.Triple) -> ox.Triple:
-    """Return a triple that XML can hold: the library would write what no parser reads."""
+    """Return a triple that XML can hold.
+
+    Raises DataRefused for other triples, of which pyoxigraph would write XML that no parser reads.
+    """
     if _NAME_AT_END.search(triple.predicate.value) is None:
         raise DataRefused(f"{triple.predicate}: RDF/XML cannot write a predicate that ends so; {_OTHERWISE}")
     if isinstance(triple.object, ox.Literal):

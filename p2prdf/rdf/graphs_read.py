@@ -1,4 +1,4 @@
-"""Which graphs a query reads: what tells whether something can be derived from itself."""
+"""The graphs that a query reads, used to detect data that would be derived from itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["ANY", "graphs_read"]
 
 
 def graphs_read(query: StandingQuery) -> frozenset[str]:
-    """Return the graphs whose triples can change what a query answers: IRIs, ``quads.DEFAULT``, ``ANY``.
+    """Return the graphs in which a change can affect a query's solutions.
 
-    A stream is no graph, and what a rule concludes is not read.
+    The result contains IRIs, ``quads.DEFAULT`` and ``ANY``.  Streams and the conclusions of rules are not included.
     """
     return frozenset(each.place for each in accesses(query) if not (each.stream or each.writes))

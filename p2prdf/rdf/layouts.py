@@ -1,7 +1,7 @@
-"""How operators stand together: their inputs, and the layouts of their rows.
+"""The inputs of operators and the layouts of their rows.
 
-Which columns are bound in every row decides how rows can be found: those that are on both sides of a join
-are looked up, the others have to be compared (:mod:`p2prdf.continuous.operators.matching`).
+A layout states which columns are bound in every row.  A join looks rows up by the shared columns that are bound on
+both sides; it compares the other shared columns (:mod:`p2prdf.continuous.operators.matching`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def inputs_of(operator: Operator) -> tuple[int, ...]:
 
 
 def with_inputs(operator: Operator, inputs: tuple[int, ...]) -> Operator:
-    """Return an operator over other inputs."""
+    """Return a copy of an operator with other inputs."""
     match operator:
         case Leaf() | Table():
             return operator
@@ -66,9 +66,9 @@ def with_inputs(operator: Operator, inputs: tuple[int, ...]) -> Operator:
 
 
 def layouts(operators: tuple[Operator, ...]) -> list[tuple[bool, ...]]:
-    """Return for each operator one flag per column of its rows: whether it is bound in every row.
+    """Return for each operator one flag per column of its rows: whether the column is bound in every row.
 
-    Raises IndexError where an operator names a column or an input that is not there.
+    Raises IndexError if an operator names a column or an input that does not exist.
     """
     found: list[tuple[bool, ...]] = []
     for operator in operators:
@@ -151,7 +151,7 @@ def _layout_of_two(
 
 
 def _with_columns(columns: Sequence[int], layout: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Return a layout that has all these columns."""
+    """Return the layout.  Raises IndexError unless it has all these columns."""
     for at in columns:
         _place(at, len(layout))
     return layout

@@ -1,4 +1,4 @@
-"""Streams of bytes cut at line ends, in bounded memory, and where faults in them are told."""
+"""Split byte streams at line ends in bounded memory, and report faults in them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["CHUNK_BYTES", "LINE_BYTES_MAX", "BadLine", "Faults", "Overlong", "li
 
 CHUNK_BYTES: Final = 1 << 17
 LINE_BYTES_MAX: Final = 3 * TERM_BYTES_MAX
-"""A line that could hold three terms of the largest size; what is longer is dropped unseen."""
+"""Longest line: three terms of the largest size; longer lines are dropped unread."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that holds no triple that can be taken."""
+    """A line without a valid triple."""
 
     line: int
     reason: str
 
 
 class Faults:
-    """Where faults go: to the caller's list, or up."""
+    """Reports faults in input: to a callback, or by raising an exception."""
 
     def __init__(self, source: str, strict: bool, on_bad_line: Callable[[BadLine], None] | None):
         self.source = source
@@ -38,7 +38,7 @@ class Faults:
         self._on_bad_line = on_bad_line
 
     def bad_line(self, line: int, reason: str) -> None:
-        """Tell of a line that cannot be taken.  Raises DataRefused if none is to be skipped."""
+        """Report an invalid line.  Raises DataRefused in strict mode."""
         if self._strict:
             raise DataRefused(reason, source=self.source, line=line)
         if self._on_bad_line is not None:
@@ -50,13 +50,13 @@ class Faults:
 
 
 def opened(stream: IO[bytes], *, compressed: bool = False) -> IO[bytes]:
-    """Return a stream decompressed and without the byte order mark that UTF-8 may begin with."""
+    """Return the stream, decompressed if needed and without a UTF-8 byte order mark."""
     data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
     return cast("IO[bytes]", _WithoutMark(data))
 
 
 class _WithoutMark:
-    """Reads a stream, but for a byte order mark at its beginning."""
+    """Reads a stream and drops a byte order mark at its beginning."""
 
     def __init__(self, data: IO[bytes]):
         self._data = data
@@ -80,13 +80,13 @@ class _WithoutMark:
 
 
 class Overlong:
-    """Stands for a line that was dropped for its length."""
+    """Stands for a line that was dropped because of its length."""
 
 
 def line_chunks(data: IO[bytes], faults: Faults, *, live: bool = False) -> Iterator[bytes | Overlong]:
-    """Cut a stream at line ends into pieces of about CHUNK_BYTES, each of at least one line.
+    """Split a stream at line ends into pieces of about CHUNK_BYTES, each of at least one line.
 
-    ``live``: the stream is a raw one (a pipe, a socket), and what one read of it returns makes a piece.
+    ``live``: the stream is raw (a pipe, a socket), and the bytes that one read returns make up a piece.
     """
     rest = b""
     while True:
@@ -107,7 +107,7 @@ def line_chunks(data: IO[bytes], faults: Faults, *, live: bool = False) -> Itera
 
 
 def _drop_line(data: IO[bytes], faults: Faults, *, live: bool) -> bytes:
-    """Read on to the end of the line; return what follows it."""
+    """Skip the rest of the line; return the bytes that follow it in its last block."""
     while block := _block(data, faults, live=live):
         cut = block.find(b"\n") + 1
         if cut:

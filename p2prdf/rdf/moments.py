@@ -1,8 +1,8 @@
 """Dates, times and durations of XML Schema 1.1, without the limits of Python's datetime.
 
-A moment is a point on one line, in seconds; what its datatype leaves out (a time has no date, a
-``gYear`` no month) has a fixed value, so moments of one datatype compare.  One with a time zone and
-one without are comparable when more than 14 hours apart (XML Schema 1.1, 3.3.7).
+A moment is a point on one time line, in seconds.  Fields that its datatype omits (a time has no date, a ``gYear`` no
+month) have fixed values, so moments of one datatype are comparable.  A moment with a time zone and one without are
+comparable if they are more than 14 hours apart (XML Schema 1.1, 3.3.7).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 CONTEXT: Final = decimal.Context(prec=60, Emax=3000, Emin=-3000, traps=[
     decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow,
 ])  # fmt: skip
-"""Arithmetic of decimals and seconds; the interpreter's own context is the caller's to change."""
+"""The context for arithmetic on decimals and seconds; the interpreter's own context belongs to the caller."""
 
 
 class ExpressionError(Exception):
@@ -29,7 +29,7 @@ class ExpressionError(Exception):
 
 
 class Moment(NamedTuple):
-    """A date or time; ``zone`` in minutes, None when there is none."""
+    """A date or time; ``zone`` in minutes, None without a time zone."""
 
     year: int
     month: int
@@ -98,7 +98,7 @@ _DEFAULTS: Final = {"year": "1972", "month": "12", "day": "1", "hour": "0", "min
 
 
 def parse_moment(lexical: str, name: str) -> Moment | None:
-    """Return the value of a literal of one of MOMENTS, None when it has none."""
+    """Return the value of a literal of one of MOMENTS; None if the lexical form is invalid."""
     match = MOMENTS[name].fullmatch(lexical)
     if match is None:
         return None
@@ -122,7 +122,7 @@ def _zone_minutes(zone: str) -> int:
 
 
 def parse_duration(lexical: str, name: str) -> Duration | None:
-    """Return the value of a literal of one of DURATIONS, None when it has none."""
+    """Return the value of a literal of one of DURATIONS; None if the lexical form is invalid."""
     match = DURATIONS[name].fullmatch(lexical)
     if match is None:
         return None
@@ -242,7 +242,7 @@ _STARTS: Final = tuple(
 
 
 def order_moments(a: Moment, b: Moment) -> int:
-    """Return the sign of a - b.  Raises ExpressionError when a missing time zone leaves it open."""
+    """Return the sign of a - b.  Raises ExpressionError if a missing time zone leaves the order open."""
     difference = CONTEXT.subtract(a.seconds, b.seconds)
     if (a.zone is None) != (b.zone is None) and difference.copy_abs() <= _ZONES_APART:
         raise ExpressionError("a time without zone is too close to one with")
@@ -250,7 +250,7 @@ def order_moments(a: Moment, b: Moment) -> int:
 
 
 def order_durations(a: Duration, b: Duration) -> int:
-    """Return the sign of a - b.  Raises ExpressionError when it depends on when they begin."""
+    """Return the sign of a - b.  Raises ExpressionError if the order depends on the start of the durations."""
     orders = {order_moments(plus(start, a), plus(start, b)) for start in _STARTS}
     if len(orders) != 1:
         raise ExpressionError("which duration is longer depends on when it begins")

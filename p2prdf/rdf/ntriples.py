@@ -1,20 +1,18 @@
-"""Read RDF files for publishing: streaming, in bounded memory, resumable, with the bad lines named.
+"""Read RDF files for publishing: streaming, in bounded memory, resumable, with bad lines named.
 
-A reader turns a binary stream into batches of about a thousand triples as columns of canonical
-terms.  N-Triples and N-Quads are cut at line ends into chunks of 128 KiB.  A chunk that parses as a
-whole costs little more than the parser; only a chunk with a fault is read again line by line, so
-that a bad line costs that line alone and is reported with its number.  Chunks are filled to the
-same size whatever the stream's reads return, so equal files give equal batches.  (Larger chunks are
-slower: their statements fall out of the processor's caches before they are turned into strings.)
+A reader turns a binary stream into batches of about a thousand triples, as columns of canonical terms.  N-Triples and
+N-Quads are split at line ends into chunks of 128 KiB.  A valid chunk costs little more than the parser; only a chunk
+with a fault is parsed again line by line, so one bad line is skipped alone and reported with its number.  Chunks are
+filled to the same size however the stream's reads are cut, so equal files give equal batches.  (Larger chunks are
+slower: their statements leave the processor's caches before they are turned into strings.)
 
-Turtle, TriG and RDF/XML cannot be cut at line ends: they stream through the parser, and a syntax error ends it after
-everything before the error has been delivered.
+Turtle, TriG and RDF/XML cannot be split at line ends: they stream through the parser.  A syntax error ends reading,
+after all statements before it have been delivered.
 
-Statements are counted as delivered, from the start of the file, so ``statements_done`` of the last
-acknowledged batch is where to resume: the reader parses, but does not build, what it skips.  That
-asks for labels that are the same in each run.  Labelled blank nodes keep theirs.  Turtle's unnamed
-ones (``[]`` and lists) get random names from the parser and are numbered here in order of
-appearance, which takes memory: at most ``UNNAMED_MAX`` of them in one file.
+To resume, pass ``statements_done`` of the last acknowledged batch as ``skip``: skipped statements are parsed, but no
+terms are built.  Resuming requires labels that are the same in each run.  Labelled blank nodes keep their labels.
+Turtle's unnamed nodes (``[]`` and lists) get random names from the parser and are numbered here in order of
+appearance; the memory for this is bounded by ``UNNAMED_MAX`` nodes per file.
 """
 
 from __future__ import annotations
@@ -45,10 +43,13 @@ __all__ = [
 BATCH_TRIPLES: Final = 1000
 
 UNNAMED_MAX: Final = 1_000_000
-"""Unnamed blank nodes of one Turtle file (about 150 bytes of memory each)."""
+"""Most unnamed blank nodes in one Turtle file (about 150 bytes of memory each)."""
 
 _UNNAMED: Final = re.compile(r"_:([0-9a-f]{20,32})")
-"""How pyoxigraph names an unnamed node: 128 random bits.  A label that looks alike is numbered too."""
+"""The name that pyoxigraph gives an unnamed node: 128 random bits.
+
+A label of the same form is numbered too.
+"""
 
 _DIRECTIONS: Final = ("--ltr", "--rtl")
 _ERROR_PLACE: Final = re.compile(r"Parser error [^:]*: ")
@@ -87,9 +88,12 @@ class TripleBatch:
     """Consecutive triples of a file as three columns of canonical terms.
 
     ``statements_done``: statements of the file delivered or skipped, this batch included.
-    ``line``: the last line read (others than N-Triples and N-Quads: 0, their parser does not tell).
-    ``g``: the graph of each, ``DEFAULT`` for the default graph; none at all if that is the graph of all.
-    ``times``: of elements of a stream their event times, milliseconds since 1970.
+
+    ``line``: the last line read; 0 for formats other than N-Triples and N-Quads, as their parser does not report it.
+
+    ``g``: the graph of each triple, ``DEFAULT`` for the default graph; empty if all are in the default graph.
+
+    ``times``: the event times of elements of a stream, in milliseconds since 1970.
     """
 
     s: list[str]
@@ -102,9 +106,9 @@ class TripleBatch:
 
 
 def detect(name: str) -> tuple[Syntax, bool]:
-    """Return the format a file's name tells and whether it is compressed (``.gz``).
+    """Return the format that a file's name indicates, and whether the file is compressed (``.gz``).
 
-    Raises DataRefused for a name that tells no known format.
+    Raises DataRefused for a name without a known suffix.
     """
     plain = name.lower()
     compressed = plain.endswith(".gz")
@@ -130,13 +134,14 @@ def read_triples(
     batch_triples: int = BATCH_TRIPLES,
     live: bool = False,
 ) -> Iterator[TripleBatch]:
-    """Yield the triples of a binary stream as batches, with their graphs if the format names any.
+    """Yield the triples of a binary stream as batches, with their graphs if the format has named graphs.
 
-    ``publication_id`` goes into the IRIs that stand for the file's blank nodes.  ``skip``: leave out
-    this many statements.  A bad line is told to ``on_bad_line`` and skipped, or, if ``strict``,
-    raises DataRefused; so does an error in Turtle, TriG, RDF/XML or the compression, each after everything
-    before it was delivered.  ``base`` resolves relative IRIs of Turtle, TriG and RDF/XML.  ``live``: the stream is a
-    raw one that may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads are yielded as they come.
+    ``publication_id`` becomes part of the IRIs that replace the file's blank nodes.  ``skip``: the number of
+    statements to leave out.  A bad line is reported to ``on_bad_line`` and skipped; if ``strict``, it raises
+    DataRefused.  An error in Turtle, TriG, RDF/XML or the compression always raises DataRefused.  All statements
+    before the error are delivered first.  ``base`` resolves relative IRIs of Turtle, TriG and RDF/XML.  ``live``: the
+    stream is raw and may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads are then yielded as
+    they arrive.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
@@ -162,7 +167,7 @@ def _batches(
     done = 0
     for quads, line in pieces:
         start = min(len(quads), max(0, skip - done))
-        if start and columns.numbering:  # what is skipped still counts for the numbering
+        if start and columns.numbering:  # skipped statements count for the numbering of blank nodes
             columns.of(quads[:start])
         done += start
         for part in _even_parts(quads[start:], size):
@@ -172,14 +177,14 @@ def _batches(
 
 
 def _even_parts(quads: list[ox.Quad], size: int) -> Iterator[list[ox.Quad]]:
-    """Cut into parts of at most ``size``, all about as large: no crumbs."""
+    """Split a list into parts of nearly equal size, at most ``size`` each."""
     count = -(-len(quads) // size)
     for number in range(count):
         yield quads[len(quads) * number // count : len(quads) * (number + 1) // count]
 
 
 class _Columns:
-    """Turns statements into columns of terms; ``graphs``: whether they may name graphs."""
+    """Turns statements into columns of terms; ``graphs``: the format may name graphs."""
 
     def __init__(self, names: _Names, faults: Faults, *, graphs: bool):
         self.numbering = names.numbering
@@ -188,9 +193,9 @@ class _Columns:
         self._graphs = graphs
 
     def of(self, quads: list[ox.Quad]) -> tuple[list[str], list[str], list[str], list[str]]:
-        """Return subjects, predicates, objects and, if there are any, graphs."""
-        # One string a statement and one cut is twice as fast as three strings: no space is in an IRI
-        # or a blank node, so the first two part subject, predicate and object.
+        """Return subjects, predicates and objects, and the graphs unless all triples are in the default graph."""
+        # Formatting and splitting one string per statement is twice as fast as formatting three terms.  IRIs and
+        # blank nodes contain no space, so the first two spaces separate subject, predicate and object.
         rows = [str(quad).split(" ", 2) for quad in quads]
         name = self._names.name
         g = self._take_graphs(quads, rows) if self._graphs else []
@@ -200,7 +205,7 @@ class _Columns:
                     row[0] = name(row[0])
                 if row[2][0] == "_":
                     row[2] = name(row[2])
-                if g and row[3][:1] == "_":  # in the order of the file, as all that is unnamed
+                if g and row[3][:1] == "_":  # numbered in the order of the file, like other unnamed nodes
                     row[3] = name(row[3])
         except DataRefused as error:
             raise self._faults.refuse(error.reason) from None
@@ -209,7 +214,7 @@ class _Columns:
 
     @staticmethod
     def _take_graphs(quads: list[ox.Quad], rows: list[list[str]]) -> list[str]:
-        """Return the graphs, which stand in one text with the objects, and part them; nothing if there are none."""
+        """Return the graphs and separate them from the objects in ``rows``; empty if all are the default graph."""
         found = [DEFAULT if isinstance(name := quad.graph_name, ox.DefaultGraph) else str(name) for quad in quads]
         if not any(found):
             return []
@@ -219,7 +224,7 @@ class _Columns:
 
 
 class _Names:
-    """Gives the blank nodes of one file their IRIs."""
+    """Assigns IRIs to the blank nodes of one file."""
 
     def __init__(self, prefix: str, unnamed_max: int):
         self._prefix = prefix
@@ -229,7 +234,7 @@ class _Names:
         self.numbering = unnamed_max > 0
 
     def name(self, text: str) -> str:
-        """Return the IRI for a blank node as the parser spells it."""
+        """Return the IRI for a blank node in the parser's spelling."""
         match = _UNNAMED.fullmatch(text) if self.numbering else None
         if match is None:
             return terms.skolem(self._publication, text[2:])
@@ -242,7 +247,7 @@ class _Names:
                     f"more than {self._unnamed_max} unnamed blank nodes in one Turtle file: "
                     "convert it to N-Triples"
                 )
-        return f"{self._prefix}~{number}>"  # "~" is in no label
+        return f"{self._prefix}~{number}>"  # "~" does not occur in labels
 
 
 # --- N-Triples and N-Quads: by lines -------------------------------------------------------------
@@ -267,7 +272,7 @@ def _line_pieces(
 
 
 def _whole(chunk: bytes, parser: ox.RdfFormat) -> list[ox.Quad] | None:
-    """Parse a chunk at once; None when a line of it needs a closer look."""
+    """Parse a chunk at once; None if it must be parsed line by line."""
     if len(chunk) > terms.TERM_BYTES_MAX:
         return None
     try:
@@ -282,7 +287,7 @@ def _whole(chunk: bytes, parser: ox.RdfFormat) -> list[ox.Quad] | None:
 def _each_line(
     chunk: bytes, parser: ox.RdfFormat, first: int, faults: Faults
 ) -> Iterator[tuple[list[ox.Quad], int]]:
-    """Parse line by line, deliver what is before a fault before the fault is told."""
+    """Parse line by line; deliver the statements before a fault, then report the fault."""
     good: list[ox.Quad] = []
     number = first
     for number, text in enumerate(chunk.split(b"\n"), first):
@@ -316,7 +321,7 @@ def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Quad]:
 
 
 def _beyond(quad: ox.Quad) -> bool:
-    """Tell whether a statement holds a term that only RDF 1.2 knows."""
+    """Tell whether a statement contains a term that exists only in RDF 1.2."""
     found = quad.object
     return isinstance(found, ox.Triple) or (isinstance(found, ox.Literal) and found.direction is not None)
 
@@ -337,7 +342,7 @@ def _turtle_pieces(
     while True:
         quads, error = _take(statements, faults)
         if prepared is not None and prepared.error is not None and (error is not None or not quads):
-            error = prepared.error  # the parser only hears that its input ends
+            error = prepared.error  # the parser sees only an early end of its input
         if quads:
             yield quads, 0
         if error is not None:

@@ -1,10 +1,10 @@
-"""A total order of terms that is SPARQL's where SPARQL has one (SPARQL 1.1, 15.1).
+"""A total order of terms that agrees with SPARQL's partial order (SPARQL 1.1, 15.1).
 
-Unbound comes first, then blank nodes, IRIs, literals.  Literals that ``<`` compares are ordered by it:
-numbers, strings, booleans, dates and times.  The rest is our choice, the same at every peer:
-families of literals follow each other, NaN comes before all numbers, durations count a month as
-30.436875 days, what has no value is ordered by datatype and lexical form.  Different terms may be equal by all that,
-such as 1 and 1.0: then their canonical spelling decides, where something has to.
+Unbound comes first, then blank nodes, IRIs, literals.  Literals that ``<`` can compare are ordered by it: numbers,
+strings, booleans, dates and times.  The rest of the order is defined by this project and is the same at every peer:
+families of literals follow each other, NaN precedes all numbers, a month of a duration counts as 30.436875 days, and
+literals without a value are ordered by datatype and lexical form.  Different terms can be equal in this order, such
+as 1 and 1.0; where a total order is required, their canonical spelling decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["OrderKey", "Terms", "in_order", "order_key", "order_name"]
 
 OrderKey: TypeAlias = tuple[object, ...]
 Terms: TypeAlias = tuple[str | None, ...]
-"""A row of canonical terms, None where unbound."""
+"""A row of canonical terms; None is unbound."""
 
 _LITERALS: Final = {
     family: rank
@@ -32,11 +32,11 @@ _LITERALS: Final = {
 _ASCENDING: Final = "asc"
 _DESCENDING: Final = "desc"
 _MONTH_SECONDS: Final = 2_629_746
-"""A twelfth of the mean Gregorian year, so that the order of durations that have one is kept."""
+"""A twelfth of the mean Gregorian year: it keeps the order of durations that have one."""
 
 
 def order_key(canonical: str | None) -> OrderKey:
-    """Return what a canonical term, or None for unbound, is ordered by.  Any two keys compare."""
+    """Return the sort key of a canonical term; None stands for unbound.  Any two keys are comparable."""
     if canonical is None:
         return (0,)
     value = decode(canonical)
@@ -48,7 +48,7 @@ def order_key(canonical: str | None) -> OrderKey:
 
 
 def _within(value: Value) -> OrderKey:
-    """Return what a literal is ordered by among those of its family."""
+    """Return the sort key of a literal within its family."""
     found = value.value
     match value.family:
         case Family.NUMBER:
@@ -68,14 +68,14 @@ def _within(value: Value) -> OrderKey:
 
 
 def order_name(number: int, *, descending: bool) -> str:
-    """Return the name of the column that holds what a condition of ORDER BY orders by; no query can spell it."""
+    """Return the name of the column with the sort keys of an ORDER BY condition; no query can spell it."""
     return f".{_DESCENDING if descending else _ASCENDING}{number}"
 
 
 def in_order(names: Sequence[str], rows: Iterable[Terms]) -> tuple[tuple[str, ...], list[Terms]]:
-    """Return a result in the order that its last columns tell (:func:`order_name`), without these.
+    """Return a result sorted by its last columns (:func:`order_name`), without these columns.
 
-    What they leave equal is ordered by its terms, so that equal results are equal lists.
+    Rows with equal keys are ordered by their terms, so equal results are equal lists.
     """
     shown = next((at for at, name in enumerate(names) if name.startswith(".")), len(names))
     found = list(rows)

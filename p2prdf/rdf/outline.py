@@ -1,17 +1,17 @@
-"""The outline of a SELECT query: what can be said, and refused, before a grammar is asked.
+"""The outline of a SELECT query, with unsupported constructs refused before a grammar runs.
 
 One walk over the symbols of a query
 
-- refuses each construct that a standing query cannot have, by its name and place;
-- sets filters apart, each with the variables in its scope: a FILTER sees the variables of its own
-  group, nested groups included; another variable is unbound in it even if the query binds it
+- refuses each construct that a standing query cannot have, with its name and position;
+- separates the filters, each with the variables in its scope: a FILTER sees the variables of its own
+  group, nested groups included; any other variable is unbound in it, even if the query binds it
   elsewhere (SPARQL 1.1, 18.2.2);
 - writes the *shape*: the query with ``SELECT *``, variables and constants numbered, filters left
   out.  The grammar (:mod:`p2prdf.rdf.sparql`) parses shapes only.  Queries that differ in names,
-  constants, projection or filters have one shape and are parsed once.
+  constants, projection or filters share one shape and are parsed once.
 
-Plain nested groups stay in the shape; joining them is joining their patterns, since a basic graph
-pattern binds all its variables.
+Plain nested groups stay in the shape: since a basic graph pattern binds all its variables, joining groups is the same
+as joining their patterns.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _PATH_MARKS: Final = {
 
 @dataclass(slots=True)
 class Piece:
-    """A symbol of the shape: its spelling there, and its place in the query's text."""
+    """A symbol of the shape: its spelling in the shape, and its position in the query's text."""
 
     text: str
     at: int
@@ -88,7 +88,7 @@ class Piece:
 
 @dataclass(slots=True)
 class FilterOutline:
-    """A filter's expression and the names of the variables its group binds."""
+    """A filter's expression and the names of the variables that its group binds."""
 
     symbols: list[Symbol]
     scope: set[str]
@@ -96,7 +96,7 @@ class FilterOutline:
 
 @dataclass(slots=True)
 class Outline:
-    """What a query is like (``pieces`` spell the shape) and what it is about (the rest)."""
+    """A query divided into its shape (spelled by ``pieces``) and its data (the other fields)."""
 
     distinct: bool = False
     projection: list[Symbol] | None = None
@@ -110,7 +110,7 @@ class Outline:
 
 
 def refuse_word(text: str, symbol: Symbol, following: Symbol | None = None) -> QueryRefused:
-    """Return the refusal of a word that is out of place or not supported."""
+    """Return the refusal of a word that is misplaced or not supported."""
     word = symbol.value.upper()
     if word == "NOT" and following is not None and following.is_word("EXISTS"):
         word = "NOT EXISTS"
@@ -134,9 +134,9 @@ class _Walk:
         self._numbers: dict[str, int] = {}
         self._constants: dict[str, int] = {}
         self._labels: dict[str, tuple[int, int]] = {}
-        """Blank node labels: their number, and the basic graph pattern they belong to."""
+        """The number of each blank node label, and the basic graph pattern that it belongs to."""
         self._groups: list[set[str]] = []
-        """Names bound in the groups that are open, the innermost last."""
+        """The names bound in each open group, the innermost group last."""
         self._basic = 0
         self._terms = 0
 
@@ -273,7 +273,7 @@ class _Walk:
         self._emit(spelling, symbol.at)
 
     def _count(self, symbol: Symbol) -> None:
-        """Bound what the grammar has to parse: n patterns hold at most 3n terms."""
+        """Bound the size of the grammar's input: n patterns hold at most 3n terms."""
         self._terms += 1
         if self._terms > _TERMS_MAX:
             reason = f"a query has at most {PATTERNS_MAX} triple patterns"
@@ -288,7 +288,7 @@ class _Walk:
     # --- FILTER ------------------------------------------------------------------------------
 
     def _filter(self, symbol: Symbol) -> None:
-        """Set a filter apart; in the shape, one that is always true ends the triples before it."""
+        """Separate a filter; in the shape, a filter that is always true ends the triples before it."""
         if len(self._outline.filters) >= FILTERS_MAX:
             raise refusal(self._text, symbol.at, "FILTER", f"a query has at most {FILTERS_MAX} filters")
         start = self._at

@@ -1,4 +1,4 @@
-"""Terms as Python values, and Python values and other libraries' terms as canonical terms."""
+"""Conversion of terms to Python values, and of Python values and other libraries' terms to terms."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MICROSECONDS = 1_000_000
 
 
 def python_value(term: str) -> PythonValue:
-    """Return the value of a canonical term as Python has it.
+    """Return the Python value of a canonical term.
 
-    An IRI is its text.  Integers and the types derived of them are ``int``, decimals ``Decimal``, floats and doubles
-    ``float``, booleans ``bool``, dateTimes, dates and times those of :mod:`datetime`, cut to microseconds, durations
-    without months ``timedelta``.  Any other literal is its text, also an ill-formed one and one
-    with a value that Python cannot hold (the year -5).
+    An IRI becomes its text.  Integers and the types derived from them become ``int``, decimals ``Decimal``, floats
+    and doubles ``float``, booleans ``bool``, dateTimes, dates and times the types of :mod:`datetime`, truncated to
+    microseconds, durations without months ``timedelta``.  Any other literal becomes its lexical form, including
+    ill-formed literals and values that Python cannot hold (the year -5).
     """
     value = decode(term)
     found: PythonValue | None = None
@@ -78,22 +78,22 @@ def _duration(duration: Duration) -> timedelta | None:
         return None
 
 
-# --- the other way -------------------------------------------------------------------------------
+# --- Python values to terms ----------------------------------------------------------------------
 
 
 def as_term(given: Any) -> str:
     """Return the canonical term of a value that an application publishes.
 
-    A ``str`` is taken for a canonical term and returned as it is.  Terms of rdflib and pyoxigraph are known by their
-    methods, so neither library is needed.  Numbers, booleans, moments and durations become typed literals.
-    Raises DataRefused for anything else, blank nodes included: a blank node has no meaning outside its file.
+    A ``str`` must be a canonical term and is returned unchanged.  Terms of rdflib and pyoxigraph are recognised by
+    their methods, so neither library is required.  Numbers, booleans, moments and durations become typed literals.
+    Raises DataRefused for anything else, including blank nodes, which have no meaning outside their file.
     """
     if type(given) is str:
         return given
     if callable(spell := getattr(given, "n3", None)):  # rdflib
         try:
             text = str(spell())
-        except Exception as error:  # noqa: BLE001 - rdflib raises no other for what is no IRI
+        except Exception as error:  # noqa: BLE001 - rdflib raises no narrower type for an invalid IRI
             raise DataRefused(f"not a term: {given!r:.200}: {error}") from None
         if text.startswith(("<", "_:")):
             return terms.parse_term(text)
@@ -103,7 +103,7 @@ def as_term(given: Any) -> str:
         return terms.literal(str(given), None if datatype is None else str(datatype), given.language)
     if type(given).__module__.startswith("pyoxigraph"):
         return terms.parse_term(str(given))
-    if isinstance(given, str):  # such as a StrEnum's
+    if isinstance(given, str):  # such as a member of a StrEnum
         return str(given)
     return terms.literal(*_typed(given))
 

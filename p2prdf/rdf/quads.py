@@ -1,33 +1,22 @@
-"""Quads as triples: the terms by which a statement of a named graph is one of three parts.
+"""Quads as triples: a statement in a named graph has the graph as part of its predicate term.
 
-The problem.  Everything behind the node where something is published knows triples: keys, tables, rows, messages, the
-disk.  A fourth part would be a column in all of them, also for who has no named graphs, and sixteen roles for eight.
-
-The idea.  In a named graph a triple has a *qualified predicate*: one term made of predicate and graph.  ``<s> <p> <o>``
-in ``<g>`` is the triple ``<s> "<p> <g>" <o>``, so a pattern in a graph that is named is a pattern with another constant
-in the predicate's place, and costs what it costs in the default graph.  Which qualified predicates there are is said by
-more triples, the *directory*, published along with the first ones and under the same stamp::
+In a named graph, a triple has a *qualified predicate*: one term composed of predicate and graph.  ``<s> <p> <o>`` in
+``<g>`` is the triple ``<s> "<p> <g>" <o>``.  The *directory* lists the qualified predicates.  Its triples are
+published along with the statements, under the same stamp::
 
     "<p> <g>"   "<p>"   <g>         for each predicate in a graph
-    "<p>"       "of"    <p>         for each predicate in any
+    "<p>"       "of"    <p>         for each predicate in any graph
 
-So where the graph is a variable a pattern ``?s <p> ?o`` is two, ``?l "<p>" ?g`` and ``?s ?l ?o``; and where the
-predicate is one, too, there is a third, ``?d "of" ?p``.  A removal leaves the directory as it is: what it says matches
-nothing then.  The directory is never older than what it tells of, so from when on something counts, and how old an
-answer is, are decided by the statements themselves.
+A pattern ``?s <p> ?o`` in a variable graph thus becomes two patterns, ``?l "<p>" ?g`` and ``?s ?l ?o``; a variable
+predicate adds a third, ``?d "of" ?p``.  A deletion leaves the directory unchanged.
 
-A *stream* is named like a graph, and is none: its elements have times of their own and are read through windows.  Their
-predicates are qualified by the stream (:func:`streamed`), by a term that no graph has, and there is no directory.
-Who wants all of a stream, whatever the predicate, asks for any triple, on the condition that its predicate is one of
-the stream (:func:`stream_conditions`).  No query from outside can say that: the datatype's IRI is refused there.
+Predicates in a *stream* are qualified by the stream (:func:`streamed`) with a datatype of their own, and have no
+directory; :func:`stream_conditions` selects all elements of a stream.  A predicate qualified by *keywords*
+(:func:`worded`) stands for texts that contain one of them (:mod:`p2prdf.peer.words`).
 
-A predicate qualified by *words* (:func:`worded`) is that of the texts which have one of them: a statement is indexed
-with it beside its own predicate, where somebody waits for such (:mod:`p2prdf.peer.words`).
-
-Qualified predicates and the directory's terms are literals of datatypes of our own, so the dictionary knows them for
-literals.  Nothing published can be taken for them: a predicate or subject from outside is an IRI, and literals of these
-datatypes are refused.  Nor does a pattern of the default graph whose predicate is a variable match them, for which
-:func:`p2prdf.store.compiled.compile_step` has a rule.
+These terms are literals with reserved datatypes, which published literals and queries cannot use.
+:func:`p2prdf.store.compiled.compile_step` excludes them from patterns of the default graph with a variable predicate.
+See docs/explanation/design/named-graphs.md.
 """
 
 from __future__ import annotations
@@ -46,10 +35,10 @@ Quad = tuple[str, str, str, str]
 """Subject, predicate, object and graph; the graph is ``DEFAULT`` or a canonical IRI."""
 
 DEFAULT: Final = ""
-"""Stands for the default graph where graphs are named."""
+"""The default graph, in columns that name graphs."""
 
 RESERVED: Final = "urn:p2prdf:"
-"""How the datatypes begin that are ours alone."""
+"""Prefix of the datatypes that are reserved for p2prdf."""
 _QUALIFIED: Final = f'"^^<{RESERVED}in>'
 _DIRECTORY: Final = f'"^^<{RESERVED}predicate>'
 ON: Final = f"<{RESERVED}on>"
@@ -59,7 +48,7 @@ _WORDED: Final = f'"^^<{RESERVED}words>'
 _MARK: Final = f'"^^<{RESERVED}'
 
 OF: Final = f'"of{_DIRECTORY}'
-"""The predicate of what says which predicate a directory's term stands for."""
+"""The predicate of the triples that map a directory term to its predicate."""
 
 
 def qualified(predicate: str, graph: str) -> str:
@@ -73,17 +62,20 @@ def streamed(predicate: str, stream: str) -> str:
 
 
 def of_stream(variable: int) -> str:
-    """Return the condition, as a filter's text, that what a variable stands for is a predicate in a stream."""
+    """Return the condition, as a filter's text, that a variable is bound to a predicate in a stream."""
     return f"DATATYPE ( ?v{variable} ) = {ON}"
 
 
 def stream_conditions(variable: int, stream: str) -> tuple[str, str]:
-    """Return the conditions that what a variable stands for is a predicate in this stream, a canonical IRI."""
+    """Return the conditions that a variable is bound to a predicate in this stream, a canonical IRI."""
     return of_stream(variable), f'STRENDS ( STR ( ?v{variable} ) , " {stream}" )'
 
 
 def worded(predicate: str, words: Iterable[str]) -> str:
-    """Return a predicate of texts with one of these words as one term; words have letters and numbers only."""
+    """Return a predicate of texts with one of these keywords as one term.
+
+    Keywords consist of letters and digits.
+    """
     return f'"{predicate} {" ".join(sorted(words))}{_WORDED}'
 
 
@@ -93,7 +85,7 @@ def directory_term(predicate: str) -> str:
 
 
 def is_reserved(term: str) -> bool:
-    """Tell whether a canonical term is a literal of a datatype of ours, whatever it says."""
+    """Tell whether a canonical term is a literal of a reserved datatype."""
     return term.startswith(_MARK, term.rfind('"'))
 
 
@@ -108,7 +100,7 @@ def stream_parts_of(term: str) -> tuple[str, str] | None:
 
 
 def word_parts_of(term: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return predicate and words of a predicate of texts with one of them; None for any other term."""
+    """Return predicate and keywords of a predicate qualified by keywords; None for any other term."""
     parts = _parts(term, _WORDED)
     return None if parts is None else (parts[0], tuple(parts[1].split(" ")))
 
@@ -121,25 +113,25 @@ def _parts(term: str, ending: str) -> tuple[str, str] | None:
 
 
 def graph_of(term: str) -> str:
-    """Return the graph of a pattern by the constant in its predicate's place; ``DEFAULT`` if it names none."""
+    """Return the graph of a pattern, given the constant in its predicate position; ``DEFAULT`` if it names none."""
     parts = parts_of(term)
     return DEFAULT if parts is None else parts[1]
 
 
 def is_directory(term: str) -> bool:
-    """Tell whether a term is the predicate of what the directory says."""
+    """Tell whether a term is the predicate of a directory triple."""
     return is_reserved(term) and term.endswith(_DIRECTORY)
 
 
 def predicate_of(term: str) -> str | None:
-    """Return the predicate that a directory's term stands for; None for any other term, ``OF`` among them."""
+    """Return the predicate that a directory term stands for; None for any other term, including ``OF``."""
     return term[1 : -len(_DIRECTORY)] if is_directory(term) and term != OF else None
 
 
 def as_triples(quads: Iterable[Quad], *, removed: bool = False) -> tuple[list[Triple], list[Triple]]:
-    """Return quads as the triples they are indexed as, one for each, and the directory published with them, if any.
+    """Return quads as their indexed triples, one each, and the directory triples published with them.
 
-    What is removed has none.  :mod:`p2prdf.peer.graphs` does the same with columns of identifiers.
+    Deletions publish no directory.  :mod:`p2prdf.peer.graphs` does the same with columns of identifiers.
     """
     statements: list[Triple] = []
     directory: dict[Triple, None] = {}

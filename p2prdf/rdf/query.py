@@ -1,17 +1,15 @@
 """Conjunctive queries and their plans, as pure data.
 
-A query is split into what it *is like* and what it *is about*.  Patterns hold slots: a number
-``v >= 0`` is a variable, ``~c < 0`` stands for constant number ``c``.  The constants lie beside
-them as data, so queries that differ only in constants share one plan (a template), and a batch
-of such queries is a few columns.
+A query is split into a template and its data.  Patterns hold slots: a number ``v >= 0`` is a variable, ``~c < 0``
+stands for constant number ``c``.  The constants are stored beside the patterns, so queries that differ only in
+constants share one plan, and a batch of such queries is a few columns.
 
-A plan orders the patterns into steps.  A row that waits at step j has bound the variables of
-steps 0..j-1, of which it still carries ``bound``: those that later patterns, filters or the
-answer need.
+A plan orders the patterns into steps.  A row waiting at step j has bound the variables of steps 0..j-1, of which it
+carries ``bound``: those that later patterns, filters or the projection need.
 
-A *rule* is a query with a conclusion: its last pattern is no condition but what follows from the others, with the
-variables they bind.  A row that waits there, under all three parts, is a *derivation* of that triple, and ends its way
-(:mod:`p2prdf.peer.gates`).
+A *rule* is a query with a conclusion: its last pattern is the head of the rule, with variables that the other
+patterns bind.  A row at that step, indexed under all three positions, is a *derivation* of the triple; no join
+follows (:mod:`p2prdf.peer.gates`).
 """
 
 from __future__ import annotations
@@ -43,21 +41,21 @@ _BITS = (keys.S, keys.P, keys.O)
 
 
 class Algorithm(enum.Enum):
-    """How joins travel: along a fixed chain of peers, or along a tree keyed by values."""
+    """The join algorithm: along a fixed chain of peers (CQC), or along a tree keyed by values (CSBV)."""
 
     CQC = "cqc"
     CSBV = "csbv"
 
 
 class Concludes(enum.IntEnum):
-    """Whether the last pattern of a query is its conclusion, and what that may rest on."""
+    """Whether the last pattern of a query is its conclusion, and the triples that the conclusion may rest on."""
 
     NOTHING = 0
-    """It is a pattern like the others: the query has answers."""
+    """The last pattern is an ordinary one: the query has solutions."""
     FROM_ANYTHING = 1
-    """The other patterns may be matched by what is concluded, so the conclusion may rest on itself."""
+    """Conclusions of rules may match the other patterns, so a conclusion may rest on itself."""
     FROM_GIVEN = 2
-    """Nothing that the other patterns match is concluded by rules."""
+    """Only base facts (EDB) match the other patterns: no rule concludes a triple that matches them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,10 +71,10 @@ class Filter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConjunctiveQuery:
-    """A SELECT query over one basic graph pattern, canonical: equal meaning written alike is equal.
+    """A SELECT query over one basic graph pattern, in canonical form.
 
-    Variables are numbered by first occurrence in the patterns, constants likewise, so names do
-    not matter; ``names`` holds the projected names in the order of ``answer``.
+    Variables are numbered by first occurrence in the patterns, and so are constants: queries that differ only in
+    names of variables are equal except for ``names``, the projected names in the order of ``answer``.
     """
 
     patterns: tuple[Pattern, ...]
@@ -98,10 +96,14 @@ class Step:
     """One pattern at its place in the order of evaluation.
 
     ``position``: its index in the query as written (identities are indexed by it).
-    ``role``: constant parts whose hash routes to this step's peers.
-    ``mask``: constant and bound parts, by which rows and triples are joined inside a peer
-    (equal to ``role`` in CSBV).
-    ``bound``: variables a row waiting here carries, in column order.
+
+    ``role``: the index of this step, that is, the constant positions that are hashed to find its peers.
+
+    ``mask``: the join index: constant and bound positions, by which rows and triples are joined inside a peer (equal
+    to ``role`` in CSBV).
+
+    ``bound``: the variables that a row waiting here carries, in column order.
+
     ``filters``: numbers of the filters that can be decided once this step is joined.
     """
 
@@ -115,10 +117,10 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """An ordered template.  Everything a peer needs to go on with a partial result, but constants.
+    """An ordered template: all that a peer needs to continue with a partial result, except the constants.
 
-    ``span_ms``: of elements of a stream, less than so long lies between the oldest and the youngest of a row that
-    counts, the range of their window; 0: there is no such bound.  Then plans of other ranges are other plans.
+    ``span_ms``: the range of the query's window, in milliseconds.  The difference between the earliest and the latest
+    element of a valid row is less than this; 0: no bound.  Plans with different ranges are different plans.
     """
 
     algorithm: Algorithm
@@ -160,7 +162,7 @@ class Plan:
 
     @cached_property
     def roles(self) -> int:
-        """The set of roles under which triples must be indexed for this plan to be complete."""
+        """The set of indexes that triples must be published under for this plan to be complete."""
         bits = 0
         for step in self.steps:
             bits |= keys.role_bit(step.role, per_event=self.per_event)
@@ -172,7 +174,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan that evaluates the patterns of ``query`` in ``order``.
 
-    ``span_ms`` as in Plan; of one pattern each row has one element, so plans for it are shared by all ranges.
+    ``span_ms`` as in Plan.  A row of a single pattern has one element, so all ranges share its plan.
     """
     assert sorted(order) == list(range(len(query.patterns)))
     return Plan(
@@ -182,7 +184,7 @@ def make_plan(
 
 
 def constant_mask(pattern: Pattern, bound: frozenset[int] | set[int] = frozenset()) -> int:
-    """Return which positions of a pattern are constants or variables in ``bound``."""
+    """Return the positions of a pattern that hold constants or variables in ``bound``, as a bit mask."""
     return sum(bit for bit, slot in zip(_BITS, pattern, strict=True) if slot < 0 or slot in bound)
 
 

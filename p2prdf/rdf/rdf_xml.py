@@ -1,15 +1,14 @@
-"""RDF/XML made ready for the parser: languages taken away, and XML literals in their canonical form.
+"""Prepare RDF/XML for the parser: remove reset languages and canonicalise XML literals.
 
-The parser (pyoxigraph 0.5) refuses ``xml:lang=""``, by which XML takes a language away, writes a default namespace
-twice into an XML literal, and makes literals of datatype rdf:langString without a language.  The XML is therefore read
-by expat first and written again, element by element, in memory for one literal and the open elements:
+pyoxigraph 0.5 refuses ``xml:lang=""``, which resets the language in XML, writes a default namespace twice into an XML
+literal, and makes literals of datatype rdf:langString without a language.  Expat therefore reads the XML first, and
+this module writes it again, element by element; memory holds one literal and the open elements:
 
-- A property element whose language was taken away gets the datatype xsd:string, which a plain literal has.
+- A property element with a reset language gets the datatype xsd:string, which a plain literal has.
 - ``rdf:parseType="Literal"`` becomes text of the datatype rdf:XMLLiteral: exclusive canonical XML.
 - ``rdf:datatype`` of rdf:langString beside a language is left out.
 
-Entities of a document type are expanded within the limits that expat sets to their amplification; external ones are
-not read.
+Entities of a document type are expanded within expat's limits on amplification; external entities are not read.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from p2prdf.rdf.terms import LANG_STRING, RDF, XSD
 __all__ = ["RDF_XML_DEPTH_MAX", "XML_LITERAL_CHARACTERS_MAX", "prepared"]
 
 RDF_XML_DEPTH_MAX: Final = 1000
-"""Most elements within each other."""
+"""Deepest nesting of elements."""
 XML_LITERAL_CHARACTERS_MAX: Final = 1 << 20
-"""Longest XML literal."""
+"""Longest XML literal, in characters."""
 
 _CHUNK_BYTES: Final = 1 << 16
 _XML: Final = "http://www.w3.org/XML/1998/namespace"
@@ -36,26 +35,26 @@ _CR: Final = {"\r": "&#xD;"}
 _OWN: Final = "p2prdf-rdf"
 """A prefix for RDF's namespace where the document has none."""
 _SUBJECTS: Final = ("about", "ID", "nodeID", "type")
-"""Attributes of nodes that are no literals."""
+"""Attributes of node elements that are not literals."""
 _NO_STRING: Final = ("datatype", "resource", "nodeID", "parseType")
-"""Attributes of properties whose values are no plain literals."""
+"""Attributes of property elements with a value that is not a plain literal."""
 
 _Attributes = list[tuple[str, str]]
 
 
 def prepared(data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]) -> _Stream:
-    """Return a stream of RDF/XML that the parser understands; ``refuse`` makes the error for malformed XML."""
+    """Return a stream of RDF/XML that pyoxigraph parses correctly; ``refuse`` makes the error for malformed XML."""
     return _Stream(data, refuse)
 
 
 class _Stream:
-    """Gives the text that is written again, as it is read."""
+    """A readable stream of the rewritten text."""
 
     def __init__(self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]):
         self._pieces = _Rewriter(data, refuse).pieces()
         self._rest = b""
         self.error: DataRefused | None = None
-        """The error that ended the XML, which the parser hears of as the end of its input."""
+        """The error that ended the XML; the parser sees an early end of its input."""
 
     def read(self, size: int = -1) -> bytes:
         """Return at most ``size`` bytes, none at the end."""
@@ -74,7 +73,7 @@ class _Stream:
 
 
 class _Element:
-    """An open element: its language, its namespaces, and its start tag while that is held back."""
+    """An open element: its language, its namespaces, and its start tag until that is written."""
 
     __slots__ = ("attributes", "inherits", "is_property", "language", "name", "namespaces", "shown")
 
@@ -87,7 +86,7 @@ class _Element:
         self.namespaces = namespaces
         self.language = language
         self.inherits = inherits
-        """The language that the parser believes it has, empty for none."""
+        """The language that the parser assumes for the element; empty for none."""
         self.is_property = is_property
         self.shown: dict[str, str] = {}
 
@@ -103,7 +102,7 @@ class _Rewriter:
         self._held: _Element | None = None
         self._text: list[str] = []
         self._literal_depth = 0
-        """Elements that are open within an XML literal, its property among them; 0 outside of one."""
+        """Open elements within an XML literal, its property included; 0 outside of a literal."""
         self._literal_size = 0
         parser = expat.ParserCreate()
         parser.ordered_attributes = True
@@ -116,7 +115,7 @@ class _Rewriter:
         self._parser = parser
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the text.  Raises DataRefused by line for malformed XML."""
+        """Yield the rewritten text.  Raises DataRefused, with the line, for malformed XML."""
         done = False
         while not done:
             chunk = self._data.read(_CHUNK_BYTES)
@@ -190,14 +189,14 @@ class _Rewriter:
         if self._literal_depth:
             self._literal(f"<?{target} {data}?>" if data else f"<?{target}?>")
 
-    # --- what is written ---------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------
 
     @property
     def _line(self) -> int:
         return self._parser.CurrentLineNumber
 
     def _let_go(self, *, leaf: bool) -> None:
-        """Write the start tag that is held back, now that it is known whether the element has others within."""
+        """Write the pending start tag, once it is known whether the element has child elements."""
         element, self._held = self._held, None
         if element is None:
             return
@@ -225,7 +224,7 @@ class _Rewriter:
         self._text.clear()
 
     def _expects_property(self, above: _Element | None) -> bool:
-        """Tell whether the elements within an element are properties, and no nodes."""
+        """Tell whether the child elements of an element are property elements rather than node elements."""
         if above is None or self._expanded(above, above.name) == f"{RDF}RDF":
             return False
         return not above.is_property or self._of_rdf(above, "parseType") == "Resource"

@@ -1,13 +1,13 @@
-"""What a query is about: the graphs and streams that it reads, and those that a rule writes, pattern by pattern.
+"""The graphs and streams that a query reads and that a rule writes, pattern by pattern.
 
-It is read from what nodes evaluate, not from the text: the predicate of a pattern says which graph it is about
-(:mod:`p2prdf.rdf.quads`).  Where graph or predicate is a variable the predicate's place holds one that the directory
-binds: the pattern of the directory says which graph is meant, and the pattern of the statement nothing.  What cannot be
-told is about anything (``ANY``), never about nothing.
+They are derived from the patterns that nodes evaluate, not from the text: the predicate of a pattern determines its
+graph (:mod:`p2prdf.rdf.quads`).  If graph or predicate is a variable, the directory binds the qualified predicate:
+the directory's pattern determines the graph, and the statement's pattern alone does not.  A pattern with an
+undetermined graph counts as reading all (``ANY``), never as reading none.
 
-Answers tell nothing of other graphs, though all lie in the same tables: a pattern of the default graph matches no
-statement of another (:func:`p2prdf.store.compiled.compile_step`), and what the directory says is told for the graph
-alone that it is joined with.
+All graphs are in the same tables, but a query does not return data of graphs that it does not name: a pattern of the
+default graph matches no statement of another one (:func:`p2prdf.store.compiled.compile_step`), and directory triples
+are returned only for the graph that they are joined with.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from p2prdf.rdf.query import ConjunctiveQuery, Pattern
 __all__ = ["ANY", "Access", "Reach", "accesses", "reach_of"]
 
 ANY: Final = "*"
-"""Stands for all graphs and streams, those that are yet to come among them."""
+"""All graphs and streams, including future ones."""
 _SHOWN_MAX: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A pattern of a query and what it is about.
+    """A pattern of a query and the graph or stream that it reads or writes.
 
-    ``place``: the canonical IRI of a graph or stream, ``quads.DEFAULT`` or ``ANY``.  ``stream``: it is a stream.
-    ``writes``: it is the conclusion of a rule, which is published.  ``pattern``: its text, for people.
+    ``place``: the canonical IRI of a graph or stream, ``quads.DEFAULT`` or ``ANY``.  ``stream``: ``place`` is a
+    stream. ``writes``: the pattern is the conclusion of a rule, which is published.  ``pattern``: its text, for
+    people.
     """
 
     place: str
@@ -43,14 +44,14 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The places that a query reads and writes, each once, in the order of its patterns."""
+    """The graphs and streams that a query reads and writes, each once, in the order of its patterns."""
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
 
 
 def reach_of(query: ConjunctiveQuery | StandingQuery) -> Reach:
-    """Return what a query is about."""
+    """Return the graphs and streams that a query reads and writes."""
     found = list(accesses(query))
     return Reach(
         tuple(dict.fromkeys(each.place for each in found if not each.writes)),
@@ -59,9 +60,9 @@ def reach_of(query: ConjunctiveQuery | StandingQuery) -> Reach:
 
 
 def accesses(query: ConjunctiveQuery | StandingQuery) -> Iterator[Access]:
-    """Yield what each pattern of a query is about; those of the directory lend their graph to the pattern they are for.
+    """Yield the graph or stream of each pattern; directory patterns are merged into those they serve.
 
-    The leaves of a standing query have lost the names of variables, which are shown by number then.
+    The leaves of a standing query have no names of variables; variables appear by number.
     """
     if isinstance(query, ConjunctiveQuery):
         yield from _Reader(query, dict(zip(query.answer, query.names, strict=True))).accesses()
@@ -82,11 +83,11 @@ class _Reader:
         self._names = names
         patterns = query.patterns
         self._listed = {s: o for s, p, o in patterns if self._constant(p) == quads.OF}
-        """By variable of a term of the directory: the predicate that it stands for."""
+        """The predicate of each directory term, by the variable of the term."""
         self._directory = {
             s: (p, o) for s, p, o in patterns if p in self._listed or quads.predicate_of(self._constant(p)) is not None
         }
-        """By variable of a qualified predicate: what lists it, and its graph."""
+        """The directory term and the graph of each qualified predicate, by its variable."""
 
     def accesses(self) -> Iterator[Access]:
         query = self._query
@@ -95,11 +96,11 @@ class _Reader:
         for pattern in query.patterns:
             s, p, _ = pattern
             if self._constant(p) == quads.OF or (s in self._directory and self._directory[s] == pattern[1:]):
-                continue  # what it is for says all
+                continue  # the access of the statement's pattern covers it
             if p in self._directory:
                 told.add(p)
             yield self._access(pattern, writes=pattern is conclusion)
-        for qualified in self._directory.keys() - told:  # of use to nothing: not made by any query that is parsed here
+        for qualified in self._directory.keys() - told:  # no parsed query has an unused one
             yield Access(self._graph(qualified), self._spelled((qualified, *self._directory[qualified])))
 
     def _access(self, pattern: Pattern, *, writes: bool) -> Access:
@@ -119,7 +120,7 @@ class _Reader:
             text = f"STREAM {_shown(stream[1])} {{ {self._term(s)} {_shown(stream[0])} {self._term(o)} }}"
             return Access(stream[1], text, stream=True, writes=writes)
         if any(each.text == quads.of_stream(p) for each in self._query.filters):
-            return Access(ANY, self._spelled(pattern), stream=True, writes=writes)  # of which one is no matter
+            return Access(ANY, self._spelled(pattern), stream=True, writes=writes)  # any stream
         worded = quads.word_parts_of(constant)
         if quads.is_reserved(constant) and worded is None:
             return Access(ANY, self._spelled(pattern), writes=writes)

@@ -1,18 +1,16 @@
-"""XPath regular expressions (REGEX and REPLACE) in time that the text's length bounds.
+"""XPath regular expressions (REGEX and REPLACE) in time bounded by the length of the text.
 
-A pattern in a standing query runs at every peer its filter reaches, on data of strangers.  Python's
-``re`` tries alternatives by backtracking: ``(a+)+b`` takes years on forty letters.  So a pattern is
-parsed here (XPath's syntax is not Python's anyway) and its *size* and *degree* are estimated: on a
-text of n characters backtracking takes about size times n to the power of degree steps.  As long
-as that is at most ``STEPS_MAX``, ``re`` does the work.  Otherwise an automaton does, all
-alternatives at once, one step a character (Thompson; its sets of states are remembered, which
-makes it a lazily built DFA), up to ``STEPS_MAX`` for characters times states.  What exceeds that,
-and REPLACE where backtracking would, has no value: it is an error as SPARQL knows them, and the
-same one at every peer.
+A pattern in a standing query runs at every peer that its filter reaches, on untrusted data.  Python's ``re``
+backtracks: ``(a+)+b`` takes years on forty letters.  Patterns are therefore parsed here (XPath's syntax differs from
+Python's anyway), and their *size* and *degree* are estimated: on a text of n characters, backtracking takes about
+size times n to the power of degree steps.  Up to ``STEPS_MAX`` estimated steps, ``re`` does the work.  Beyond that,
+an automaton follows all alternatives at once, one step per character (Thompson; sets of states are remembered, as in
+a lazily built DFA), up to ``STEPS_MAX`` for characters times states.  Beyond that, and for a REPLACE that ``re``
+could not do within the bound, the result is a SPARQL error, the same at every peer.
 
-Supported: XML Schema's regular expressions with category escapes, class subtraction, anchors,
-reluctant quantifiers, groups, and the flags ``s m i x q`` of XPath 3.1.  Not supported and refused:
-back-references and Unicode blocks.  ``\\w`` is letters, digits and underscore, as in most engines.
+Supported: XML Schema's regular expressions with category escapes, class subtraction, anchors, reluctant quantifiers,
+groups, and the flags ``s m i x q`` of XPath 3.1.  Refused: back-references and Unicode blocks.  ``\\w`` is letters,
+digits and underscore, as in most engines.
 """
 
 from __future__ import annotations
@@ -41,13 +39,13 @@ __all__ = ["PATTERN_MAX", "STATES_MAX", "STEPS_MAX", "Regex", "compile_regex"]
 PATTERN_MAX: Final = 1024
 """Longest pattern in characters."""
 STATES_MAX: Final = 2000
-"""Most states of an automaton (counted quantifiers are unrolled)."""
+"""Most states of an automaton, with counted quantifiers unrolled."""
 STEPS_MAX: Final = 5_000_000
-"""Most steps of one evaluation: at worst a tenth of a second of ``re``, a second of automaton."""
+"""Most steps of one evaluation: at worst a tenth of a second in ``re``, a second in the automaton."""
 _MEMORY_MAX: Final = 20_000
-"""States in the remembered transitions of one automaton; then it forgets and starts anew."""
+"""Most states in the remembered transitions of one automaton; a full memory is cleared."""
 
-# --- to Python's re, and what it may cost --------------------------------------------------------
+# --- translation to Python's re, and its cost ----------------------------------------------------
 
 _NAME_START: Final = (
     "A-Za-z_:\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
@@ -59,7 +57,7 @@ _TOO_MANY: Final = 99
 
 
 def _class_source(chars: Chars) -> str | None:
-    """Return a set of characters for ``re``; None when ``re`` cannot say it."""
+    """Return a set of characters in the syntax of ``re``; None if ``re`` cannot express it."""
     inside = ""
     outside = []  # complements, which cannot stand inside brackets
     for item in chars.items:
@@ -84,7 +82,7 @@ def _class_source(chars: Chars) -> str | None:
 
 
 def _source(node: Node, *, multiline: bool) -> str | None:
-    """Return a pattern for ``re``; None when ``re`` cannot say it."""
+    """Return a pattern in the syntax of ``re``; None if ``re`` cannot express it."""
     match node:
         case Chars():
             return _class_source(node)
@@ -119,12 +117,12 @@ def _degree(node: Node) -> int:
             inner = _degree(part)
             if high == low and _least(part) > 0:
                 return inner * low
-            # Choices inside choices multiply, also for a part that can match nothing.
+            # Nested choices multiply the cost, and so does a repeated part that can match the empty text.
             return 1 if inner == 0 and _least(part) > 0 else _TOO_MANY
 
 
 def _size(node: Node) -> int:
-    """Return how many single characters a pattern asks for, counted repetitions unrolled."""
+    """Return the number of single characters in a pattern, with counted repetitions unrolled."""
     match node:
         case Chars() | Anchor():
             return 1
@@ -173,7 +171,7 @@ _SINGLE: Final = {name: re.compile(f"[{inside}]") for name, inside in _IN_CLASS.
 
 @dataclass(slots=True)
 class _State:
-    """A state: consumes a character of ``chars`` (None: nothing) and goes on; ``anchor`` is a condition."""
+    """A state of the automaton: it consumes a character of ``chars`` (None: none); ``anchor`` is a condition."""
 
     chars: Chars | None
     anchor: Anchor | None
@@ -181,7 +179,7 @@ class _State:
 
 
 class _Automaton:
-    """Runs all alternatives at once.  A *place* is a set of states and whether a line begins there."""
+    """Follows all alternatives at once.  A *place* is a set of states and whether a line begins there."""
 
     def __init__(self, node: Node, *, multiline: bool, ignore_case: bool):
         self._multiline = multiline
@@ -200,7 +198,7 @@ class _Automaton:
         return len(self.states) - 1
 
     def _build(self, node: Node, after: int) -> int:
-        """Add the states of a node that go on to ``after``; return where they begin."""
+        """Add the states of a node, which continue at ``after``; return its first state."""
         match node:
             case Chars():
                 return self._add(node, None, [after])
@@ -247,7 +245,7 @@ class _Automaton:
         return self._step(place, "") is None
 
     def _step(self, place: tuple[frozenset[int], bool], c: str) -> tuple[frozenset[int], bool] | None:
-        """Return the place behind ``c`` (empty: the end); None when a match is complete before it."""
+        """Return the place after ``c`` (empty: the end); None if a match is complete before it."""
         states = self._closure(place, at_end=not c or (self._multiline and c == "\n"))
         if self._final in states:
             return None
@@ -261,13 +259,16 @@ class _Automaton:
         return frozenset(going) | self._start[0], self._multiline and c == "\n"
 
     def _accepts(self, chars: Chars, spellings: set[str]) -> bool:
-        """A negated class excludes a letter in either case, so the items are asked, not the class."""
+        """Tell whether a class accepts a character, given its spellings in both cases.
+
+        A negated class excludes a letter in either case, so every spelling must be outside of it.
+        """
         if not chars.negated:
             return any(len(c) == 1 and _contains(chars, c) for c in spellings)
         return all(len(c) != 1 or _contains(chars, c) for c in spellings)
 
     def _closure(self, place: tuple[frozenset[int], bool], *, at_end: bool) -> set[int]:
-        """Follow what consumes nothing."""
+        """Return all states reachable without consuming a character."""
         kernel, at_start = place
         seen = set(kernel)
         todo = list(kernel)
@@ -284,7 +285,7 @@ class _Automaton:
         return seen
 
 
-# --- the two together ----------------------------------------------------------------------------
+# --- both engines --------------------------------------------------------------------------------
 
 
 class Regex:
@@ -310,7 +311,7 @@ class Regex:
         self._size = _size(node)
         self._automaton: _Automaton | None = None
         if self._re is None or self._degree > 2:
-            self._slow()  # so that what is too large is refused now, not on the first long text
+            self._slow()  # an automaton that is too large is refused now, not on the first long text
 
     def _slow(self) -> _Automaton:
         if self._automaton is None:
@@ -332,7 +333,7 @@ class Regex:
         return automaton.search(text)
 
     def replace(self, text: str, replacement: str) -> str:
-        """Return the text with every match replaced; ``$1`` is what the first group matched."""
+        """Return the text with every match replaced; ``$1`` stands for the match of the first group."""
         if self._re is None or not (self._is_cheap(text) or self._literal):
             raise ExpressionError("a text too long for REPLACE with this regular expression")
         if self._re.search("") is not None:

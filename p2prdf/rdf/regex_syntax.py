@@ -1,8 +1,8 @@
 """The syntax of XPath's regular expressions, as a tree.
 
-XML Schema's regular expressions with anchors, reluctant quantifiers and groups (XPath 3.1, 5.6.1).
-Python's syntax differs in what it escapes, in ``$`` (which also matches before a last newline), in
-class subtraction, and in much that XPath does not have.
+It is that of XML Schema with anchors, reluctant quantifiers and groups (XPath 3.1, 5.6.1).  Python's syntax differs
+in its escapes, in ``$`` (which also matches before a final newline), in class subtraction, and in many constructs
+that XPath lacks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Item = tuple[int, int] | str
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """A set of characters: the items, or all others if ``negated``, without ``minus``."""
+    """A set of characters: the items, or their complement if ``negated``, except those of ``minus``."""
 
     items: tuple[Item, ...]
     negated: bool = False
@@ -40,21 +40,21 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
-    """One after the other."""
+    """A sequence of parts."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One of them."""
+    """A choice between parts."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``low`` to ``high`` times (None: without end)."""
+    """A part repeated ``low`` to ``high`` times (None: unbounded)."""
 
     part: Node
     low: int
@@ -78,7 +78,7 @@ Node = Chars | Anchor | Concat | Either | Repeat | Group
 def parse_regex(pattern: str, *, dot_all: bool, extended: bool) -> tuple[Node, int]:
     """Return the tree of a pattern (flags ``s`` and ``x`` given) and the number of its groups.
 
-    Raises ExpressionError for what is malformed or not supported.
+    Raises ExpressionError for a malformed or unsupported pattern.
     """
     parser = _Parser(_without_space(pattern) if extended else pattern, dot_all=dot_all)
     return parser.parse(), parser.groups
@@ -227,7 +227,7 @@ class _Parser:
 
 
 def _without_space(pattern: str) -> str:
-    """Take out white space, but not from character classes (flag ``x``)."""
+    """Remove white space outside character classes (flag ``x``)."""
     kept, depth, escaped = [], 0, False
     for c in pattern:
         if depth == 0 and not escaped and c in " \t\n\r":

@@ -1,9 +1,9 @@
-"""Query results as text, row by row: SPARQL 1.1 JSON, CSV, TSV and XML, N-Triples, and columns for people.
+"""Query results as text, row by row: SPARQL 1.1 JSON, CSV, TSV and XML, N-Triples, and tables.
 
-Rows are sequences of canonical terms in the order of the names; None is unbound.  A writer is given pieces as they
-come and passes text on at once (:mod:`p2prdf.rdf.result_table` holds some rows back), so results of any size take
-no memory.  Text goes out as it is to be encoded, in UTF-8; whoever writes it to a file must leave line ends alone
-(``newline=""``), as those of CSV are carriage return and line feed.
+Rows are sequences of canonical terms in the order of the names; None is unbound.  A writer receives rows and writes
+text at once, so its memory does not depend on the size of the result (:mod:`p2prdf.rdf.result_table` holds some rows
+back).  The text is meant for UTF-8; a file must be opened with ``newline=""``, since the line ends of CSV are
+carriage return and line feed.
 
 Skolem IRIs become blank nodes, with the same label in all formats (:func:`p2prdf.rdf.terms.blank_label`).  Different
 nodes have different labels, also in different results.
@@ -26,11 +26,11 @@ from p2prdf.rdf.results import Row
 __all__ = ["Format", "Write", "Writer", "boolean", "tsv_cell", "writer", "xml_text_of"]
 
 Write = Callable[[str], object]
-"""What takes the text, in pieces of at most one row: a stream's ``write``."""
+"""The function that receives the text, in pieces of at most one row: a stream's ``write``."""
 
 
 class Format(enum.StrEnum):
-    """A format of results, by the name people give it."""
+    """A format of results, by its name on the command line."""
 
     TABLE = "table"
     JSON = "json"
@@ -41,29 +41,29 @@ class Format(enum.StrEnum):
 
 
 class Writer(Protocol):
-    """Writes one result; its head is written when it is made."""
+    """Writes one result; creating it writes the head."""
 
     def rows(self, rows: Iterable[Row]) -> None:
         """Write more rows.
 
-        Raises ValueError for a row of another length than the names, DataRefused for a term that the format cannot
-        hold; the rows before it have then been written, and nothing of it.
+        Raises ValueError if a row and the names differ in length, DataRefused for a term that the format cannot hold.
+        All rows before the refused one have then been written, and no part of the refused row.
         """
         ...
 
     def end(self) -> None:
-        """Write what ends the result; nothing comes after it."""
+        """Write the end of the result; no call may follow."""
         ...
 
 
 def writer(
     wanted: Format, names: Sequence[str], write: Write, *, show: Callable[[str], str] = str
 ) -> Writer:
-    """Return a writer of solutions with these columns; there may be none, in all formats but N-Triples.
+    """Return a writer of solutions with these columns; all formats but N-Triples accept zero columns.
 
-    N-Triples takes the three columns of CONSTRUCT, whatever their names: each row is a triple.  ``show`` spells a
-    term (canonical, or ``_:`` and the label) for people; only the table asks it.  Raises LocalProtocolError for
-    N-Triples with other columns than three.
+    N-Triples takes the three columns of CONSTRUCT, under any names: each row is a triple.  ``show`` spells a term
+    (canonical, or ``_:`` and the label) for people; only the table uses it.  Raises LocalProtocolError for N-Triples
+    with a number of columns other than three.
     """
     match wanted:
         case Format.TABLE:
@@ -85,7 +85,7 @@ def writer(
 def boolean(wanted: Format, value: bool) -> str:
     """Return the whole result of an ASK query.
 
-    CSV and TSV have no form for it in the standard: it is the word, as other stores write it.  Raises
+    The standards for CSV and TSV define no form for it: the result is the word, as other stores write it.  Raises
     LocalProtocolError for N-Triples.
     """
     word = "true" if value else "false"
@@ -106,7 +106,7 @@ def boolean(wanted: Format, value: bool) -> str:
 
 
 class _JsonWriter:
-    """SPARQL 1.1 Query Results JSON, one solution a line."""
+    """SPARQL 1.1 Query Results JSON, one solution per line."""
 
     def __init__(self, names: Sequence[str], write: Write):
         self._names = tuple(names)
@@ -134,7 +134,7 @@ def _json(value: object) -> str:
 
 
 class _CsvWriter:
-    """SPARQL 1.1 Query Results CSV: lexical forms, quoted as RFC 4180 says."""
+    """SPARQL 1.1 Query Results CSV: lexical forms, quoted as in RFC 4180."""
 
     def __init__(self, names: Sequence[str], write: Write):
         self._width = len(names)
@@ -145,15 +145,15 @@ class _CsvWriter:
         for row in rows:
             _check_width(row, self._width)
             line = ",".join(map(_csv_cell, row))
-            # A line without anything is no record to many readers; "" is the same cell.
+            # Many readers skip an empty line; "" is the same cell.
             self._write((line or '""' if self._width else line) + "\r\n")
 
     def end(self) -> None:
-        """Write nothing: the last line was."""
+        """Do nothing: the last row is complete."""
 
 
 _CSV_QUOTED: Final = re.compile('[",\r\n\v\f\x1c-\x1e\x85\u2028\u2029]|^[ \t]|[ \t]$')
-"""What is put in quotes: more than must be, as some readers see line ends in all of these, and take blanks off."""
+"""Characters that require quotes; more than RFC 4180 needs, as some readers split lines at them or strip blanks."""
 
 
 def _csv_cell(value: str | None) -> str:
@@ -161,12 +161,12 @@ def _csv_cell(value: str | None) -> str:
         return ""
     text = terms.spelled(value) if terms.is_skolem(value) else terms.lexical(value)
     if not text:
-        return '""'  # the standard leaves it open; so it is told from unbound by who can see quotes
+        return '""'  # the standard leaves it open; the quotes distinguish it from unbound
     return '"' + text.replace('"', '""') + '"' if _CSV_QUOTED.search(text) else text
 
 
 class _TsvWriter:
-    """SPARQL 1.1 Query Results TSV: terms as Turtle spells them, never abbreviated."""
+    """SPARQL 1.1 Query Results TSV: terms as in Turtle, never abbreviated."""
 
     def __init__(self, names: Sequence[str], write: Write):
         self._width = len(names)
@@ -179,15 +179,15 @@ class _TsvWriter:
             self._write("\t".join(map(tsv_cell, row)) + "\n")
 
     def end(self) -> None:
-        """Write nothing: the last line was."""
+        """Do nothing: the last row is complete."""
 
 
 _LINE_ENDS: Final = {ord(c): f"\\u{ord(c):04X}" for c in "\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
-"""What some readers take for the end of a line besides line feed, escaped in strings as in IRIs."""
+"""Characters that some readers treat as line ends besides line feed; escaped in strings and IRIs."""
 
 
 def tsv_cell(value: str | None) -> str:
-    """Return a term as SPARQL 1.1 TSV spells it, empty where there is none; without anything like a line end."""
+    """Return a term as in SPARQL 1.1 TSV, empty for an unbound one, with all kinds of line ends escaped."""
     return "" if value is None else terms.spelled(value).translate(_LINE_ENDS)
 
 
@@ -200,12 +200,12 @@ def _check_width(row: Row, width: int) -> None:
 
 _XML_OPENING: Final = '<?xml version="1.0" encoding="UTF-8"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">\n'
 _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-"""Characters that XML 1.0 has no way to write (2.2; the surrogates are no characters of a term)."""
+"""Characters that XML 1.0 cannot represent (2.2; surrogates do not occur in terms)."""
 _AT_THE_ENDS: Final = re.compile(r"^[ \t\n]+|[ \t\n]+\Z")
 
 
 class _XmlWriter:
-    """SPARQL Query Results XML, one solution a line."""
+    """SPARQL Query Results XML, one solution per line."""
 
     def __init__(self, names: Sequence[str], write: Write):
         self._openings = [f"<binding name={quoteattr(name)}>" for name in names]
@@ -241,13 +241,13 @@ def _xml_term(canonical: str) -> str:
 
 
 def _xml_text(text: str) -> str:
-    # A carriage return would be read as a line feed; blanks at the ends are taken off by some readers.
+    # XML parsers read a carriage return as a line feed; some readers strip blanks at the ends.
     text = escape(xml_text_of(text)).replace("\r", "&#xD;")
     return _AT_THE_ENDS.sub(lambda found: "".join(f"&#x{ord(c):X};" for c in found[0]), text)
 
 
 def xml_text_of(text: str) -> str:
-    """Return a text as it is, or raise DataRefused if XML 1.0 cannot hold it."""
+    """Return the text unchanged.  Raises DataRefused if XML 1.0 cannot represent it."""
     found = _NO_XML.search(text)
     if found is not None:
         reason = f"XML 1.0 cannot hold the character U+{ord(found[0]):04X}; JSON, TSV and CSV can"
@@ -273,4 +273,4 @@ class _TriplesWriter:
             self._write(f"{s} {p} {o} .\n")
 
     def end(self) -> None:
-        """Write nothing: the last line was."""
+        """Do nothing: the last row is complete."""

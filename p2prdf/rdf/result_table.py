@@ -1,7 +1,7 @@
 """Rows of results as columns of text for people.
 
-Columns are as wide as what they hold, which is known of what was seen: so the first rows are held back.  Later ones
-are written at once, and a cell that needs more room than its column moves the rest of its row.
+The widths of columns are computed from the first rows, which are held back.  Later rows are written at once; a cell
+that is wider than its column shifts the rest of its row.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from p2prdf.rdf.results import Row
 __all__ = ["CELL_WIDTH_MAX", "ROWS_HELD", "TableWriter"]
 
 ROWS_HELD: Final = 1000
-"""Rows that are held back to find the widths, as text that is cut already."""
+"""Rows that are held back to compute the widths, as text that is already cut."""
 CELL_WIDTH_MAX: Final = 72
-"""Widest cell in columns of a terminal; what is longer is cut, and ends in an ellipsis."""
+"""Widest cell, in terminal columns; longer text is cut and ends in an ellipsis."""
 
 
 class TableWriter:
-    """Writes a head, a rule, the rows and how many there were; unbound cells are empty.
+    """Writes a head, a rule, the rows and their number; unbound cells are empty.
 
-    ``show`` spells a term.  What could steer a terminal is escaped after that.
+    ``show`` spells a term.  Terminal control characters in its result are escaped.
     """
 
     def __init__(self, names: Sequence[str], write: Callable[[str], object], show: Callable[[str], str]):
@@ -36,7 +36,7 @@ class TableWriter:
         self._count = 0
 
     def rows(self, rows: Iterable[Row]) -> None:
-        """Write more rows; the first ROWS_HELD of all wait for the others of them."""
+        """Write more rows; the first ROWS_HELD are held back."""
         for row in rows:
             if len(row) != len(self._names):
                 raise ValueError(f"a row of {len(row)} values for {len(self._names)} columns")
@@ -50,13 +50,13 @@ class TableWriter:
                 self._begin()
 
     def end(self) -> None:
-        """Write what is held back, and the number of rows."""
+        """Write the rows held back, and the number of rows."""
         if self._widths is None:
             self._begin()
         self._write(f"({self._count:,} row{'' if self._count == 1 else 's'})\n")
 
     def _begin(self) -> None:
-        """Write the head and all that was held back."""
+        """Write the head and all rows held back."""
         columns = zip(self._names, *self._held, strict=True)
         widths = self._widths = [max(map(_width, column)) for column in columns]
         if widths:
@@ -67,14 +67,14 @@ class TableWriter:
         self._held.clear()
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> None:
-        if widths:  # without columns there is nothing to see but the number of rows
+        if widths:  # without columns, only the number of rows is shown
             padded = (cell + " " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True))
             self._write("  ".join(padded).rstrip(" ") + "\n")
 
 
 def _fit(text: str) -> str:
-    """Return text as a cell holds it: printable, on one line, and no wider than CELL_WIDTH_MAX."""
-    # Marks take no room, so what is shown of a text has no bound in characters; this one is never felt.
+    """Return the text of a cell: printable, on one line, and no wider than CELL_WIDTH_MAX."""
+    # Combining marks have no width, so the width does not bound the number of characters; this limit does.
     shown = "".join(map(_printable, islice(text, 4 * CELL_WIDTH_MAX)))
     if len(text) <= 4 * CELL_WIDTH_MAX and _width(shown) <= CELL_WIDTH_MAX:
         return shown
@@ -96,7 +96,7 @@ def _printable(character: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the number of terminal columns of a text."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 

@@ -46,11 +46,11 @@ def rows_of(
 
 
 def same_bag(a: Iterable[Row], b: Iterable[Row]) -> bool:
-    """Tell whether two collections hold the same rows as often, up to a renaming of blank nodes.
+    """Tell whether two bags of rows are equal up to a renaming of blank nodes.
 
-    Blank nodes get colours from the rows they stand in, refined until nothing changes; those still
-    alike are paired one by one.  A true answer is always right.  A false one could be wrong only for
-    blank nodes joined as evenly as in a regular graph, which answers of queries are not.
+    Blank nodes get colours from the rows that contain them, refined until nothing changes; nodes that are still alike
+    are paired one by one.  A true result is always right.  A false result could be wrong only for blank nodes that
+    are joined as evenly as in a regular graph, which does not occur in solutions of queries.
     """
     left, right = Counter(map(tuple, a)), Counter(map(tuple, b))
     if left == right:
@@ -81,7 +81,7 @@ def _same_up_to_blanks(left: _Bag, right: _Bag) -> bool:
         for fresh, (one, other) in enumerate(pairs):
             colours_left[one] = colours_right[other] = -1 - fresh
             if not _alone(one, left):
-                break  # pairing one may tell its companions apart, so look again
+                break  # a pairing may distinguish the other nodes of its rows, so refine again
 
 
 def _blanks(bag: _Bag) -> dict[str, int]:
@@ -89,7 +89,7 @@ def _blanks(bag: _Bag) -> dict[str, int]:
 
 
 def _refine(bag: _Bag, colours: dict[str, int], names: dict[object, int]) -> None:
-    """Colour each blank node by the coloured rows it stands in, until no class is split any more."""
+    """Colour each blank node by the coloured rows that contain it, until no class is split any more."""
     count = len(set(colours.values()))
     while True:
         seen: dict[str, list[object]] = {blank: [] for blank in colours}

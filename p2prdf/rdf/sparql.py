@@ -1,17 +1,16 @@
-"""SPARQL: text in, conjunctive queries and compiled filters out.  rdflib's grammar lives here only.
+"""Parse SPARQL text into conjunctive queries and compiled filters, with rdflib's grammar.
 
-``parse_select`` takes a query in three steps.  The tokenizer bounds it; the outline refuses by name
-what a standing query cannot have and reduces the rest to a shape; rdflib's SPARQL 1.1 grammar parses
-the shape, and its tree is read off into triple patterns.  Shapes are few while queries are many, and
-the grammar takes milliseconds, so trees are remembered.
+``parse_select`` takes three steps.  The tokenizer bounds the query.  The outline refuses unsupported constructs by
+name and reduces the query to a shape.  rdflib's SPARQL 1.1 grammar parses the shape, and the triple patterns are read
+off its tree.  Queries are many but shapes are few, and the grammar takes milliseconds, so trees are remembered.
 
-Of rdflib the grammar is used, and not the evaluator.  A filter runs once per candidate solution:
-compiled closures take a microsecond where the evaluator takes tens, and the evaluator departs
-from the recommendation where a standing query must not (``&&`` with an error, ``<`` between unlike
-terms, ``!=`` on unknown datatypes, ill-typed numbers, regular expressions without end).
+Only the grammar of rdflib is used, not its evaluator.  A filter runs once per candidate solution: compiled closures
+take a microsecond, the evaluator tens of them.  The evaluator also departs from the recommendation in ways that a
+standing query must not (``&&`` with an error, ``<`` between unlike terms, ``!=`` on unknown datatypes, ill-typed
+numbers, regular expressions without a bound).
 
-Paths are rewritten where that keeps the bag of solutions: ``^`` swaps, ``/`` joins over a fresh
-variable that is not projected, just as SPARQL 1.1, 18.2.2.4 defines them.
+Paths are rewritten where the bag of solutions stays the same: ``^`` swaps subject and object, ``/`` joins over a
+fresh variable that is not projected, as defined in SPARQL 1.1, 18.2.2.4.
 """
 
 from __future__ import annotations
@@ -46,22 +45,25 @@ __all__ = ["ALWAYS", "NEVER", "compile_expression", "compile_filter", "parse_sel
 rdflib.NORMALIZE_LITERALS = False
 
 _RECURSION_LIMIT: Final = 20_000
-"""64 nested brackets take the grammar some 6,000 frames, whatever called us."""
+"""Recursion limit of the grammar: 64 nested brackets take some 6,000 frames, in addition to the caller's."""
 
 _BUILT_IN: Final = tuple(f"<{RDF}{name}>" for name in ("type", "first", "rest", "nil"))
-"""Constants that the grammar itself brings in; they come before a shape's own."""
+"""Constants that the grammar itself adds; they precede the constants of a shape."""
 
 _Slots = tuple[int, int, int]
 
 
 _ALONE: Final = threading.RLock()
-"""Whoever has it uses the grammar.  Its parse actions find out on their first calls how many arguments they take; two
-threads that are at that at once leave some of them broken for good, and every filter is refused from then on."""
+"""Lock around each use of the grammar.
+
+On their first calls, its parse actions determine how many arguments they take.  If two threads do this at once, some
+actions stay broken, and every later filter is refused.
+"""
 
 
 @contextlib.contextmanager
 def _deep() -> Iterator[None]:
-    """Let the grammar recurse as deep as the tokenizer lets brackets nest, for one thread at a time."""
+    """Allow the grammar to recurse as deep as the tokenizer lets brackets nest, for one thread at a time."""
     with _ALONE:
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
@@ -76,9 +78,9 @@ def _deep() -> Iterator[None]:
 
 @as_written
 def parse_select(text: str) -> ConjunctiveQuery:
-    """Return the conjunctive query that a SELECT query is.
+    """Return the conjunctive query of a SELECT query.
 
-    Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
+    Raises QueryRefused, with the construct and its position, for a malformed or unsupported query.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
     tokens.refuse_reserved(text, symbols)
@@ -101,10 +103,10 @@ def parse_select(text: str) -> ConjunctiveQuery:
 
 
 def _fault(pieces: list[outline.Piece]) -> int:
-    """Return where the first wrong statement begins.
+    """Return the position of the first invalid statement.
 
-    The grammar reports where it gave up trying, which is far ahead.  So statements are added one by
-    one until it fails.
+    The grammar reports the position at which it stopped, far behind the error.  So statements are added one by one
+    until parsing fails.
     """
     good, closers = 1, ""
     for at, piece in enumerate(pieces):
@@ -126,7 +128,7 @@ _CLOSERS: Final = {"{": "}", "(": ")", "[": "]"}
 
 
 class _Assembly:
-    """Numbers variables and constants by first occurrence in the patterns; puts the query together."""
+    """Numbers variables and constants by first occurrence in the patterns, and assembles the query."""
 
     def __init__(self, text: str, made: outline.Outline, patterns: tuple[_Slots, ...]):
         self._text = text
@@ -144,7 +146,7 @@ class _Assembly:
             for pattern in patterns
         )
         self._constants = tuple(terms)
-        # The shape numbers named variables first; what follows are blank nodes and path steps.
+        # The shape numbers named variables first; larger numbers are blank nodes and path steps.
         self._numbers = {
             made.variables[slot]: number for slot, number in variables.items() if slot < len(made.variables)
         }
@@ -170,7 +172,7 @@ class _Assembly:
         return [symbol.value for symbol in self._made.projection or ()]
 
     def _filters(self, base: str | None) -> list[Filter]:
-        """Return the filters in order, without repetition and without those always true."""
+        """Return the filters in order, without duplicates and without those that are always true."""
         found: dict[Filter, None] = {}
         for made in self._made.filters:
             scope = {name: number for name, number in self._numbers.items() if name in made.scope}
@@ -199,15 +201,15 @@ class _Assembly:
 
 ALWAYS: Final = Filter(f'"true"^^<{XSD}boolean>', ())
 NEVER: Final = Filter(f'"false"^^<{XSD}boolean>', ())
-"""What a condition without variables comes to."""
+"""The false condition; a condition without variables becomes this or ``ALWAYS``."""
 
 
 @functools.lru_cache(maxsize=1024)
 def _patterns(shape: str) -> tuple[_Slots, ...]:
     """Parse a shape; return its patterns in written order.
 
-    Slots: named variables as numbered in the shape, from 0; then others from ``_FRESH``; constants
-    are ``~`` their number behind ``_BUILT_IN``.
+    Slots: named variables have their number in the shape, from 0; other variables are numbered from ``_FRESH``;
+    constants are ``~`` their number after ``_BUILT_IN``.
     """
     with _deep():
         return tuple(_Reader().group(parseQuery(shape)[1]["where"]))
@@ -224,7 +226,7 @@ class _Reader:
         self._fresh = _FRESH
 
     def group(self, tree: CompValue) -> Iterator[_Slots]:
-        """Yield the patterns of a group and of the groups inside, joined."""
+        """Yield the patterns of a group and of its nested groups, joined."""
         for part in tree.get("part") if "part" in tree else ():
             if part.name == "TriplesBlock":
                 for block in part["triples"]:
@@ -247,7 +249,7 @@ class _Reader:
                 after = o if at == len(inner) - 1 else self._new()
                 yield from self._path(s, step, after)
                 s = after
-        else:  # PathAlternative has one part and PathElt no modifier: the outline saw to that
+        else:  # PathAlternative has one part and PathElt no modifier: the outline has checked this
             yield from self._path(s, inner[0] if isinstance(inner, list) else inner, o)
 
     def _new(self) -> int:
@@ -272,23 +274,23 @@ class _Reader:
 # --- filters -------------------------------------------------------------------------------------
 
 FILTERS_MAX: Final = 2048
-"""Compiled filters that are remembered."""
+"""Most compiled filters that are remembered."""
 
 
 @functools.lru_cache(maxsize=FILTERS_MAX)
 def compile_filter(filter: Filter) -> CompiledFilter:  # noqa: A002 - SPARQL's word
-    """Return a function from the filter's variables to whether it holds.
+    """Return a function that decides whether the filter holds for values of its variables.
 
-    Raises QueryRefused for a text that is no filter.  The last ``FILTERS_MAX`` are remembered.
+    Raises QueryRefused for an invalid filter.  The last ``FILTERS_MAX`` are remembered.
     """
     return CompiledFilter(_compile(filter, expressions.compile_condition))
 
 
 @functools.lru_cache(maxsize=FILTERS_MAX)
 def compile_expression(expression: Filter) -> CompiledExpression:
-    """Return a function from an expression's variables to its term.
+    """Return a function from values of an expression's variables to its term.
 
-    Raises QueryRefused for a text that is no expression.  The last ``FILTERS_MAX`` are remembered.
+    Raises QueryRefused for an invalid expression.  The last ``FILTERS_MAX`` are remembered.
     """
     return CompiledExpression(_compile(expression, expressions.compile_value))
 
@@ -324,7 +326,7 @@ def _expression(shape: str) -> Node:
 
 
 def _item(tree: CompValue, name: str) -> Any:
-    """Return a part of the tree, None when it has no such part (``get`` would return the name)."""
+    """Return a part of the tree, None if the tree has no such part (``get`` would return the name)."""
     return OrderedDict.get(tree, name)
 
 
@@ -335,11 +337,11 @@ _VARIABLES: Final = {"v": "var", "c": "const", "u": "unbound"}
 _ARGUMENTS: Final = (
     "arg", "arg1", "arg2", "arg3", "text", "pattern", "replacement", "start", "length", "flags",
 )  # fmt: skip
-"""How the grammar names the arguments of functions, in an order that is right for each of them."""
+"""The grammar's names for the arguments of functions, in an order that suits every function."""
 
 
 def _node(tree: Any) -> Node:
-    """Turn the grammar's tree of an expression into ours."""
+    """Convert the grammar's tree of an expression to a Node."""
     while isinstance(tree, CompValue) and tree.name.endswith("Expression") and not _item(tree, "other"):
         if _item(tree, "op") is not None:  # IN with an empty list
             return _relation(tree)
@@ -370,7 +372,7 @@ def _relation(tree: CompValue) -> Node:
 
 
 def _listed(arguments: Any) -> Sequence[Any]:
-    """Return the members of an expression list, which the grammar gives as rdf:nil when empty."""
+    """Return the members of an expression list; the grammar represents an empty list as rdf:nil."""
     return () if arguments is None or isinstance(arguments, rdflib.URIRef) else arguments
 
 

@@ -1,8 +1,8 @@
-"""Plans of queries as people read them: patterns as SPARQL, operators in a few words.
+"""Query plans as readable text: patterns as SPARQL, operators in a few words.
 
-A query that travels has numbers for its variables; of the names only those of what it answers are left.  From there
-they are followed down to the leaves.  What has none on the way, such as a variable that only joins two patterns, is
-given one (``?v0``, ``?v1``, ...), the same in all leaves where it is joined.  Everything spelled here is bounded.
+A query on the wire has numbers for its variables, and names only for its projection.  These names are propagated from
+the root down to the leaves.  Variables that get no name this way, such as one that only joins two patterns, receive a
+generated name (``?v0``, ``?v1``, ...), the same in all leaves where they are joined.  All texts are bounded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from p2prdf.rdf.query import ConjunctiveQuery, Pattern
 __all__ = ["TEXT_CHARACTERS_MAX", "Names", "spell_expression", "spell_pattern"]
 
 TEXT_CHARACTERS_MAX: Final = 240
-"""Of one operator or filter."""
+"""Longest text of one operator or filter, in characters."""
 _TERM_CHARACTERS_MAX: Final = 120
 _LISTED_MAX: Final = 12
 
@@ -54,7 +54,7 @@ _VARIABLE: Final = re.compile(r"\?v(\d+)\b")
 class Names:
     """Names for the variables and columns of a query.
 
-    ``leaves``: for each leaf the names of its variables, by number.
+    ``leaves``: the names of each leaf's variables, by number.
     """
 
     def __init__(self, query: ConjunctiveQuery | StandingQuery):
@@ -92,7 +92,7 @@ class Names:
                 self._columns[source].setdefault(column, own[at])
 
     def _sources(self, operator: Operator) -> Iterator[tuple[int, int, int]]:
-        """Yield which columns of which inputs an operator hands on: input, its column, the operator's column."""
+        """Yield the input columns that an operator passes on: input, input column, column of the operator."""
         match operator:
             case Project(source, columns):
                 yield from ((source, column, at) for at, column in enumerate(columns) if column >= 0)
@@ -111,7 +111,7 @@ class Names:
     # --- operators -------------------------------------------------------------------------------
 
     def spell_operator(self, number: int) -> str:
-        """Say in a few words what an operator of a standing query does; "" if its name says it."""
+        """Describe in a few words the effect of an operator of a standing query; "" if its name suffices."""
         operator = self._operators[number]
         match operator:
             case Leaf():
@@ -158,7 +158,7 @@ class Names:
 
 
 def spell_pattern(pattern: Pattern, constants: Sequence[str], names: Sequence[str]) -> str:
-    """Return a pattern as SPARQL, or in words what it asks the directory of named graphs; long terms are cut."""
+    """Return a pattern as SPARQL, or a directory pattern in words; long terms are cut."""
     s, p, o = (f"?{names[slot]}" if slot >= 0 else _term(constants[~slot]) for slot in pattern)
     predicate = constants[~pattern[1]] if pattern[1] < 0 else ""
     if (parts := quads.parts_of(predicate)) is not None:
@@ -193,7 +193,7 @@ def _term(text: str) -> str:
 
 
 def spell_expression(text: str, names: Sequence[str]) -> str:
-    """Return an expression over ``?v0``, ``?v1``, ... with names (such as ``?name``) in their place."""
+    """Return an expression with ``?v0``, ``?v1``, ... replaced by names (such as ``?name``)."""
     spelled = _VARIABLE.sub(lambda found: names[int(found[1])] if int(found[1]) < len(names) else found[0], text)
     return _cut(" ".join(spelled.split()), TEXT_CHARACTERS_MAX)
 

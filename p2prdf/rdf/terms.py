@@ -1,15 +1,15 @@
 """RDF terms as canonical N-Triples strings.
 
-Between peers, in files and in the dictionary a term *is* its canonical N-Triples spelling, so
-equal terms are equal strings and nothing needs a class.  Canonical is what pyoxigraph writes:
-``xsd:string`` is left out, language tags are lower case, and only what must be escaped is.
+Between peers, in files and in the dictionary, a term *is* its canonical N-Triples spelling: equal terms are equal
+strings, and no class is needed.  The canonical spelling is pyoxigraph's: ``xsd:string`` is omitted, language tags are
+in lower case, and only characters that require it are escaped.
 
-A blank node has a meaning only inside the file it came from, while triples of one file go to many
-peers.  Each becomes an IRI of its own, ``<urn:bnode:PUBLICATION:LABEL>`` (skolemisation, RDF 1.1
-Concepts 3.5).  Results and filters turn such IRIs back into blank nodes, with one label in every format
-(:func:`blank_label`): letters that Turtle's labels may not have (``:``, ``~``) are ``_`` and two hexadecimal digits.
+A blank node has a meaning only inside its file, while the triples of one file go to many peers.  Each blank node
+therefore becomes an IRI of its own, ``<urn:bnode:PUBLICATION:LABEL>`` (skolemisation, RDF 1.1 Concepts 3.5).  Results
+and filters turn such IRIs back into blank nodes, with one label in every format (:func:`blank_label`): characters
+that Turtle's labels cannot contain (``:``, ``~``) become ``_`` and two hexadecimal digits.
 
-Terms of RDF 1.2 (triple terms, base directions) are refused: no part of SPARQL 1.1 can name them.
+Terms of RDF 1.2 (triple terms, base directions) are refused: SPARQL 1.1 cannot express them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 TERM_BYTES_MAX: Final = 4 << 20
-"""Largest canonical term in UTF-8 bytes (frames are sized by it)."""
+"""Largest canonical term in UTF-8 bytes; the size of frames depends on it."""
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -44,13 +44,13 @@ BNODE_PREFIX: Final = "urn:bnode:"
 
 _SKOLEM: Final = "<" + BNODE_PREFIX
 
-# The outer shape of one term.  It keeps text that pyoxigraph would read as a term and something
-# after it from passing as a term; what is inside is pyoxigraph's to judge.
+# The outer shape of one term.  It excludes text that pyoxigraph would read as a term followed by something else;
+# pyoxigraph checks the inside.
 _IRI: Final = r"<[^<>\x00-\x20]*+>"
 _ONE_TERM: Final = re.compile(
     rf'{_IRI}|"[^"\\\n\r]*+(?:\\[^\n\r][^"\\\n\r]*+)*"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*|\^\^{_IRI})?'
 )
-# Terms that are surely fine and canonical; whatever else may be is parsed.  RE2, which Arrow has, reads these, too.
+# Terms that are certainly valid and canonical; all others are parsed.  Arrow's RE2 reads these expressions, too.
 _UCSCHAR: Final = "\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd\U00020000-\U0002fffd"
 _IN_PATH: Final = rf"A-Za-z0-9._~:@!$&'()*+,;=\-{_UCSCHAR}"
 _PERCENT: Final = "%[0-9A-Fa-f][0-9A-Fa-f]"
@@ -59,13 +59,16 @@ SURE_IRI: Final = (
     r"<[A-Za-z][A-Za-z0-9+.\-]*:"
     rf"(?://[A-Za-z0-9.\-]+(?::[0-9]+)?(?:[/?]{_REST})?|/?(?:(?:[?{_IN_PATH}]|{_PERCENT}){_REST})?)(?:#{_REST})?>"
 )
-"""A regular expression of IRIs that surely are terms, without look-around."""
+"""A regular expression of IRIs that certainly are valid terms, without look-around."""
 SURE_LITERAL: Final = (
     rf'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\\])*"(?:@[a-z]{{1,8}}(?:-[a-z0-9]{{1,8}})*|\^\^{SURE_IRI})?'
 )
-"""The same of literals; those of :data:`RESPELLED` and such with lone surrogates pass, too."""
+"""A regular expression of literals that certainly are valid terms, without look-around.
+
+It also accepts the endings in :data:`RESPELLED` and lone surrogates; exclude these separately.
+"""
 RESPELLED: Final = (f"^^<{XSD}string>", f"^^<{LANG_STRING}>")
-"""How literals end that look canonical and are not."""
+"""Endings of literals that look canonical but are not."""
 _PLAIN_TERMS: Final = re.compile(
     rf'(?:(?!"[^\n]*(?:{"|".join(map(re.escape, RESPELLED))})\n)(?:{SURE_IRI}|{SURE_LITERAL})?\n)*+'
 )
@@ -76,7 +79,7 @@ _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _NO_LETTER: Final = re.compile(r"[^A-Za-z0-9-]|^-")
-"""What a label spells out: ``_``, too, so that no two blank nodes have one label."""
+"""Characters that a label spells out, ``_`` included, so that different blank nodes have different labels."""
 _SPELLED_OUT: Final = re.compile(r"(?:_[0-9A-F]{2})+")
 _CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -85,7 +88,7 @@ PyoxigraphTerm = ox.NamedNode | ox.Literal
 
 
 class Kind(enum.Enum):
-    """What a term is."""
+    """The kind of a term."""
 
     IRI = "uri"
     BLANK = "bnode"
@@ -93,7 +96,7 @@ class Kind(enum.Enum):
 
 
 def iri(value: str) -> str:
-    """Return the canonical string of an IRI.  Raises DataRefused when it is not absolute and valid."""
+    """Return the canonical string of an IRI.  Raises DataRefused unless it is absolute and valid."""
     try:
         return _bounded(str(ox.NamedNode(value)))
     except ValueError as error:  # UnicodeEncodeError (a lone surrogate) is one
@@ -103,7 +106,7 @@ def iri(value: str) -> str:
 def literal(lexical: str, datatype: str | None = None, language: str | None = None) -> str:
     """Return the canonical string of a literal; ``datatype`` is an IRI without brackets.
 
-    The lexical form is kept as it is, also when it is none of the datatype's.
+    The lexical form is kept unchanged, even if it is invalid for the datatype.
     """
     if language is not None:
         if datatype not in (None, LANG_STRING):
@@ -123,8 +126,7 @@ def literal(lexical: str, datatype: str | None = None, language: str | None = No
 def parse_term(text: str) -> str:
     """Return the canonical string of an IRI or literal in any N-Triples spelling.
 
-    Raises DataRefused for anything else, blank nodes included: give them their publication first
-    (:func:`skolem`).
+    Raises DataRefused for anything else, including blank nodes, which need a publication first (:func:`skolem`).
     """
     if len(text) > 2 * TERM_BYTES_MAX:  # escapes make a term longer, within reason
         raise DataRefused(f"a term of {len(text)} characters exceeds {TERM_BYTES_MAX} bytes")
@@ -147,10 +149,10 @@ def parse_term(text: str) -> str:
 
 
 def refusals(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the place of each text that is no canonical term, with the reason and the remedy.
+    """Yield the index of each text that is not a canonical term, with the reason and the remedy.
 
-    Nearly all texts pass one regular expression, some thousand at once; only the others are parsed.  The empty text,
-    which stands for no value, is left out.
+    One regular expression accepts nearly all texts, some thousand at once; only the others are parsed.  The empty
+    text, which stands for unbound, is skipped.
     """
     remaining, first = iter(texts), 0
     while some := list(islice(remaining, _CHECKED_AT_ONCE)):
@@ -181,14 +183,14 @@ def _refusal(text: str) -> str:
 def check_all(texts: Iterable[str]) -> None:
     """Check that texts are canonical terms (:func:`refusals`).
 
-    Raises DataRefused for the first that is none, which names the text, the reason and the remedy.
+    Raises DataRefused for the first that is not, with the text, the reason and the remedy.
     """
     for _, reason in refusals(texts):
         raise DataRefused(reason)
 
 
 def kind(canonical: str) -> Kind:
-    """Tell what a canonical term is; skolem IRIs are blank nodes."""
+    """Return the kind of a canonical term; skolem IRIs are blank nodes."""
     if canonical.startswith('"'):
         return Kind.LITERAL
     return Kind.BLANK if canonical.startswith(_SKOLEM) else Kind.IRI
@@ -237,7 +239,7 @@ def to_json(canonical: str) -> dict[str, str]:
 
 
 def to_pyoxigraph(canonical: str) -> PyoxigraphTerm:
-    """Return a canonical term as pyoxigraph has it; a skolem IRI stays an IRI, so that it names the same thing."""
+    """Return a canonical term as a term of pyoxigraph; a skolem IRI stays an IRI, so it keeps its identity."""
     if not canonical.startswith('"'):
         return ox.NamedNode(canonical[1:-1])
     lexical_form, datatype, tag = literal_parts(canonical)
@@ -249,8 +251,8 @@ def to_pyoxigraph(canonical: str) -> PyoxigraphTerm:
 def from_json(term: Mapping[str, str]) -> str:
     """Return the canonical string of a term of SPARQL 1.1 Query Results JSON.
 
-    A blank node of our own results is that node again (:func:`unlabelled`); one of another store's is a node that no
-    publication has.
+    A blank node of our own results maps to the same node (:func:`unlabelled`); one of another store maps to a node
+    that no publication has.
     """
     value = term.get("value")
     if not isinstance(value, str):
@@ -267,12 +269,12 @@ def from_json(term: Mapping[str, str]) -> str:
 
 
 def skolem(publication_id: str, label: str) -> str:
-    """Return the IRI that stands for blank node ``label`` of a publication (a file, usually).
+    """Return the IRI that stands for blank node ``label`` of a publication (usually a file).
 
     ``publication_id``: 1 to 64 of ``A-Z a-z 0-9 . _ -``.
     """
     if _PLAIN_LABEL.fullmatch(label) is None:
-        # Labels may hold letters that IRIs may not; "%" is in no label, so nothing is confused.
+        # Labels can contain characters that IRIs cannot; "%" does not occur in labels, so the result is unambiguous.
         label = "".join(
             c if _PLAIN_LABEL.fullmatch(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in label
         )
@@ -280,7 +282,7 @@ def skolem(publication_id: str, label: str) -> str:
 
 
 def skolem_prefix(publication_id: str) -> str:
-    """Return how the skolem IRIs of a publication begin.  Raises DataRefused for an unfit identifier."""
+    """Return the common prefix of a publication's skolem IRIs.  Raises DataRefused for an invalid identifier."""
     if _PUBLICATION.fullmatch(publication_id) is None:
         reason = f"not a publication identifier (1 to 64 of A-Za-z0-9._-): {_excerpt(publication_id)}"
         raise DataRefused(reason)
@@ -290,7 +292,7 @@ def skolem_prefix(publication_id: str) -> str:
 def blank_label(canonical: str) -> str:
     """Return the label of the blank node that a skolem IRI stands for, without ``_:``.
 
-    Every writer uses this label, so a node that one result shows is found in another one.  It is valid in Turtle,
+    All writers use this label, so the same node is recognisable in different results.  The label is valid in Turtle,
     N-Triples and all formats of results.
     """
     name = canonical[len(_SKOLEM) : -1]
@@ -298,12 +300,12 @@ def blank_label(canonical: str) -> str:
 
 
 def unlabelled(label: str) -> str | None:
-    """Return the skolem IRI that :func:`blank_label` made a label of, or None for a label of another origin."""
+    """Return the skolem IRI of a label made by :func:`blank_label`, or None for any other label."""
     try:
         name = _SPELLED_OUT.sub(lambda found: bytes.fromhex(found[0].replace("_", "")).decode(), label)
     except UnicodeDecodeError:
         return None
-    if ":" not in name:  # a publication stands before it
+    if ":" not in name:  # the publication precedes a colon
         return None
     try:
         canonical = iri(BNODE_PREFIX + name)
@@ -313,7 +315,7 @@ def unlabelled(label: str) -> str | None:
 
 
 def spelled(canonical: str) -> str:
-    """Return a canonical term as results spell it: as it is, but a blank node as ``_:`` and its label."""
+    """Return a canonical term as in results: unchanged, but a blank node as ``_:`` and its label."""
     return "_:" + blank_label(canonical) if canonical.startswith(_SKOLEM) else canonical
 
 

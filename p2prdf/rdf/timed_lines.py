@@ -1,11 +1,11 @@
-"""Read elements of a stream: lines ``TIME<TAB>statement``, each a triple in N-Triples and its event time.
+"""Read elements of a stream: lines ``TIME<TAB>statement``, a triple in N-Triples and its event time.
 
-A time is a number of seconds since 1970, as a decimal, or an xsd:dateTime with its zone; the nearest millisecond
-counts.  Everything else is as with N-Triples (:mod:`p2prdf.rdf.ntriples`): bounded memory, statements counted from the
-start of the file, bad lines named and skipped.
+A time is a decimal number of seconds since 1970, or an xsd:dateTime with a time zone, rounded to the nearest
+millisecond.  Otherwise the format is that of N-Triples (:mod:`p2prdf.rdf.ntriples`): bounded memory, statements
+counted from the start of the file, bad lines named and skipped.
 
-The statements of a chunk are parsed together, without their times.  Only where a line of it is no statement is it read
-again line by line, so that each statement gets the time of its line.
+The statements of a chunk are parsed together, without their times.  If a line of it contains no statement or an
+invalid one, the chunk is parsed again line by line, so that each statement gets the time of its line.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["event_time", "read_timed"]
 _DECIMAL: Final = re.compile(r"\+?[0-9]{1,15}(?:\.[0-9]{0,30})?")
 _CHARACTERS_MAX: Final = 60
 _TIMES_MAX: Final = 10_000
-"""Spellings of times that are remembered: many lines have the same."""
+"""Most spellings of times that are remembered: many lines share one."""
 
 
 def event_time(text: str) -> int:
-    """Return the event time that a text stands for, in milliseconds since 1970.
+    """Return the event time of a text, in milliseconds since 1970.
 
-    Raises DataRefused for what is no time, for a moment without a zone, and for one before 1970 or after 3084.
+    Raises DataRefused for an invalid time, for a moment without a time zone, and for one before 1970 or after 3084.
     """
     seconds: Decimal | None = None
     if len(text) <= _CHARACTERS_MAX:
@@ -68,7 +68,7 @@ def read_timed(
     on_bad_line: Callable[[BadLine], None] | None = None,
     live: bool = False,
 ) -> Iterator[TripleBatch]:
-    """Yield the elements of a binary stream as batches with event times; arguments as of ``read_triples``."""
+    """Yield the elements of a binary stream as batches with event times; arguments as in ``read_triples``."""
     data = opened(stream, compressed=compressed)
     reader = _Reader(publication_id, Faults(source, strict, on_bad_line))
     done = 0
@@ -93,7 +93,7 @@ class _Reader:
         self._times: dict[bytes, int] = {}
 
     def batches(self, data: IO[bytes], *, live: bool) -> Iterator[TripleBatch]:
-        """Yield the elements of each chunk, or of what of it comes before a line that ends it."""
+        """Yield the elements of each chunk; if a bad line ends reading, those before it."""
         number = 0
         for chunk in line_chunks(data, self._faults, live=live):
             first = number + 1
@@ -112,7 +112,7 @@ class _Reader:
                 yield from self._each(lines, first)
 
     def _whole(self, lines: list[bytes], number: int) -> TripleBatch | None:
-        """Parse lines together; None if one of them needs a closer look."""
+        """Parse lines together; None if they must be parsed one by one."""
         try:
             split = [self._split(line) for line in lines]
             statements = b"\n".join(statement for _, statement in split)
@@ -126,7 +126,7 @@ class _Reader:
         return batch
 
     def _each(self, lines: list[bytes], first: int) -> Iterator[TripleBatch]:
-        """Parse line by line; deliver what is before a fault before the fault is told."""
+        """Parse line by line; deliver the elements before a fault, then report the fault."""
         good = TripleBatch([], [], [], 0, 0)
         for number, line in enumerate(lines, first):
             if not line.strip() or line.lstrip().startswith(b"#"):
@@ -152,7 +152,7 @@ class _Reader:
     def _split(self, line: bytes) -> tuple[int, bytes]:
         """Return the time and the statement of a line."""
         text, tab, statement = line.partition(b"\t")
-        if not tab or not statement.strip() or statement.lstrip().startswith(b"#"):  # one line, one statement at least
+        if not tab or not statement.strip() or statement.lstrip().startswith(b"#"):  # a line holds a statement
             raise DataRefused("not a time, a tabulator and a statement")
         time = self._times.get(text)
         if time is None:

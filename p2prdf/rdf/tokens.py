@@ -1,13 +1,13 @@
-"""SPARQL text to tokens: linear, bounded, and before any parser sees it.
+"""Split SPARQL text into tokens in bounded, linear time, before a parser runs.
 
-Queries come from strangers.  A general parser given 16 KiB of brackets can run for minutes or out
-of stack, so the text is first cut into tokens here, in one pass whose work is proportional to its
-length, and what is too long, too deep or no token at all is refused with its position.  (The
-possessive quantifiers and the bounded prefix keep each regular expression linear.)
+Queries are untrusted input.  A general parser given 16 KiB of brackets can run for minutes or exhaust the stack, so
+the text is first split into tokens in one pass, with work proportional to its length.  Text that is too long, nested
+too deeply or not tokenizable is refused with its position.  (The possessive quantifiers and the bounded prefix keep
+each regular expression linear.)
 
-Then :func:`symbols` resolves what depends on the prologue: BASE and PREFIX are consumed, prefixed
-names and relative IRIs become absolute, a literal with its datatype or language becomes one
-symbol.  What is left has a canonical spelling, which the rest of the package builds upon.
+Then :func:`symbols` resolves the prologue: BASE and PREFIX are consumed, prefixed names and relative IRIs become
+absolute, a literal with its datatype or language becomes one symbol.  The result has a canonical spelling, on which
+the rest of the package relies.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ QUERY_BYTES_MAX: Final = 16 << 10
 NESTING_MAX: Final = 64
 """Deepest nesting of ``(``, ``[`` and ``{`` together."""
 EXCLAMATIONS_MAX: Final = 8
-"""Longest run of ``!`` (SPARQL itself allows one; what is longer than this is an attack)."""
+"""Longest run of ``!``; SPARQL itself allows one, and a longer run than this is an attack."""
 SPELLED_MAX: Final = 32 << 20
-"""Most characters that all IRIs of a text have when prefixes and bases are written out: a prefix of half a
-megabyte could be used a hundred thousand times in the other half.  Only updates are long enough for that."""
+"""Most characters in all IRIs of a text with prefixes and bases expanded.
+
+Without this bound, a prefix of half a megabyte could be used a hundred thousand times.  Only updates are long enough
+for that.
+"""
 
 _REGISTRATION_TOKENS_MAX: Final = 16
-"""More than ``REGISTER QUERY name COMPUTED EVERY PT0.5S AS`` has."""
+"""Bound on the tokens of ``REGISTER QUERY name COMPUTED EVERY PT0.5S AS``, which has fewer."""
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind, its spelling, where it begins."""
+    """A piece of the text: its kind, its spelling, and its position."""
 
     kind: str
     text: str
@@ -113,16 +116,16 @@ _NUMBERS: Final = ("integer", "decimal", "double")
 
 
 def refusal(text: str, at: int, construct: str, reason: str) -> QueryRefused:
-    """Return the error that names a construct and its place in the text."""
+    """Return the error that names a construct and its position in the text."""
     line = text.count("\n", 0, at) + 1
     column = at - (text.rfind("\n", 0, at) + 1) + 1
     return QueryRefused(reason, construct=construct, line=line, column=column)
 
 
 def scan(text: str, bytes_max: int = QUERY_BYTES_MAX) -> list[Token]:
-    """Cut a query into tokens without space and comments.
+    """Split a query into tokens without white space and comments.
 
-    Raises QueryRefused for what is too long, nested too deeply, unbalanced or no token.
+    Raises QueryRefused for text that is too long, nested too deeply, unbalanced or not tokenizable.
     """
     try:
         size = len(text.encode())
@@ -167,7 +170,7 @@ def _check_brackets(text: str, found: list[Token]) -> None:
         raise refusal(text, last.at, "syntax error", f"{last.text!r} is never closed")
 
 
-# --- the prologue, and what it gives meaning to --------------------------------------------------
+# --- the prologue, and the symbols that depend on it ---------------------------------------------
 
 
 class _Prologue:
@@ -180,7 +183,7 @@ class _Prologue:
         self._spelled = 0
 
     def declare(self, found: list[Token], at: int = 0) -> int:
-        """Consume the declarations that begin at a token; return which one follows them."""
+        """Consume the declarations that begin at a token; return the index of the token after them."""
         while at < len(found) and found[at].kind == "word":
             word = found[at].text.upper()
             if word == "BASE":
@@ -205,7 +208,7 @@ class _Prologue:
         return found[at + offset]
 
     def iri(self, token: Token) -> str:
-        """Return the canonical term of an IRI, a prefixed name, or of ``<_:LABEL>``: a blank node of an answer."""
+        """Return the canonical term of an IRI, a prefixed name, or ``<_:LABEL>``, a blank node of a result."""
         if token.text.startswith("<_:"):
             node = terms.unlabelled(token.text[3:-1])
             if node is None:
@@ -236,10 +239,10 @@ class _Prologue:
 
 
 def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
-    """Resolve tokens against their prologue; return what follows it, and the base IRI if any.
+    """Resolve tokens against their prologue; return the symbols after it, and the base IRI if any.
 
-    ``REGISTER ... AS`` may stand before the prologue (C-SPARQL) or behind it (RSP-QL): it stays, and what is declared
-    on either side of it holds in all of the text.
+    ``REGISTER ... AS`` may precede the prologue (C-SPARQL) or follow it (RSP-QL).  Its symbols are returned, and
+    declarations on either side of it apply to the whole text.
     """
     prologue = _Prologue(text)
     result: list[Symbol] = []
@@ -252,7 +255,7 @@ def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
 
 
 def _registration_end(found: list[Token], at: int) -> int:
-    """Return which token follows ``REGISTER ... AS``; ``at`` if none begins there."""
+    """Return the index of the token after ``REGISTER ... AS``; ``at`` if none begins there."""
     if at < len(found) and found[at].kind == "word" and found[at].text.upper() == "REGISTER":
         for end in range(at + 1, min(at + _REGISTRATION_TOKENS_MAX, len(found))):
             if found[end].kind == "word" and found[end].text.upper() == "AS":
@@ -283,7 +286,7 @@ def update_symbols(text: str, found: list[Token]) -> list[Symbol]:
 
 
 def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result: list[Symbol]) -> None:
-    """Add what the tokens up to ``end`` mean to the result."""
+    """Append the symbols of the tokens up to ``end`` to the result."""
     text = prologue.text
     while at < end:
         token = found[at]
@@ -304,7 +307,7 @@ def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result:
 
 
 def refuse_reserved(text: str, symbols: Iterable[Symbol]) -> None:
-    """Refuse what only queries of our own may say: that a term is a predicate in a stream."""
+    """Raise QueryRefused for the reserved datatype of predicates in streams, which only internal queries may use."""
     for symbol in symbols:
         if symbol.kind == "iri" and symbol.value == quads.ON:
             raise refusal(text, symbol.at, "IRI", f"{quads.ON} is reserved")
@@ -313,7 +316,7 @@ def refuse_reserved(text: str, symbols: Iterable[Symbol]) -> None:
 def _literal_suffix(
     prologue: _Prologue, found: list[Token], at: int
 ) -> tuple[tuple[str | None, str | None], int]:
-    """Return datatype and language behind a string, and how many tokens they take."""
+    """Return datatype and language of a string, and the number of tokens after it that they take."""
     if at < len(found) and found[at].kind == "language":
         return (None, found[at].text[1:]), 1
     if at < len(found) and found[at].text == "^^":
@@ -335,7 +338,7 @@ def _string(text: str, token: Token, datatype: str | None, language: str | None)
 
 
 def _number(token: Token, before: list[Symbol]) -> Symbol:
-    """Return a number; a sign that touches it belongs to it (longest match, as SPARQL says)."""
+    """Return a number; an adjacent sign belongs to it (longest match, as SPARQL requires)."""
     sign = before[-1] if before and before[-1].is_mark("+", "-") and before[-1].at == token.at - 1 else None
     if sign is not None:
         before.pop()
@@ -363,7 +366,7 @@ def resolve(base: str, reference: str) -> str:
     """Return ``reference`` made absolute against ``base``."""
     scheme, authority, path, query, fragment = _split(reference)
     if scheme is not None:
-        return reference  # SPARQL does not normalise what is absolute
+        return reference  # SPARQL does not normalise absolute IRIs
     base_scheme, base_authority, base_path, base_query, _ = _split(base)
     if authority is None:
         authority = base_authority

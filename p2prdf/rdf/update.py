@@ -1,14 +1,15 @@
-"""SPARQL 1.1 Update text, as far as an overlay without a place that holds all data can carry it out.
+"""SPARQL 1.1 Update text, restricted to the operations that a decentralised overlay can carry out.
 
-``INSERT DATA`` and ``DELETE DATA`` name their triples: they are a publication and its removal.  ``DELETE WHERE``
-names patterns: its SELECT is answered, and each solution put into the patterns gives triples to remove.
-``DELETE { P } WHERE { P }`` with the same triples twice is another spelling of it, perhaps with ``WITH <graph>``
-before it.  Any other template beside a pattern, and graphs to manage, are refused by name and place.
-``GRAPH`` in the braces says which graph the statements in its own belong to; where it is a variable, in DELETE WHERE,
-they are sought in all.
+``INSERT DATA`` publishes its triples and ``DELETE DATA`` deletes them.  ``DELETE WHERE`` names patterns: its SELECT
+is evaluated, and each solution, inserted into the patterns, gives triples to delete.  ``DELETE { P } WHERE { P }``
+with the same triples in both blocks is equivalent to it, and may follow ``WITH <graph>``.  All other templates, and
+operations that manage graphs, are refused with name and position.
 
-A text is a sequence of operations with ``;`` between them, each behind a prologue of its own if it likes;
-declarations hold from where they stand to the end.  Terms are canonical (:mod:`p2prdf.rdf.terms`).
+``GRAPH`` inside the braces gives the graph of the statements in its own braces; a variable graph, in DELETE WHERE,
+matches all named graphs.
+
+A text is a sequence of operations separated by ``;``, each with an optional prologue; declarations apply from their
+position to the end.  Terms are canonical (:mod:`p2prdf.rdf.terms`).
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Symbol
 __all__ = ["UPDATE_BYTES_MAX", "DeleteData", "DeleteWhere", "InsertData", "Operation", "Statement", "parse_update"]
 
 UPDATE_BYTES_MAX: Final = 1 << 20
-"""Longest text in UTF-8 bytes.  At worst (a token for each byte) parsing takes 400 times as much memory and some
-seconds, which is nothing for an event loop; prefixes add IRIs of at most ``tokens.SPELLED_MAX`` characters."""
+"""Longest text in UTF-8 bytes.
+
+At worst (a token for each byte), parsing takes 400 times as much memory and some seconds, too long for an event loop;
+prefixes add IRIs of at most ``tokens.SPELLED_MAX`` characters.
+"""
 
 Statement: TypeAlias = tuple[str, str, str] | tuple[str, str, str, str]
-"""A triple of the default graph; or one and the IRI of its graph, in a pattern perhaps a variable."""
+"""A triple of the default graph, or a triple and the IRI of its graph; in a pattern, any part may be a variable."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,14 +50,14 @@ class InsertData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteData:
-    """``DELETE DATA { }``: triples to remove, each once, in the order of the text."""
+    """``DELETE DATA { }``: triples to delete, each once, in the order of the text."""
 
     triples: tuple[Statement, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteWhere:
-    """``DELETE WHERE { }``: what to remove is what the solutions of the patterns are made of.
+    """``DELETE WHERE { }``: delete the triples that result from each solution of the patterns.
 
     ``patterns``: each term is canonical, or ``?`` and the name of a variable.
     """
@@ -62,22 +66,22 @@ class DeleteWhere:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables, in the order of their first places."""
+        """The names of the variables, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term[1:] for pattern in self.patterns for term in pattern if is_variable(term)))
 
     @property
     def select(self) -> str:
-        """The SELECT query to be answered: its columns are ``variables``, its length at most QUERY_BYTES_MAX.
+        """The SELECT query to evaluate: its columns are ``variables``, its length is at most QUERY_BYTES_MAX.
 
-        Without variables it has no columns, and one solution without values if all the triples are there.
+        Without variables it has no columns, and one solution without values if all triples exist.
         """
         columns = " ".join("?" + name for name in self.variables) or "*"
         return f"SELECT {columns} WHERE {{ {' '.join(map(_spelled, self.patterns))} }}"
 
     def triples_of(self, row: Sequence[str | None]) -> tuple[Statement, ...]:
-        """Return the triples that one solution stands for, each once; values come in the order of ``variables``.
+        """Return the triples of one solution, each once; values are in the order of ``variables``.
 
-        Raises DataRefused for a row that is no solution: of another length, or with a value missing.
+        Raises DataRefused for a row that is not a solution: of another length, or with an unbound value.
         """
         names = self.variables
         if len(row) != len(names) or None in row:
@@ -103,14 +107,13 @@ Operation: TypeAlias = InsertData | DeleteData | DeleteWhere
 def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
     """Return the operations of an update, in order; there may be none.
 
-    Blank nodes of INSERT DATA become IRIs as those of a published file do, and ``scope`` is what the identifier of
-    the publication is there: 1 to 64 of ``A-Z a-z 0-9 . _ -``, and another one each time a text is carried out, if
-    that is to insert other nodes.  A label belongs to one operation.  Those IRIs are also how DELETE DATA names
-    such nodes: it has no blank nodes itself.
+    Blank nodes of INSERT DATA become IRIs, as in a published file, with ``scope`` as the identifier of the
+    publication: 1 to 64 of ``A-Z a-z 0-9 . _ -``.  Use a new scope for each execution if it is to insert new nodes.
+    A label belongs to one operation.  DELETE DATA, which allows no blank nodes, names such nodes by these IRIs.
 
-    Raises QueryRefused, with construct and place, for what is malformed, not supported, longer than
-    UPDATE_BYTES_MAX or nested deeper than ``tokens.NESTING_MAX``; also for patterns whose SELECT is longer than
-    QUERY_BYTES_MAX.  Raises DataRefused for an unfit scope.
+    Raises QueryRefused, with construct and position, for text that is malformed, not supported, longer than
+    UPDATE_BYTES_MAX or nested deeper than ``tokens.NESTING_MAX``, and for patterns with a SELECT longer than
+    QUERY_BYTES_MAX.  Raises DataRefused for an invalid scope.
     """
     prefix = terms.skolem_prefix(scope)
     size = len(text.encode(errors="surrogatepass"))
@@ -120,7 +123,7 @@ def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
     symbols = tokens.update_symbols(text, tokens.scan(text, UPDATE_BYTES_MAX))
     try:
         return tuple(_UpdateReader(text, symbols, scope, prefix).operations())
-    except RecursionError:  # whoever called may have left little room
+    except RecursionError:  # the caller may have used most of the stack
         raise QueryRefused("the update nests too deeply to be parsed", construct="nesting") from None
 
 
@@ -147,7 +150,7 @@ class _UpdateCursor(Cursor):
     """Steps over the symbols of an update."""
 
     def misplaced(self, symbol: Symbol) -> QueryRefused:
-        """Return the refusal of a symbol; reasons differ from those of queries."""
+        """Return the refusal of a symbol; the reasons differ from those for queries."""
         word = symbol.value.upper()
         if symbol.kind == "word" and word in _REFUSED:
             return self.refusal(symbol.at, word, f"not supported: {_REFUSED[word]}")
@@ -155,7 +158,7 @@ class _UpdateCursor(Cursor):
 
 
 class _UpdateReader:
-    """Reads one update, all of it."""
+    """Reads the operations of one update."""
 
     def __init__(self, text: str, symbols: list[Symbol], scope: str, prefix: str):
         self._cursor = _UpdateCursor(text, symbols, None)
@@ -163,7 +166,7 @@ class _UpdateReader:
         self._scope = scope
         self._prefix = prefix
         self._labels: set[str] = set()
-        """Labels of the operations before: the standard gives a label to one of a text (19.6)."""
+        """Labels of earlier operations: a label belongs to one operation of a text (SPARQL 1.1, 19.6)."""
         self._unnamed = itertools.count()
 
     def operations(self) -> Iterator[Operation]:
@@ -196,7 +199,7 @@ class _UpdateReader:
         return following is not None and following.is_mark("{")
 
     def _delete_with(self, first: Symbol) -> DeleteWhere:
-        """Read ``DELETE { P } WHERE { P }`` behind ``WITH <graph>``, to which triples outside of GRAPH belong."""
+        """Read ``DELETE { P } WHERE { P }`` after ``WITH <graph>``, the graph of the triples outside of GRAPH."""
         cursor = self._cursor
         graph = cursor.next()
         if graph.kind != "iri":
@@ -207,7 +210,7 @@ class _UpdateReader:
         return self._delete_twice(delete, graph.value)
 
     def _delete_twice(self, first: Symbol, graph: str) -> DeleteWhere:
-        """Read ``{ P } WHERE { P }``: the template has the triples of the pattern, in any order."""
+        """Read ``{ P } WHERE { P }``: both blocks hold the same triples, in any order."""
         cursor = self._cursor
         self._check_block("DELETE { P } WHERE { P }", variables=True, blanks=False)
         template = self._block(data=False)
@@ -224,7 +227,7 @@ class _UpdateReader:
 
     def _delete_where(self, first: Symbol, block: list[Statement]) -> DeleteWhere:
         patterns = tuple(dict.fromkeys(block))
-        # Abbreviated terms are written out in the query: it is measured before it is made.
+        # Abbreviated terms are expanded in the query, so its length is computed before it is made.
         size = 32 + sum(len(term.encode()) + 2 for pattern in patterns for term in pattern)
         size += sum(8 for pattern in patterns if len(pattern) == 4)
         operation = DeleteWhere(patterns)
@@ -233,16 +236,16 @@ class _UpdateReader:
             raise self._cursor.refusal(first.at, "DELETE WHERE", reason)
         return operation
 
-    # --- what stands in braces ---------------------------------------------------------------
+    # --- the blocks in braces ----------------------------------------------------------------
 
     def _check_block(self, what: str, *, variables: bool, blanks: bool) -> None:
-        """Look ahead to the closing brace, and refuse what this operation has no place for."""
+        """Scan ahead to the closing brace, and refuse symbols that the operation does not allow."""
         cursor = self._cursor
         depth = 0
         for offset in itertools.count():
             symbol = cursor.peek(offset)
             if symbol is None or (symbol.kind == "word" and not symbol.is_word("A", "TRUE", "FALSE", "GRAPH")):
-                return  # nothing that can be read stands behind it
+                return  # the reader refuses this symbol
             if symbol.kind == "mark":
                 depth += (symbol.value == "{") - (symbol.value == "}")
                 if depth == 0:
@@ -263,9 +266,9 @@ class _UpdateReader:
         return symbol.kind == "blank" or symbol.is_mark("[")
 
     def _block(self, *, data: bool) -> list[Statement]:
-        """Read triples in braces, and those of graphs in theirs.
+        """Read triples in braces, and those of nested GRAPH blocks.
 
-        Patterns may have a literal as their subject, and then match nothing.
+        Patterns may have a literal as their subject; they match nothing.
         """
         cursor = self._cursor
         cursor.expect_mark("{")
@@ -296,11 +299,11 @@ class _UpdateReader:
             yield triple.subject, triple.path.predicate, triple.object
 
     def _before(self, at: int) -> int:
-        """Return where the symbol before a verb begins: a literal that is a subject is one symbol."""
+        """Return the position of the symbol before a verb: the subject, if it is a literal."""
         return self._symbols[bisect.bisect_left(self._symbols, at, key=lambda symbol: symbol.at) - 1].at
 
     def _named(self, triples: list[Statement]) -> tuple[Statement, ...]:
-        """Return the triples with IRIs in the places of blank nodes, which the reader gave hidden names."""
+        """Return the triples with IRIs in place of blank nodes, for which the reader generated variables."""
         labels = self._cursor.labels
         names = {"?" + hidden: terms.skolem(self._scope, label) for label, (hidden, _) in labels.items()}
         self._labels.update(labels)
@@ -310,7 +313,7 @@ class _UpdateReader:
             if not is_variable(term):
                 return term
             found = names.get(term)
-            if found is None:  # "~" is in no label
+            if found is None:  # "~" does not occur in labels
                 found = names[term] = f"{self._prefix}~{next(self._unnamed)}>"
             return found
 

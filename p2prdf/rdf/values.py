@@ -1,12 +1,12 @@
-"""Values of RDF terms as SPARQL 1.1 expressions see them.
+"""Values of RDF terms in SPARQL 1.1 expressions.
 
-A :class:`Value` is a term with the value its datatype gives it, in one of a few *families*: within
-a family values compare, between families they differ, and a literal whose datatype is unknown or
-whose lexical form is none of its datatype's (family OPAQUE) equals itself and cannot be compared with
-another typed literal: its value might be any (SPARQL 1.1, 17.3 and 17.4.1.7).
+A :class:`Value` is a term with its value and its *family*.  Values of one family are comparable; values of different
+families differ.  A literal of an unknown datatype, or with a lexical form that its datatype does not allow (family
+OPAQUE), equals itself, and comparing it with another typed literal is an error, since its value is unknown (SPARQL
+1.1, 17.3 and 17.4.1.7).
 
-Numbers climb XPath's tower: integer (int) - decimal (Decimal) - float - double (both float; a
-``float`` is rounded to 32 bits).
+Numeric promotion follows XPath: integer (int) - decimal (Decimal) - float - double (both float; a ``float`` is
+rounded to 32 bits).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
 Number = int | Decimal | float
 
 DIGITS_MAX: Final = 400
-"""Numbers of more characters are not read as numbers, so that no conversion takes long."""
+"""Longest number in characters; longer ones are not parsed, which bounds the time of conversions."""
 
 class Family(enum.Enum):
-    """Which values can be compared with each other; named as the datatype where there is just one."""
+    """A set of comparable values, named after its datatype if there is just one."""
 
     IRI = "IRI"
     BLANK = "blank node"
@@ -136,7 +136,7 @@ _decode_short = functools.lru_cache(maxsize=1 << 16)(_decode)
 
 
 def parse_literal(lexical: str, datatype: str) -> Value:
-    """Return the value of a typed literal; OPAQUE when it has none that is known."""
+    """Return the value of a typed literal; OPAQUE if the value is unknown."""
     name = datatype.removeprefix(XSD) if datatype.startswith(XSD) else ""
     if name == "string":
         return string(lexical)
@@ -156,7 +156,7 @@ def parse_literal(lexical: str, datatype: str) -> Value:
 
 
 def encode(value: Value) -> str:
-    """Return the canonical term of a value.  Raises ExpressionError for one that no term can hold."""
+    """Return the canonical term of a value.  Raises ExpressionError if no term can hold it."""
     try:
         if not value.is_literal:
             return terms.iri(value.lexical)
@@ -214,7 +214,7 @@ def _parse_number(lexical: str, name: str) -> Value | None:
 
 
 def number(value: Number, rank: int) -> Value:
-    """Return a computed number of a rank.  Raises ExpressionError when it is too long to handle."""
+    """Return a computed number of a rank.  Raises ExpressionError if it has too many digits."""
     if rank == 0:
         assert isinstance(value, int)
         if value.bit_length() > DIGITS_MAX * 3:
@@ -246,14 +246,14 @@ def duration_value(duration: Duration, name: str) -> Value:
 
 
 def number_parts(value: Value) -> tuple[Number, int]:
-    """Return a number and its rank.  Raises ExpressionError for what is no number."""
+    """Return a number and its rank.  Raises ExpressionError if the value is not a number."""
     if value.family is not Family.NUMBER:
         raise ExpressionError("not a number")
     return value.value, value.rank  # type: ignore[return-value]  # the family says so
 
 
 def promote(value: Number, rank: int) -> Number:
-    """Lift a number to a rank at least its own."""
+    """Promote a number to a rank that is not below its own."""
     if rank == 0:
         return value
     if rank == 1:
@@ -294,11 +294,11 @@ def _shortest_single(value: float) -> str:
 # --- equality, order, truth ----------------------------------------------------------------------
 
 _NEVER_OPAQUE: Final = {Family.IRI, Family.BLANK, Family.LANGUAGE}
-"""What no typed literal is equal to, whatever its value."""
+"""Families that never equal a typed literal, even one of unknown value."""
 
 
 def equal(a: Value, b: Value) -> bool:
-    """SPARQL's ``=``.  Raises ExpressionError when it cannot be told."""
+    """SPARQL's ``=``.  Raises ExpressionError if the result is undetermined."""
     if a.family is not b.family:
         families = {a.family, b.family}
         if Family.OPAQUE in families and not families & _NEVER_OPAQUE:
@@ -323,7 +323,7 @@ def equal(a: Value, b: Value) -> bool:
 def compare(a: Value, b: Value) -> int | None:
     """Return a negative, zero or positive number for ``<``, ``=``, ``>``; None for NaN.
 
-    Raises ExpressionError for what has no order.
+    Raises ExpressionError for values without an order.
     """
     if a.family is not b.family:
         raise ExpressionError("values of different kinds have no order")
@@ -362,7 +362,7 @@ def _order_numbers(a: Value, b: Value) -> int | None:
 def ebv(value: Value) -> bool:
     """Return the effective boolean value (SPARQL 1.1, 17.2.2).
 
-    A plain literal has one with or without a language tag: whether its text is not empty.
+    For a plain literal, with or without a language tag, it is whether the text is non-empty.
     """
     match value.family:
         case Family.BOOLEAN:
