@@ -1,19 +1,15 @@
-"""Full-text conditions: what they say, how they are written, and whether the text of a literal satisfies one.
+"""Full-text conditions: their tree, their syntax, and their evaluation on the text of a literal.
 
-==============  ===============================================================================
-``words``       the tokeniser: from a text to its words; words with ``*`` in them
-``stems``       stems of words, by language
-``stop_words``  words that say little, by language
-``expression``  the tree of a condition, its bounds, and its canonical spelling
-``parts``       what a phrase asks for, place by place
-``syntax``      from the spelling back to the tree; refusals point at the place
-``calls``       conditions where they stand in queries
-``similarity``  how similar a text is to some words, and what it has to have for that
-``evaluation``  whether a text satisfies an expression
+==============  =============================================================================== ``words``       the
+tokeniser: splits a text into words; words with ``*`` in them ``stems``       stems of words, by language
+``stop_words``  function words with little meaning, by language ``expression``  the tree of a condition, its bounds,
+and its canonical spelling ``parts``       the parts of a phrase, by position ``syntax``      parses the spelling;
+refusals point at the position ``calls``       conditions as calls in queries ``similarity``  the similarity of a text
+to given words, and its necessary conditions ``evaluation``  decides whether a text satisfies an expression
 ==============  ===============================================================================
 
-The language stands beside terms and patterns, for queries are read and literals are tested there; what finds the
-queries that a publication satisfies is :mod:`p2prdf.text`.
+The package is part of ``rdf`` because the parser and the evaluation of filters use it.  :mod:`p2prdf.text` finds the
+queries that a publication satisfies.
 """
 
 from p2prdf.rdf.fulltext.calls import FULL_TEXT, sole_condition, with_full_text

@@ -1,8 +1,8 @@
-"""Full-text conditions where they stand in queries.
+"""Full-text conditions as calls in queries.
 
-``ftcontains(?v, "olympic" ftAND "games")``, or ``?v ftcontains "olympic" ftAND "games"`` as the paper has it, becomes
-a call of one function of a variable and a constant, the condition as text; so does ``ftsimilar(?v, "games", 0.4)``.
-That is an expression as any other: it travels, is taken apart and compiled as they are, and is decided as soon as its
+``ftcontains(?v, "olympic" ftAND "games")``, or ``?v ftcontains "olympic" ftAND "games"`` as in the paper, becomes a
+call of one function with a variable and a constant, the condition as text; so does ``ftsimilar(?v, "games", 0.4)``.
+The call is an ordinary expression: it is sent, abstracted and compiled like others, and decided as soon as its
 variable is bound.
 """
 
@@ -19,16 +19,16 @@ from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Symbol, refusal
 __all__ = ["FULL_TEXT", "sole_condition", "with_full_text"]
 
 FULL_TEXT: Final = "<urn:p2prdf:ftcontains>"
-"""The function: of a variable, and a plain literal that spells the condition."""
+"""The function's IRI; its arguments are a variable and a plain literal that spells the condition."""
 
 _SOLE: Final = re.compile(re.escape(FULL_TEXT) + r' \( \?v([0-9]{1,9}) , ("(?:[^"\\]|\\.)*") \)')
 
 
 def sole_condition(text: str) -> tuple[int, Condition] | None:
-    """Return the variable's number and the condition of a filter that is one call of ``FULL_TEXT``, else None.
+    """Return the variable's number and the condition of a filter that is one call of ``FULL_TEXT``.
 
-    ``text`` is a filter's, canonical and one conjunct (:mod:`p2prdf.rdf.filters`).  Raises QueryRefused if the
-    condition is none, as compiling the filter does.
+    Return None for any other filter.  ``text`` is that of a filter: canonical, and one conjunct
+    (:mod:`p2prdf.rdf.filters`).  Raises QueryRefused for an invalid condition, as compiling the filter does.
     """
     found = _SOLE.fullmatch(text)
     return None if found is None else (int(found[1]), parse_condition(terms.lexical(found[2])))
@@ -37,7 +37,7 @@ def sole_condition(text: str) -> tuple[int, Condition] | None:
 def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:
     """Return the symbols of a query with a call of ``FULL_TEXT`` for each full-text condition.
 
-    Raises QueryRefused for what is none, with its place in the query.
+    Raises QueryRefused, with the position in the query, for an invalid condition.
     """
     if not any(symbol.is_word("FTCONTAINS", "FTSIMILAR") for symbol in symbols):
         return symbols

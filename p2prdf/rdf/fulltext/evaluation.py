@@ -1,8 +1,8 @@
-"""Whether a text satisfies an expression, worked out from the places of its words.
+"""Decide whether a text satisfies an expression, from the positions of its words.
 
-Nearness is worked out along the chain: of each phrase those places are kept that some place of the phrase before it is
-near to, found by bisection in sorted lists.  So a chain takes time in proportion to the places of its words, not to
-their combinations.
+Nearness is evaluated along the chain: for each phrase, only positions near some position of the previous phrase are
+kept, found by bisection in sorted lists.  The time for a chain is thus proportional to the positions of its words,
+not to their combinations.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["Text", "condition_holds", "expression_holds", "language_fits", "rece
 _NOWHERE: Final[list[int]] = []
 _TEXTS_MAX: Final = 1024
 _WORDS_MAX: Final = 1 << 16
-"""Texts that are remembered, and words of them all: those of a batch, if it is not of whole books."""
+"""Most words in all remembered texts; a batch fits unless its texts are whole books."""
 
 
 class Text:
-    """The words of one literal, its language if it has one, and where each word and stem stands.
+    """The words of one literal, its language if it has one, and the positions of words and stems.
 
-    Places are made when they are first asked for, those of stems in each language that is asked for.
+    Positions are computed on first use, those of stems for each language separately.
     """
 
     __slots__ = ("_measures", "_places", "_stems", "language", "words")
@@ -42,7 +42,7 @@ class Text:
 
     @property
     def places(self) -> dict[str, list[int]]:
-        """Each word with its places, in ascending order."""
+        """The positions of each word, in ascending order."""
         if self._places is None:
             found: dict[str, list[int]] = {}
             for place, word in enumerate(self.words):
@@ -51,7 +51,7 @@ class Text:
         return self._places
 
     def stems(self, algorithm: str) -> dict[str, list[int]]:
-        """Return the key of each stem by one of Snowball's algorithms, with its places in ascending order."""
+        """Return the positions of each stem's key by one of Snowball's algorithms, in ascending order."""
         if self._stems is None:
             self._stems = {}
         found = self._stems.get(algorithm)
@@ -60,12 +60,12 @@ class Text:
         return found
 
     def places_of(self, key: str) -> list[int]:
-        """Return the places of a word, or of the words of a stem, in ascending order."""
+        """Return the positions of a word, or of the words with a stem, in ascending order."""
         algorithm = stems.algorithm_of_key(key)
         return (self.places if algorithm is None else self.stems(algorithm)).get(key, _NOWHERE)
 
     def measure(self, using: Using, algorithm: str | None) -> Measure:
-        """Return how often each term occurs, as words are compared, and the square of the length of their vector."""
+        """Return the frequency of each term under a comparison, and the squared length of their vector."""
         if self._measures is None:
             self._measures = {}
         found = self._measures.get((using, algorithm))
@@ -92,7 +92,7 @@ def _stemmed(places: dict[str, list[int]], algorithm: str) -> dict[str, list[int
 
 
 def text_of(term: str) -> Text | None:
-    """Return the text of a canonical term, or None: only plain literals and those with a language have one."""
+    """Return the text of a canonical term; None unless it is a plain literal or has a language."""
     if not term.startswith('"'):
         return None
     if term.endswith('"'):  # plain, most often without escapes
@@ -103,7 +103,7 @@ def text_of(term: str) -> Text | None:
 
 
 class _Recent:
-    """Texts that were asked for lately."""
+    """Cache of recently used texts."""
 
     __slots__ = ("_texts", "_words")
 
@@ -128,12 +128,12 @@ _recent: Final = _Recent()
 
 
 def recent_text_of(term: str) -> Text | None:
-    """Return what :func:`text_of` does, remembered for a while: of one text many conditions are asked in a row."""
+    """Return the same as :func:`text_of`, with a cache: many conditions are tested on one text in a row."""
     return _recent.of(term)
 
 
 def condition_holds(condition: Condition, text: Text | None) -> bool:
-    """Tell whether a condition holds of a text; of None, what is no text, it never does."""
+    """Tell whether a condition holds for a text; it never does for None."""
     return (
         text is not None
         and language_fits(condition.language, text.language)
@@ -142,7 +142,7 @@ def condition_holds(condition: Condition, text: Text | None) -> bool:
 
 
 def language_fits(wanted: str | None, language: str | None) -> bool:
-    """Tell whether a language is in a range: basic filtering of RFC 4647, as SPARQL's ``langMatches``."""
+    """Tell whether a language matches a range: basic filtering of RFC 4647, as SPARQL's ``langMatches``."""
     if wanted is None:
         return True
     if language is None:
@@ -170,7 +170,7 @@ def expression_holds(expression: Expression, text: Text, language: str | None = 
 
 
 def _starts(phrase: Phrase, text: Text, language: str | None) -> list[int]:
-    """Return where the first word of a phrase that counts stands, in ascending order."""
+    """Return the positions of a phrase's first part, in ascending order."""
     (_, first), *rest = parts_of(phrase, language)
     starts = _key_places(first, text)
     words = text.words

@@ -1,22 +1,22 @@
-"""Full-text expressions as a tree, within bounds, and their canonical spelling.
+"""Full-text expressions as a bounded tree, and their canonical spelling.
 
 ::
 
     "olympic" ftAND ("games" ftNEAR[0,2] "rio") ftAND ftNOT "winter sports" using stemming using stop words
 
-A phrase is one or more words that follow each other.  Phrases may be near each other: in a chain, each follows the one
-before it (or, *unordered*, stands on either side of it) with a number of words between that is in the gap's range; the
-whole chain has to be found with one place for each phrase.  Of the rest, ``ftOR`` binds least, then ``ftAND``, then
-``ftNOT``, as in XQuery and XPath Full Text.
+A phrase is one or more adjacent words.  Phrases can be near each other in a chain: each follows the previous one (or,
+*unordered*, precedes or follows it), and the number of words between them is in the range of the gap.  One position per
+phrase must satisfy the whole chain.  ``ftOR`` binds least, then ``ftAND``, then ``ftNOT``, as in XQuery and XPath Full
+Text.
 
-A tree that exists is within the bounds, which its making checks: what recurses over one needs no bound of its own.
-The spelling is canonical: read again it is the same tree, parentheses that were written for nothing left out.
+The constructors check the bounds, so code that recurses over a tree needs no bound of its own.  The spelling is
+canonical: it parses to an equal tree and omits redundant parentheses.
 
-Beside phrases a tree may ask for similarity to some words (:mod:`p2prdf.rdf.fulltext.similarity`)::
+A tree may also contain similarity to given words (:mod:`p2prdf.rdf.fulltext.similarity`)::
 
     ftSIMILAR[0.4] "summer games in rio" using stop words using corpus[1000, "games" 40, "rio" 12, "summer" 25]
 
-The tree says how words are to be compared; of which language they are is said by the condition around it.
+The tree defines how words are compared; the enclosing condition defines their language.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = [
 ]  # fmt: skip
 
 DEPTH_MAX: Final = 32
-"""Deepest nesting of a tree, a phrase counting as one."""
+"""Deepest nesting of a tree; a phrase has depth one."""
 WORDS_MAX: Final = 256
-"""Most words of one expression."""
+"""Most words in one expression."""
 GAP_MAX: Final = 100_000
 """Most words between two phrases."""
 THRESHOLD_SCALE: Final = 10_000
-"""Similarity is compared in ten thousandths."""
+"""Similarity is compared in units of one ten-thousandth."""
 CORPUS_TEXTS_MAX: Final = 1_000_000_000
-"""Most texts that a corpus may be said to have."""
+"""Most texts that a condition may give for its corpus."""
 
 _RANGE: Final = re.compile(r"\*|[a-z]{1,8}(?:-[a-z0-9]{1,8})*")
 
 
 class Gap(NamedTuple):
-    """How many words stand between two phrases, and whether the second has to be behind the first."""
+    """The number of words between two phrases, and whether the second must follow the first."""
 
     least: int
     most: int
@@ -60,7 +60,7 @@ class Gap(NamedTuple):
 
 
 class Using(NamedTuple):
-    """How words are compared: by their stems, and whether stop words of the condition count."""
+    """The comparison of words: by their stems or not, and with stop words ignored or not."""
 
     stemming: bool = False
     stop_words: bool = False
@@ -70,12 +70,12 @@ class Using(NamedTuple):
 
 
 PLAIN: Final = Using()
-"""As they are."""
+"""Words are compared unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that follow each other; each may be a glob.  What the words are used for is kept as it was written."""
+    """Adjacent words; each may be a glob.  ``using`` is kept as written."""
 
     words: tuple[str, ...]
     using: Using = PLAIN
@@ -94,21 +94,21 @@ class Phrase:
 
 
 class Corpus(NamedTuple):
-    """What was counted in some texts: how many they are, and how many have a word, by word; 0 for those not named."""
+    """Statistics of a corpus: its number of texts, and the number that contain each word; 0 for unlisted words."""
 
     texts: int
     counts: tuple[tuple[str, int], ...] = ()
 
 
 NO_CORPUS: Final = Corpus(0)
-"""Nothing was counted: all words are as rare as each other."""
+"""An empty corpus: all words are equally rare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """Words, as often as they are given, and how similar to them a text is at least: 1 to THRESHOLD_SCALE.
+    """Words with repetitions, and the minimal similarity of a text to them: 1 to THRESHOLD_SCALE.
 
-    Their order says nothing, so words are held sorted, and so are counts, without those that are 0.
+    Their order is irrelevant, so words are held sorted, and so are counts, without zeros.
     """
 
     words: tuple[str, ...]
@@ -133,12 +133,12 @@ class Similar:
 
     @property
     def reached(self) -> str:
-        """The threshold as it is written."""
+        """The threshold as written."""
         return f"{self.threshold / THRESHOLD_SCALE:.4f}".rstrip("0").rstrip(".")
 
     @property
     def given(self) -> str:
-        """The words and how they are compared, as it is written."""
+        """The words and their comparison as written."""
         counted = "".join(f', "{word}" {count}' for word, count in self.corpus.counts)
         behind = "" if self.corpus == NO_CORPUS else f" using corpus[{self.corpus.texts}{counted}]"
         return f'"{" ".join(self.words)}"{self.using}{behind}'
@@ -190,7 +190,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What the part is not true of."""
+    """Negation: holds for texts for which the part does not."""
 
     part: Expression
     depth: int = field(init=False, compare=False, repr=False, default=1)
@@ -205,9 +205,9 @@ Expression = Phrase | Similar | Near | And | Or | Not
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An expression, and of literals in which language; ``language`` is a range as ``langMatches`` has it, or None.
+    """An expression and a language range as in ``langMatches``; None: any language or none.
 
-    It is false of everything that is not a text (IRIs, numbers, dates), also where the expression is negated.
+    It is false for terms that are no texts (IRIs, numbers, dates), even if the expression is negated.
     """
 
     expression: Expression
@@ -244,7 +244,7 @@ def spelled(expression: Expression) -> str:
 
 
 def using_also(expression: Expression, using: Using) -> Expression:
-    """Return an expression whose words are all compared so as well."""
+    """Return an expression with the given comparison added to all its words."""
     if using == PLAIN:
         return expression
     match expression:
@@ -282,7 +282,7 @@ def _worded(expression: Expression) -> Iterator[Phrase | Similar]:
 
 
 def _checked(corpus: Corpus, words: tuple[str, ...]) -> Corpus:
-    """Return what was counted in canonical form; raise LocalProtocolError if nobody can have counted that."""
+    """Return a corpus in canonical form.  Raises LocalProtocolError for impossible counts."""
     texts, counts = corpus
     if not 0 <= texts <= CORPUS_TEXTS_MAX:
         raise LocalProtocolError(f"a corpus has 0 to {CORPUS_TEXTS_MAX} texts, not {texts}")
@@ -297,7 +297,7 @@ def _checked(corpus: Corpus, words: tuple[str, ...]) -> Corpus:
 
 
 def _check_language(leaf: Phrase | Similar, language: str | None) -> None:
-    """Refuse words that need a language which is not said or not known, or of which nothing would be left."""
+    """Raise LocalProtocolError if the language is missing or unknown, or if all words are stop words."""
     wish = str(leaf.using).strip()
     if language is None or language == "*":
         said = "none is said" if language is None else "'*' is any"

@@ -1,9 +1,9 @@
-"""What a phrase asks of a text, place by place, once it is known in which language it is meant.
+"""The parts of a phrase by position, for the language of its condition.
 
-A part is a *key* and how many words after the phrase's first one it stands.  A key is a word, a word with ``*`` in it,
-or a stem (:func:`~p2prdf.rdf.fulltext.stems.key_of`).  Where the phrase has a stop word that falls away, there is no
-part: at the edges of a phrase nothing is asked for, and within it, any one word.  So places are those of the whole
-text: ``"state of the art"`` without its stop words is *state*, two words whatever they are, and *art*.
+A part is a *key* and its offset from the first part of the phrase.  A key is a word, a word with ``*`` in it, or a
+stem (:func:`~p2prdf.rdf.fulltext.stems.key_of`).  An ignored stop word has no part: at the edges of a phrase it is
+dropped, and within the phrase any one word matches in its place.  Offsets therefore count all words of the text:
+``"state of the art"`` without its stop words is *state*, any two words, and *art*.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Part", "keys_asked", "length_of", "parts_of"]
 
 
 Part = tuple[int, str]
-"""How many words behind the first part of its phrase a key stands, and the key."""
+"""The offset of a key from the first part of its phrase, and the key."""
 
 
 def parts_of(phrase: Phrase, language: str | None) -> tuple[Part, ...]:
@@ -31,12 +31,12 @@ def parts_of(phrase: Phrase, language: str | None) -> tuple[Part, ...]:
 
 
 def length_of(phrase: Phrase, language: str | None) -> int:
-    """Return how many places of a text a phrase takes."""
+    """Return the number of positions in a text that a phrase takes."""
     return len(phrase.words) if phrase.using == PLAIN else parts_of(phrase, language)[-1][0] + 1
 
 
 def keys_asked(phrase: Phrase, language: str | None) -> tuple[str, ...]:
-    """Return the keys of a phrase, in order, as often as it has them."""
+    """Return the keys of a phrase, in order, with repetitions."""
     return phrase.words if phrase.using == PLAIN else tuple(key for _, key in parts_of(phrase, language))
 
 

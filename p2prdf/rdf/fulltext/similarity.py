@@ -1,27 +1,23 @@
-"""How similar a text is to some words, in the vector space model, such that all peers find the same.
+"""The similarity of a text to given words in the vector space model, equal at all peers.
 
-Words and texts are vectors with a component for each word.  Similarity is the cosine of the angle between them, from 0
-(no word in common) to 1 (the same words in the same proportions).  Weights are those that information retrieval calls
-*lnc.ltc* (Manning, Raghavan and Schuetze, Introduction to Information Retrieval, section 6.4.3):
+Words and texts are vectors with a component for each word.  Similarity is the cosine of the angle between them, from
+0 (no common word) to 1 (the same words in the same proportions).  Weights are *lnc.ltc* (Manning, Raghavan and
+Schuetze, Introduction to Information Retrieval, section 6.4.3):
 
-* a word that occurs n times, in the text or among the words given, has the weight 1 + ln n;
-* of the words given, that weight is multiplied by how rare the word is, 1 + ln((N + 1) / (n + 1)) for one that n of N
-  texts of a corpus have.  Of the text it is not.
+* a word that occurs n times, in the text or among the given words, has the weight 1 + ln n;
+* in the vector of the given words only, this is multiplied by the word's rarity, 1 + ln((N + 1) / (n + 1)) if n of N
+  texts of a corpus contain it.
 
-So rarity has to be known of the words given only.  It comes from the condition itself, which says the N and the n that
-whoever wrote it has counted; without a corpus N and n are 0 and all words weigh alike.  Nothing else is asked: whether
-a condition holds of a literal is a matter of these two, wherever and whenever it is decided.  (With rarity on the side
-of the text as well, the length of its vector would need the counts of all words of all texts, which cannot travel; and
-counts that a peer keeps of what it has seen would differ from peer to peer.)
+The condition states N and n; without a corpus both are 0 and all words weigh alike.  The result depends only on the
+condition and the literal.  (Rarity on the side of the text would need counts of all words, which differ from peer to
+peer.)  Weights are integers, in ten-thousandths, from correctly rounded decimal logarithms; cosines are compared as
+squares.  No floating point is involved.
 
-For the same reason there are no floating point numbers.  Weights are whole numbers, ten thousandths, from logarithms
-that decimal arithmetic rounds correctly; cosines are compared as squares, multiplied out.
-
-**Candidates.**  A text that has, of the words given, only a subset S has at most the similarity |S| / |all|, by the
-inequality of Cauchy and Schwarz, |S| being the length of the vector of these words.  So words without which all the
-others are shorter than the threshold have to be there; and of the others, put in order by weight, a beginning has to be
-represented such that what is behind it, with those that have to be there, is too short: a prefix filter, as joins by
-similarity use (Chaudhuri, Ganti and Kaushik, ICDE 2006; Bayardo, Ma and Srikant, WWW 2007).
+**Candidates.**  If a text contains only a subset S of the given words, its similarity is at most |S| / |all|, where |S|
+is the length of the vector of these words (Cauchy-Schwarz).  So a word is required if all others are together shorter
+than the threshold.  Of the rest, ordered by weight, a text must contain one word of a prefix that leaves a remainder
+below the threshold: a prefix filter, as in similarity joins (Chaudhuri, Ganti and Kaushik, ICDE 2006; Bayardo, Ma and
+Srikant, WWW 2007).
 """
 
 from __future__ import annotations
@@ -45,53 +41,53 @@ __all__ = [
 ]  # fmt: skip
 
 _SCALE: Final = 10_000
-"""Weights are whole numbers of this part."""
+"""The integer weight of 1."""
 _ARITHMETIC: Final = Context(prec=28, rounding=ROUND_HALF_EVEN)
 
 
 class Measure(NamedTuple):
-    """Of a text: how often each term occurs, and the square of its vector's length."""
+    """The frequency of each term in a text, and the squared length of its vector."""
 
     counts: dict[str, int]
     square: int
 
 
 class Needed(NamedTuple):
-    """Terms that a text has to have, and terms of which it has to have at least one (none: there is no more to ask)."""
+    """Terms that a text must contain, and terms of which it must contain one (empty: no such requirement)."""
 
     all_of: tuple[str, ...]
     one_of: tuple[str, ...]
 
 
 class Vector(NamedTuple):
-    """Terms with their weights, the heaviest first, and the square of the length."""
+    """Terms with their weights in descending order, and the squared length."""
 
     weights: tuple[tuple[str, int], ...]
     square: int
 
 
 def similar_holds(similar: Similar, text: Text, language: str | None) -> bool:
-    """Tell whether a text is as similar to the words as it has to be; ``language``: the range of the condition."""
+    """Tell whether a text reaches the threshold; ``language``: the range of the condition."""
     dot, square = _product(similar, text, language)
     wanted = similar.threshold**2 * vector_of(similar, language).square * square
     return dot > 0 and dot**2 * THRESHOLD_SCALE**2 >= wanted
 
 
 def similarity_of(similar: Similar, text: Text, language: str | None = None) -> float:
-    """Return how similar a text is, for people to look at: what decides is exact."""
+    """Return the similarity of a text, rounded for display; :func:`similar_holds` is exact."""
     dot, square = _product(similar, text, language)
     return dot / sqrt(vector_of(similar, language).square * square) if dot else 0.0
 
 
 def _product(similar: Similar, text: Text, language: str | None) -> tuple[int, int]:
-    """Return the product of the two vectors, and the square of the length of the text's."""
+    """Return the product of the two vectors, and the squared length of the text's vector."""
     counts, square = text.measure(similar.using, stems.algorithm_of(language) if similar.using != PLAIN else None)
     weights = vector_of(similar, language).weights
     return sum(weight * frequency_weight(counts[term]) for term, weight in weights if term in counts), square
 
 
 def measured(words: dict[str, int], using: Using, algorithm: str | None) -> Measure:
-    """Return the measure of a text, given how often each of its words occurs."""
+    """Return the measure of a text, given the frequency of each word."""
     counts = words
     if using != PLAIN:
         assert algorithm is not None, "a condition in no language that is known is refused where it is made"
@@ -107,7 +103,7 @@ def measured(words: dict[str, int], using: Using, algorithm: str | None) -> Meas
 
 
 def terms_of(words: list[str], using: Using, algorithm: str | None) -> list[str]:
-    """Return what words, none of them a stop word, count as: themselves, or the keys of their stems."""
+    """Return the terms for words other than stop words: the words themselves, or the keys of their stems."""
     if not using.stemming or algorithm is None:
         return words
     return [stems.key_of(stem, algorithm) for stem in stems.stems_of(words, algorithm)]
@@ -115,7 +111,7 @@ def terms_of(words: list[str], using: Using, algorithm: str | None) -> list[str]
 
 @lru_cache(maxsize=1 << 14)
 def needed(similar: Similar, language: str | None) -> Needed:
-    """Return what a text has to have: without it, it is less similar than the threshold."""
+    """Return the terms without which a text cannot reach the threshold."""
     weights, square = vector_of(similar, language)
     least = similar.threshold**2 * square
 
@@ -134,7 +130,7 @@ def needed(similar: Similar, language: str | None) -> Needed:
 
 @lru_cache(maxsize=1 << 14)
 def vector_of(similar: Similar, language: str | None) -> Vector:
-    """Return the vector of the words given."""
+    """Return the vector of the given words."""
     algorithm = stems.algorithm_of(language) if similar.using != PLAIN else None
     stopped = stop_words_of(algorithm) if similar.using.stop_words and algorithm is not None else frozenset[str]()
     words = [word for word in similar.words if word not in stopped]
@@ -154,16 +150,16 @@ def vector_of(similar: Similar, language: str | None) -> Vector:
 
 @lru_cache(maxsize=1 << 12)
 def frequency_weight(count: int) -> int:
-    """Return the weight of a word by how often it occurs: 1 + ln count, in ten thousandths."""
+    """Return the weight of a word by its frequency: 1 + ln count, in ten-thousandths."""
     return _whole(_ARITHMETIC.ln(Decimal(count)))
 
 
 def _rarity_weight(texts: int, count: int) -> int:
-    """Return the weight of a word by how many texts have it: 1 + ln((texts + 1) / (count + 1))."""
+    """Return the weight of a word by the number of texts with it: 1 + ln((texts + 1) / (count + 1))."""
     return _whole(_ARITHMETIC.subtract(_ARITHMETIC.ln(Decimal(texts + 1)), _ARITHMETIC.ln(Decimal(count + 1))))
 
 
 def _whole(logarithm: Decimal) -> int:
-    """Return one more than a logarithm, in ten thousandths."""
+    """Return one plus a logarithm, in ten-thousandths."""
     weight = _ARITHMETIC.add(Decimal(1), logarithm)
     return int(_ARITHMETIC.to_integral_value(_ARITHMETIC.multiply(weight, Decimal(_SCALE))))

@@ -1,11 +1,11 @@
-"""Stems of words: ``games``, ``gaming`` and ``game`` are one, ``game``.
+"""Stems of words: ``games``, ``gaming`` and ``game`` share the stem ``game``.
 
-Which words have one stem is a matter of a language; the algorithms are those of Snowball, by PyStemmer, which this
-module alone imports, and only when the first condition asks for stems.
+Stems depend on the language.  The algorithms are Snowball's, from PyStemmer, which only this module imports, on the
+first condition that uses stems.
 
-All peers have to find the same stems, or an answer would depend on which of them was asked.  Snowball's algorithms
-change between its minor versions, so one of them is required: a peer that has another refuses conditions with stems
-and does not decide them in its own way.
+All peers must compute the same stems; otherwise results would depend on the peer that evaluates a condition.
+Snowball's algorithms change between its minor versions, so one minor version is required: a peer with another one
+refuses conditions with stems.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from p2prdf.errors import QueryRefused
 __all__ = ["ALGORITHMS", "SNOWBALL", "algorithm_of", "key_of", "algorithm_of_key", "stems_of"]
 
 SNOWBALL: Final = "3.1"
-"""The version whose stems are meant."""
+"""The required version of Snowball."""
 
 ALGORITHMS: Final = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
@@ -32,30 +32,30 @@ ALGORITHMS: Final = {
 """Snowball's algorithms by the language subtags of BCP 47 (those of ISO 639-1)."""
 
 _MARK: Final = "="
-"""Between a stem and its algorithm: no word has it."""
+"""Separates a stem from its algorithm; it occurs in no word."""
 
 
 def algorithm_of(language: str | None) -> str | None:
     """Return the algorithm for a language range, by its first subtag; None if there is none.
 
-    ``en`` and ``en-gb`` are English; ``*`` and None are no language.
+    ``en`` and ``en-gb`` are English; ``*`` and None have no algorithm.
     """
     return None if language is None else ALGORITHMS.get(language.split("-")[0])
 
 
 def stems_of(words: Sequence[str], algorithm: str) -> list[str]:
-    """Return the stem of each word.  Raises QueryRefused if Snowball is not there, or not in the version meant."""
+    """Return the stem of each word.  Raises QueryRefused without Snowball in the required version."""
     stems: list[str] = _stemmer(algorithm).stemWords(words)
     return stems
 
 
 def key_of(stem: str, algorithm: str) -> str:
-    """Return a stem as what stands among words and is none: ``game=english``."""
+    """Return a key for a stem that differs from every word: ``game=english``."""
     return f"{stem}{_MARK}{algorithm}"
 
 
 def algorithm_of_key(key: str) -> str | None:
-    """Return the algorithm of a key that :func:`key_of` made, None for a word."""
+    """Return the algorithm of a key made by :func:`key_of`; None for a word."""
     return key.rpartition(_MARK)[2] if _MARK in key else None
 
 

@@ -1,11 +1,11 @@
-"""Stop words: the function words of a language, which say little about what a text is about.
+"""Stop words: the function words of a language, which carry little meaning of a text.
 
-The lists were put together for this project and are a part of it, under its licence: articles, pronouns, prepositions,
-conjunctions, auxiliary verbs and a few adverbs, as grammars list these closed classes.  They are short on purpose: a
-word left out by mistake cannot be looked for, one that is kept costs time.  Lists of libraries are longer and change
-between versions, while all peers must leave out the same words.
+The lists were compiled for this project and are under its licence: articles, pronouns, prepositions, conjunctions,
+auxiliary verbs and a few adverbs, the closed classes of grammars.  They are short on purpose: a wrongly listed word
+cannot be searched for, while a missing one only costs time.  Lists of libraries are longer and change between
+versions, but all peers must ignore the same words.
 
-Words are spelled as the tokeniser gives them.  What it cuts in several (``isn't``) is none of them.
+Words are spelled as the tokeniser returns them.  A word that it splits (``isn't``) is not listed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _LISTS: Final = {
 }  # fmt: skip
 
 STOPPED: Final = frozenset(_LISTS)
-"""The languages that have a list, as Snowball's algorithms are called."""
+"""The languages with a list, by the names of Snowball's algorithms."""
 
 
 @lru_cache(maxsize=len(_LISTS))

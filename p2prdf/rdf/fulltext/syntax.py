@@ -1,4 +1,4 @@
-"""Full-text conditions as text.
+"""Parse full-text conditions from text.
 
 ::
 
@@ -18,11 +18,11 @@
 
     call        := 'ftsimilar' '(' variable ',' string ( 'using' ... )* ',' threshold [ ',' language ] ')'
 
-What is behind a parenthesis is meant of all strings within it.  Strings are those of SPARQL, without language or
-datatype; a string of several words is a phrase.  Words are those of the tokeniser, which may have ``*`` in them, and
-what they are used for is understood in the language of the whole condition.  Keywords are read in any case.  The
-tokens are those of queries, so the text is bounded and cut in linear time before anything is understood, and a
-condition may be read where it stands in a query: refusals then have the line and column of the query.
+A ``using`` after a parenthesis applies to all strings within it.  Strings are those of SPARQL, without language or
+datatype; a string of several words is a phrase.  Words are those of the tokeniser and may contain ``*``; they are
+compared in the language of the whole condition.  Keywords are case-insensitive.  The tokens are those of queries, so
+the text is bounded and tokenised in linear time before it is parsed.  A condition can be read inside a query:
+refusals then have the line and column of the query.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _SIMILARITY: Final = re.compile(rf'"([0-9]{{0,9}}(?:\.[0-9]{{1,9}})?)"\^\^<{re.e
 
 
 class FullTextCall(NamedTuple):
-    """A condition on a variable (its name without the question mark), and where the text goes on behind it."""
+    """A condition on a variable (its name without the question mark), and the position after the call."""
 
     variable: str
     condition: Condition
@@ -77,10 +77,10 @@ class FullTextCall(NamedTuple):
 
 
 def parse_call(text: str, at: int = 0) -> FullTextCall:
-    """Read ``ftcontains(?variable, condition)``, which begins at a place of a text that may go on behind it.
+    """Read a call of ``ftcontains`` or ``ftsimilar`` at a position of a text.
 
-    ``ftsimilar(?variable, words, threshold)`` is one such, too.  Raises QueryRefused, which names the construct and its
-    line and column in the whole text.
+    Their arguments are a variable and a condition, or a variable, words and a threshold.  The text may continue after
+    the call.  Raises QueryRefused with the construct and its line and column in the whole text.
     """
     found = [token for token in tokens.scan(text) if token.at >= at]
     call = _one_call(text, found)
@@ -99,9 +99,10 @@ def parse_call(text: str, at: int = 0) -> FullTextCall:
 
 
 def parse_infix(text: str, at: int) -> tuple[Condition, int]:
-    """Read the condition behind ``?variable ftcontains``, which says no language; return where the text goes on.
+    """Read the condition after ``?variable ftcontains``; return it and the position after it.
 
-    It ends before ``&&``, ``||`` and whatever is no part of an expression.  Raises QueryRefused as :func:`parse_call`.
+    The condition has no language.  It ends before ``&&``, ``||`` and any other token that is no part of it.  Raises
+    QueryRefused as :func:`parse_call` does.
     """
     found: list[Token] = []
     depth = 0
@@ -151,7 +152,7 @@ def _cursor(text: str, found: Iterable[Token]) -> Cursor:
 
 
 def _one_call(text: str, found: list[Token]) -> list[Token]:
-    """Return the tokens up to the parenthesis that closes the first one; the scanner has seen that there is one."""
+    """Return the tokens up to the parenthesis that closes the first one; the scanner has checked that it exists."""
     if not found or found[0].kind != "word" or found[0].text.upper() not in ("FTCONTAINS", "FTSIMILAR"):
         place = found[0].at if found else len(text.rstrip())
         raise tokens.refusal(text, place, "full-text condition", "ftcontains( is expected here")
@@ -169,7 +170,7 @@ def _one_call(text: str, found: list[Token]) -> list[Token]:
 
 
 def _behind(cursor: Cursor, read: Callable[[Cursor], Expression]) -> Condition:
-    """Read an expression, and behind it a range of languages if there is one."""
+    """Read an expression, and a range of languages after it if there is one."""
     first = cursor.peek()
     expression = read(cursor)
     if not cursor.take_mark(","):
@@ -204,7 +205,7 @@ def _series(
 
 
 def _negation(cursor: Cursor) -> Expression:
-    """Read ``ftNOT``, as often as it stands there, and what it negates."""
+    """Read any number of ``ftNOT``, and the expression that they negate."""
     negations: list[Symbol] = []
     while cursor.sees_word("FTNOT"):
         negations.append(cursor.next())
@@ -269,7 +270,7 @@ def _words(cursor: Cursor, symbol: Symbol) -> tuple[str, ...]:
 
 
 def _similar_call(cursor: Cursor) -> Similar:
-    """Read the words of ``ftsimilar`` and the threshold behind them."""
+    """Read the words of ``ftsimilar`` and the threshold after them."""
 
     def threshold() -> int:
         cursor.expect_mark(",")
@@ -279,7 +280,7 @@ def _similar_call(cursor: Cursor) -> Similar:
 
 
 def _similar(cursor: Cursor, symbol: Symbol, threshold: Callable[[], int]) -> Similar:
-    """Read on behind the words of a similarity; ``threshold`` gives what is to be reached when they are read."""
+    """Read a similarity from its words on; ``threshold`` returns the threshold after they are read."""
     words = _words(cursor, symbol)
     using, corpus = _using(cursor, with_corpus=True)
     reached = threshold()
@@ -298,7 +299,7 @@ def _threshold(cursor: Cursor) -> int:
 
 
 def _corpus(cursor: Cursor) -> Corpus:
-    """Read what was counted behind ``corpus``."""
+    """Read the counts after ``corpus``."""
     cursor.expect_mark("[")
     texts = _number(cursor, "corpus", CORPUS_TEXTS_MAX, "texts")
     counts: list[tuple[str, int]] = []
@@ -313,7 +314,7 @@ def _corpus(cursor: Cursor) -> Corpus:
 
 
 def _using(cursor: Cursor, *, with_corpus: bool) -> tuple[Using, Corpus | None]:
-    """Read how words are to be compared, as often as it is said, and by which corpus if that may be said."""
+    """Read all ``using`` clauses: the comparison of words, and the corpus if one is allowed."""
     stemming = stop_words = False
     corpus = None
     while cursor.take_word("USING"):
@@ -357,7 +358,7 @@ def _number(cursor: Cursor, construct: str, most: int, of: str) -> int:
 
 
 def _made(cursor: Cursor, symbol: Symbol, construct: str, make: Callable[[], _T]) -> _T:
-    """Make a part of the tree; what its bounds refuse is refused at the place of a symbol."""
+    """Construct a part of the tree; a refusal by its bounds gets the position of the symbol."""
     try:
         return make()
     except QueryRefused:

@@ -1,18 +1,18 @@
-"""The tokeniser: which words a text has.
+"""The tokeniser: splits a text into words, for data and queries alike.
 
-Words are maximal runs of letters and numbers (Unicode's L and N) with the combining marks (M) behind them, after
-compatibility normalisation and case folding (NFKC, as for Unicode's caseless match of identifiers): ``Café``, written
-with one character or two, is the word ``café``, ``STRASSE`` and ``Straße`` are one word, ``rock-n-roll`` are three.
-Numbers that are no decimal digits (``½``, ``²``, ``①``) and symbols that are letters or digits after normalisation
-(``™``, ``㎏``) join no word beside them, as in Unicode's word boundaries: ``3½`` is ``3``, ``1`` and ``2``, not ``31``.
-Scripts without spaces: each Han ideograph and each hiragana is a word of its own, as in Unicode's word boundaries
-(UAX #29), so that a phrase finds them in any text; runs of katakana, Hangul, Thai and the like are one word.
+Words are maximal runs of letters and numbers (Unicode's L and N) with the combining marks (M) that follow them, after
+compatibility normalisation and case folding (NFKC, as for Unicode's caseless match of identifiers): ``Café``, with
+one character or two for its last letter, is the word ``café``, ``STRASSE`` and ``Straße`` are one word,
+``rock-n-roll`` is three.  Numbers that are no decimal digits (``½``, ``²``, ``①``) and symbols that are letters or
+digits after normalisation (``™``, ``㎏``) do not join the word beside them, as in Unicode's word boundaries: ``3½`` is
+``3``, ``1`` and ``2``, not ``31``.  In scripts without spaces, each Han ideograph and each hiragana is a word, as in
+Unicode's word boundaries (UAX #29), so a phrase matches in any text; runs of katakana, Hangul, Thai and the like are
+one word.
 
-In a query a word may have ``*`` in it, which stands for any characters within one word, or none: a glob.
+A word of a query may be a glob: ``*`` in it stands for any number of characters within one word.
 
-This is the one place where a text becomes words, for data and queries alike.  They depend on no language.  Which words
-have one stem, and which say little, does: a condition says whether it wants that (``stems``, ``stop_words``), and texts
-keep all their words at their places.
+Words do not depend on the language.  Stems and stop words do: a condition requests them (``stems``, ``stop_words``),
+and texts keep all their words at their positions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ASCII_GLOBS: Final = re.compile(r"[a-z0-9*]+")
 _RUNS: Final = re.compile(r"[^\W_]+")
 _RUN_GLOBS: Final = re.compile(r"(?:[^\W_]|\*)+")
 _NEITHER: Final = re.compile(r"[^\w\x00-\x7f]")
-"""What is neither part of a word by Python's own account nor ASCII: combining marks are among these."""
+"""Characters outside ASCII that are no word characters in Python, among them combining marks."""
 _IDEOGRAPH: Final = re.compile(
     "[\u3005-\u3007\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -37,14 +37,14 @@ _STARS: Final = re.compile(r"\*{2,}")
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, in order, as they are compared.  Takes time linear in the text."""
+    """Return the words of a text, in order, normalised for comparison, in time linear in the text."""
     if text.isascii():
         return _ASCII.findall(text.lower())
     return _cut(_folded(text), _RUNS)
 
 
 def globs_of(text: str) -> list[str]:
-    """Return the words of a text that stands in a query, which may have ``*`` in them."""
+    """Return the words of a query's text, which may contain ``*``."""
     text = _STARS.sub("*", text)
     if text.isascii():
         return _ASCII_GLOBS.findall(text.lower())
@@ -52,9 +52,9 @@ def globs_of(text: str) -> list[str]:
 
 
 def word_fits(glob: str, word: str) -> bool:
-    """Tell whether a word is one that a glob, or a word without ``*``, stands for.
+    """Tell whether a word matches a glob, or equals a word without ``*``.
 
-    The parts between stars are looked for from the left, each once: no glob takes more than linear time.
+    The parts between stars are searched from the left, each once, so the time is linear for any glob.
     """
     if "*" not in glob:
         return glob == word
@@ -75,25 +75,25 @@ def _folded(text: str) -> str:
     if apart:
         text = re.sub(f"(?<![*])(?=[{apart}])|(?<=[{apart}])(?![*])", " ", text)
     folded = unicodedata.normalize("NFKC", text).casefold()
-    folded = unicodedata.normalize("NFKC", folded)  # folding takes some letters apart
+    folded = unicodedata.normalize("NFKC", folded)  # folding decomposes some letters
     return _IDEOGRAPH.sub(r" \g<0> ", folded) if _IDEOGRAPH.search(folded) else folded
 
 
 def _cut(text: str, runs: re.Pattern[str]) -> list[str]:
-    """Cut at all that belongs to no word."""
+    """Split at all characters that belong to no word."""
     marks = {each for each in set(_NEITHER.findall(text)) if _is_mark(each)}  # a text may have all 2,000 there are
     if not marks:
         return runs.findall(text)
     star = "*" if runs is _RUN_GLOBS else ""
     kept = "".join(each if each.isalnum() or each in marks or each == star else " " for each in text)
-    return [run for run in kept.split() if runs.search(run)]  # marks behind nothing are no word
+    return [run for run in kept.split() if runs.search(run)]  # a mark without a letter before it is no word
 
 
 @lru_cache(maxsize=4096)
 def _stands_apart(character: str) -> bool:
     """Tell whether a character has a compatible text that must not join its neighbours.
 
-    The circled and squared letters are letters to Unicode's word boundaries (UAX #29), so they stay in their words.
+    Unicode's word boundaries (UAX #29) treat circled and squared letters as letters, so they stay in their words.
     """
     if unicodedata.category(character) not in ("No", "So"):
         return False

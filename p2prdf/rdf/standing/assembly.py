@@ -1,4 +1,4 @@
-"""Operators put together: each once, and in the order that makes equal queries equal lists."""
+"""Assemble operators: each occurs once, in an order that makes equal queries equal lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Assembly", "canonical"]
 
 
 class Assembly:
-    """Operators by number; equal ones have one number."""
+    """Operators by number; equal operators share one number."""
 
     def __init__(self) -> None:
         self.operators: list[Operator] = []
@@ -18,7 +18,10 @@ class Assembly:
         self._leaves = 0
 
     def add(self, operator: Operator) -> int:
-        """Return the number of an operator, taking it in if there is no equal one."""
+        """Return the number of an operator; add it unless an equal one exists.
+
+        Raises QueryRefused if there are more than LEAVES_MAX leaves or OPERATORS_MAX operators.
+        """
         number = self._numbers.get(operator)
         if number is not None:
             return number
@@ -33,7 +36,7 @@ class Assembly:
 
 
 def canonical(operators: tuple[Operator, ...] | list[Operator], root: int) -> tuple[Operator, ...]:
-    """Return the operators that a root depends on, numbered in the order in which a walk leaves them."""
+    """Return the operators that a root depends on, numbered in post-order from the root."""
     assembly = Assembly()
     numbers: dict[int, int] = {}
     stack = [root]

@@ -1,6 +1,7 @@
-"""What an operator from outside must be beyond having the right types.
+"""Check operators received from outside beyond the types of their fields.
 
-Raises ValueError for what no query lowers to, and QueryRefused or DataRefused for what is no expression or term.
+The checks raise ValueError for operators that no query lowers to, and QueryRefused or DataRefused for invalid
+expressions or terms.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ __all__ = ["check_operator", "check_windows"]
 
 
 def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
-    """Check one operator; ``layouts``: those of all operators."""
+    """Check one operator; ``layouts``: the layouts of all operators."""
     match operator:
         case Leaf(query):
             _check_leaf(query)
@@ -150,7 +151,7 @@ def _check_aggregate(aggregate: Aggregate) -> None:
 
 
 def _check_leaf(query: ConjunctiveQuery) -> None:
-    """Check that variables and constants are numbered by first occurrence, and all filters about variables."""
+    """Check that variables and constants are numbered by first occurrence, and that filters use only its variables."""
     _require(0 < len(query.patterns) <= PATTERNS_MAX, "a leaf has too many patterns, or none")
     slots = [slot for pattern in query.patterns for slot in pattern]
     variables = list(dict.fromkeys(slot for slot in slots if slot >= 0))
@@ -165,7 +166,7 @@ def _check_leaf(query: ConjunctiveQuery) -> None:
 
 
 def _check_place(leaf: Leaf) -> None:
-    """Check that a leaf is about the elements of a window, or about nothing of a stream."""
+    """Check that a leaf reads the elements of a window, or no stream at all."""
     if isinstance(leaf, Windowed):
         _check_window(leaf.window)
         _check_streamed(leaf.query)
@@ -190,7 +191,7 @@ def _check_count_window(window: CountWindow) -> None:
 
 
 def _check_streamed(query: ConjunctiveQuery) -> None:
-    """Check that a leaf is about one stream, all its predicates told, and answers all its variables."""
+    """Check that a leaf reads one stream, with constant predicates, and returns all its variables."""
     _require(query.answer == tuple(range(query.variable_count)), "a window's leaf leaves variables out")
     streams = set()
     for _, p, _ in query.patterns:

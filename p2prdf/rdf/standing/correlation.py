@@ -1,19 +1,18 @@
-"""What EXISTS means for a pattern that sees variables from outside.
+"""Evaluate EXISTS for a pattern that uses variables from outside.
 
-SPARQL substitutes: for each solution of the outer pattern its values take the place of the variables, and
-the group is asked whether it has a solution (SPARQL 1.1, 18.6).  Substituted text is no good where the group
-projects, binds or subtracts, so this follows what SPARQL 1.2 makes of it: *the outer solution is joined
-with every basic graph pattern inside*.  Both are the same where the first is clear.
+SPARQL 1.1 substitutes: the values of each outer solution replace the variables, and EXISTS tests whether the group
+then has a solution (18.6).  This is undefined where the group projects, binds or subtracts, so this module follows
+SPARQL 1.2: *the outer solution is joined with every basic graph pattern inside*.  Both give the same result where the
+first is defined.
 
-Most groups are *stable*: joining the outer solution at their end gives the same solutions as joining it
-at every leaf, since what they compare are certain variables.  Then EXISTS is a semi-join, and the group is
-evaluated once for all.  For any other, the distinct outer solutions (of the variables concerned) are *given* to the
-group as a relation, and joined where that makes a difference.  An outer variable that may be unbound
-comes with a *fixed* copy, by which solutions of different outer ones are kept apart all the way up; there the
-outer solution finds its own again.
+Most groups are *stable*: joining the outer solution with the result of the group gives the same solutions as joining
+it at every leaf.  EXISTS is then a semi-join, and the group is evaluated once.  For other groups, the distinct outer
+solutions (of the variables used inside) are *given* to the group as a relation, and joined where this makes a
+difference.  An outer variable that may be unbound comes with a *fixed* copy, which distinguishes the outer solutions
+and by which each outer solution is matched with its own result.
 
-One thing is less than 1.2 says: inside MINUS an outer variable counts as common to both sides only if it is written
-in both.
+One difference from SPARQL 1.2 remains: inside MINUS, an outer variable counts as shared only if both sides mention
+it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ __all__ = ["Correlation", "is_stable"]
 
 
 def is_stable(relation: Relation, outer: frozenset[str]) -> bool:
-    """Tell whether outer solutions may as well be joined at the end of a relation."""
+    """Tell whether joining outer solutions with the result equals joining them at every leaf."""
     match relation:
         case Basic(_, conditions):
             own = frozenset(variables(relation))
@@ -85,10 +84,10 @@ def is_stable(relation: Relation, outer: frozenset[str]) -> bool:
 
 
 class Correlation:
-    """Gives outer solutions to the group of an EXISTS."""
+    """The group of an EXISTS joined with the distinct outer solutions."""
 
     def __init__(self, text: str, outer: Relation, group: Relation, fixed: dict[str, str]):
-        """``fixed``: what the copies of variables that may be unbound are called."""
+        """Build the joined group; ``fixed``: the names for copies of variables that may be unbound."""
         self._text = text
         self._bound = certain(outer)
         self._outer = frozenset(variables(outer))
@@ -97,7 +96,7 @@ class Correlation:
         self.fixed = {name: fixed[name] for name in self.names if name not in self._bound}
         self.given = Given(self.names, self._bound.intersection(self.names), tuple(self.fixed.values()))
         self.keys: Names = tuple(self.fixed.get(name, name) for name in self.names)
-        """What tells outer solutions apart."""
+        """The columns that identify an outer solution."""
         self.group = self._joined(group)
 
     def _joined(self, relation: Relation) -> Relation:
@@ -137,7 +136,7 @@ class Correlation:
         raise AssertionError(f"{relation} is stable")
 
     def _basic(self, basic: Basic) -> Relation:
-        """Take conditions that want outer values out of a basic graph pattern, and decide them behind it."""
+        """Move conditions that use outer values out of a basic graph pattern, and apply them after the join."""
         own = frozenset(variables(basic))
         kept, taken = [], []
         for condition in basic.conditions:
@@ -148,7 +147,7 @@ class Correlation:
             taken.append(condition)
             for name in sorted(wanted & own):
                 if name not in self._bound:
-                    # It was merged with a group that binds the name itself, in whose scope it is not.
+                    # The condition was merged into a group that binds the name itself, but is not in its scope.
                     reason = f"?{name} is bound outside of the group it stands in, and perhaps not outside of EXISTS"
                     raise self._refusal(condition.at, "FILTER in EXISTS", reason)
         relation: Relation = Join(dataclasses.replace(basic, conditions=tuple(kept)), self.given)

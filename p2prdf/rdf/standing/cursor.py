@@ -1,4 +1,4 @@
-"""Steps over the symbols of a query, with what every reader needs: refusals and hidden names."""
+"""Steps over the symbols of a query, with refusals and hidden names for all readers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REASONS: Final = {
 
 
 class Cursor:
-    """The symbols behind the prologue, and where in them a reader is."""
+    """The symbols after the prologue, and the current position in them."""
 
     def __init__(self, text: str, symbols: list[Symbol], base: str | None):
         self.text = text
@@ -39,17 +39,17 @@ class Cursor:
         self._at = 0
         self._hidden = 0
         self.basic = 0
-        """Number of the basic graph pattern that is open: a blank node's label belongs to one."""
+        """Number of the current basic graph pattern: a blank node's label belongs to one."""
         self.labels: dict[str, tuple[str, int]] = {}
-        """Labels of blank nodes: the hidden variable of each, and the basic graph pattern it belongs to."""
+        """The hidden variable of each blank node label, and the basic graph pattern that it belongs to."""
 
     def peek(self, offset: int = 0) -> Symbol | None:
-        """Return the next symbol, or one behind it, without taking it."""
+        """Return the next symbol, or a later one, without taking it."""
         at = self._at + offset
         return self._symbols[at] if at < len(self._symbols) else None
 
     def next(self) -> Symbol:
-        """Take the next symbol; there must be one."""
+        """Take the next symbol.  Raises QueryRefused at the end of the text."""
         symbol = self.peek()
         if symbol is None:
             raise self.refusal(len(self.text.rstrip()), "syntax error", "the text ends too early")
@@ -67,33 +67,33 @@ class Cursor:
         return symbol is not None and symbol.is_word(*values)
 
     def take_mark(self, value: str) -> bool:
-        """Take a mark if it comes next; tell whether it did."""
+        """Take the mark if it comes next; tell whether it did."""
         found = self.sees_mark(value)
         self._at += found
         return found
 
     def take_word(self, value: str) -> bool:
-        """Take a word if it comes next; tell whether it did."""
+        """Take the word if it comes next; tell whether it did."""
         found = self.sees_word(value)
         self._at += found
         return found
 
     def expect_mark(self, value: str) -> Symbol:
-        """Take a mark that must come next."""
+        """Take the given mark.  Raises QueryRefused if another symbol comes next."""
         symbol = self.next()
         if not symbol.is_mark(value):
             raise self.misplaced(symbol)
         return symbol
 
     def expect_word(self, value: str) -> Symbol:
-        """Take a word that must come next."""
+        """Take the given word.  Raises QueryRefused if another symbol comes next."""
         symbol = self.next()
         if not symbol.is_word(value):
             raise self.misplaced(symbol)
         return symbol
 
     def expect_variable(self) -> Symbol:
-        """Take a variable that must come next."""
+        """Take a variable.  Raises QueryRefused if another symbol comes next."""
         symbol = self.next()
         if symbol.kind != "var":
             raise self.misplaced(symbol)
@@ -105,11 +105,11 @@ class Cursor:
         return f".{what}{self._hidden}"
 
     def refusal(self, at: int, construct: str, reason: str) -> QueryRefused:
-        """Return the error that names a construct and its place."""
+        """Return the error that names a construct and its position."""
         return refusal(self.text, at, construct, reason)
 
     def misplaced(self, symbol: Symbol) -> QueryRefused:
-        """Return the refusal of a symbol that is not supported, or at this place."""
+        """Return the refusal of a symbol that is not supported, or not at this position."""
         word = symbol.value.upper()
         if symbol.kind == "word" and word in _REASONS:
             return self.refusal(symbol.at, word, f"not supported: {_REASONS[word]}")

@@ -1,9 +1,8 @@
-"""Where an expression ends, and what in it is no expression.
+"""Read expressions by their brackets, and separate EXISTS and aggregates from them.
 
-What an expression *means* is known elsewhere (:mod:`p2prdf.rdf.filters` spells it, and compiling parses it).  Here
-it is cut out of the query by its brackets.  EXISTS with its group, and an aggregate with its
-argument, are read on the way, and a hidden variable takes the place of each: EXISTS will be a column
-that holds a boolean, an aggregate a column of its group (SPARQL 1.1, 18.2.4.1 does the same).
+:mod:`p2prdf.rdf.filters` spells an expression, and compiling parses it.  This module only finds its end.  It reads
+EXISTS with its group, and an aggregate with its argument, and puts a hidden variable in the place of each: EXISTS
+becomes a column with a boolean, an aggregate a column of its group (as in SPARQL 1.1, 18.2.4.1).
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from p2prdf.rdf.tokens import Symbol
 __all__ = ["EXISTS_MAX", "ExpressionReader"]
 
 EXISTS_MAX: Final = 16
-"""Most EXISTS of a query."""
+"""Most EXISTS in a query."""
 
 _FUNCTIONS: Final = frozenset(function.value for function in Function)
 
 
 class ExpressionReader:
-    """Reads expressions; ``group`` reads the group behind EXISTS."""
+    """Reads expressions; ``group`` reads the group after EXISTS."""
 
     def __init__(self, cursor: Cursor, group: Callable[[], Group]):
         self._cursor = cursor
@@ -42,7 +41,7 @@ class ExpressionReader:
         return self._checked(found)
 
     def constraint(self, *, aggregates: bool = False) -> Expression:
-        """Read what can stand behind FILTER: brackets, a call, or EXISTS."""
+        """Read a constraint, as it follows FILTER: brackets, a call, or EXISTS."""
         cursor = self._cursor
         if cursor.sees_mark("("):
             return self.bracketed(aggregates=aggregates)
@@ -58,7 +57,7 @@ class ExpressionReader:
         return self._checked(found)
 
     def up_to_name(self, *, aggregates: bool = False) -> Expression:
-        """Read an expression inside brackets up to AS or the closing bracket, which is left."""
+        """Read an expression inside brackets up to AS or the closing bracket, which is not consumed."""
         symbol = self._cursor.peek()
         assert symbol is not None, "the tokenizer has seen the closing bracket"
         found = Expression([], symbol.at)
@@ -81,7 +80,7 @@ class ExpressionReader:
             found.symbols.append(symbol)
 
     def _special(self, found: Expression, symbol: Symbol, aggregates: bool) -> bool:
-        """Take what is no expression; tell whether there was something."""
+        """Read an EXISTS or aggregate that begins with the symbol; tell whether there was one."""
         cursor = self._cursor
         if symbol.kind != "word":
             return False

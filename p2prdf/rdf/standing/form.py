@@ -1,8 +1,8 @@
-"""A standing query as bytes: compact, canonical, and checked when it comes from outside.
+"""The serialised form of a standing query: compact, canonical, and validated on decoding.
 
-The form is JSON without spaces: version, form, names, operators; an operator is its kind and its fields in
-order.  Equal queries have equal forms up to the projected names, which :func:`canonical_bytes` leaves
-out.  Decoding takes nothing that encoding would not give: whoever sent something else is at fault.
+The form is JSON without spaces: version, form, names, operators; an operator is its kind and its fields in order.
+Equal queries have equal forms except for the projected names, which :func:`canonical_bytes` omits.  Decoding accepts
+only canonical encodings; any other input is a protocol error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from p2prdf.rdf.standing.checks import check_operator, check_windows
 __all__ = ["FORM_BYTES_MAX", "canonical_bytes", "decode", "encode"]
 
 FORM_BYTES_MAX: Final = 1 << 18
-"""Longest form of a query."""
+"""Longest form of a query, in bytes."""
 
 _VERSION: Final = 1
 _KINDS: Final[dict[str, type[Operator]]] = {
@@ -58,7 +58,7 @@ def encode(query: StandingQuery) -> bytes:
 
 
 def canonical_bytes(query: StandingQuery) -> bytes:
-    """Return what queries have in common that differ in the names of variables only."""
+    """Return a query as bytes without its names: queries that differ in names of variables only are equal."""
     return _dump([_VERSION, query.form.value, len(query.names), *map(_plain_operator, query.operators)])
 
 
@@ -75,7 +75,7 @@ def _fields(value: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Turn a field into what JSON has."""
+    """Convert a field to a JSON value."""
     if isinstance(value, ConjunctiveQuery):
         return [*map(_plain, (value.patterns, value.constants, value.answer, value.filters))]
     if isinstance(value, (Expression, Aggregate, Window, CountWindow)):
@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def decode(data: bytes) -> StandingQuery:
-    """Return the query that bytes from outside stand for.  Raises RemoteProtocolError if there is none."""
+    """Return the query that received bytes encode.  Raises RemoteProtocolError unless they are a canonical form."""
     if len(data) > FORM_BYTES_MAX:
         raise RemoteProtocolError(f"a standing query of {len(data)} bytes; {FORM_BYTES_MAX} are allowed")
     try:
@@ -243,4 +243,4 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
     "tuple[Aggregate, ...]": _tuple(_aggregate),
     "tuple[InferenceRule, ...]": _tuple(_rule),
 }
-"""How fields are read, by their types in :mod:`p2prdf.rdf.algebra`."""
+"""The decoder of each field, by its type in :mod:`p2prdf.rdf.algebra`."""

@@ -1,21 +1,18 @@
 """Patterns of named graphs as triple patterns (SPARQL 1.1, 13.3 and 18.6).
 
-``GRAPH <g> { }`` is about one graph: its patterns have qualified predicates (:mod:`p2prdf.rdf.quads`), and little else
-changes (:mod:`p2prdf.rdf.standing.presence`).
+In ``GRAPH <g> { }`` the patterns have qualified predicates (:mod:`p2prdf.rdf.quads`); otherwise only the presence of
+the graph matters (:mod:`p2prdf.rdf.standing.presence`).
 
-``GRAPH ?g { }`` is the union, over all graphs, of what the group has for solutions there, each with ``?g`` bound to the
-graph.  Here all graphs are evaluated at once, with ``?g`` as one more variable of the group's basic graph patterns: the
-directory binds it, and solutions of one graph meet only those of the same graph, since they share it.  It is certain in
-whatever has a triple pattern, so all laws of the algebra hold for it as for any other.  Three things are its own:
+``GRAPH ?g { }`` is the union of the group's solutions over all graphs, with ``?g`` bound to the graph.  All graphs
+are evaluated at once, with ``?g`` as a further variable of the group's basic graph patterns.  The directory binds
+``?g``, so solutions of one graph join only with each other.  ``?g`` is certain in every part with a triple pattern,
+so the laws of the algebra apply to it.  Three cases are refused:
 
-* a part of the group without a triple pattern has the same solutions in all graphs there could be.  Joined with a part
-  that has one this is what it should be; on the left of OPTIONAL, or as a branch of UNION, it would have to be
-  multiplied by all graphs, which nobody knows, and is refused;
-* what a group does to its solutions as a whole, LIMIT and aggregates, and paths that are repeated, would have to be
-  done graph by graph, and is refused;
-* to the group ``?g`` is no variable: it gets its value behind the braces.  MINUS does not count it as shared.  A triple
-  pattern may name it, for its value is compared in the end; a FILTER that does could never hold, and neither
-  that nor any other place where the difference shows is taken for what it says: refused.
+* A part without a triple pattern on the left of OPTIONAL, or as a branch of UNION: its solutions would have to be
+  multiplied by all graphs, and no peer knows them all.  Joined with a part that has a triple pattern, it is allowed.
+* LIMIT, aggregates and repeated paths, which would have to be evaluated graph by graph.
+* ``?g`` inside the group, except in a triple pattern that is joined: SPARQL binds ``?g`` only after the braces, so a
+  FILTER over it could never hold.  MINUS does not count ``?g`` as shared.
 """
 
 from __future__ import annotations
@@ -33,9 +30,9 @@ __all__ = ["Scope", "condensed", "named_inside", "nodes", "patterns_in"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
-    """What a group is read in: what its variables are called in the whole, and the graph or window it is about.
+    """The context of a group: the names of its variables in the whole query, and its graph or window.
 
-    ``graph``: an IRI, ``?`` and a name in the whole, or ``DEFAULT``; ``at``: where its GRAPH stands.
+    ``graph``: an IRI, ``?`` and a name in the whole query, or ``DEFAULT``; ``at``: the position of its GRAPH.
     """
 
     rename: Callable[[str], str]
@@ -44,25 +41,25 @@ class Scope:
     window: syntax.StreamWindow | None = None
 
     def __call__(self, name: str) -> str:
-        """Return what a name is called in the whole."""
+        """Return the name in the whole query for a name in the group."""
         return self.rename(name)
 
     @property
     def apart(self) -> frozenset[str]:
-        """What tells solutions of several graphs apart: the variable that names the graph, if it is one."""
+        """The variable that names the graph, if it is one: it separates the solutions of different graphs."""
         return frozenset((self.graph[1:],)) if is_variable(self.graph) else frozenset()
 
     def apart_in(self, relation: Relation) -> frozenset[str]:
-        """Return the same if it tells apart solutions of a relation."""
+        """Return ``apart`` if a relation has that variable, else the empty set."""
         return self.apart.intersection(variables(relation))
 
     def same_in_all(self, relation: Relation) -> bool:
-        """Tell whether a relation is the same for all graphs, though the graph is a variable."""
+        """Tell whether a relation has the same solutions for all graphs, although the graph is a variable."""
         return not self.apart <= certain(relation)
 
 
 def patterns_in(graph: str, s: str, p: str, o: str, fresh: Iterator[str]) -> tuple[Pattern, ...]:
-    """Return the patterns that one in a graph stands for; ``fresh``: variables that nobody sees."""
+    """Return the triple patterns for a pattern in a graph; ``fresh``: generated variables."""
     if graph == quads.DEFAULT:
         return ((s, p, o),)
     if not is_variable(p) and not is_variable(graph):
@@ -75,17 +72,17 @@ def patterns_in(graph: str, s: str, p: str, o: str, fresh: Iterator[str]) -> tup
 
 
 def condensed(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """Return patterns that look up in the directory only once what several of them want to know."""
+    """Return patterns with equal lookups in the directory merged."""
     found = tuple(patterns)
     if any(quads.is_directory(p) for _, p, _ in found):
-        found = _united(found, {quads.OF})  # first what stands for a predicate, then what does for one in a graph
+        found = _united(found, {quads.OF})  # first the terms for a predicate, then those for a predicate in a graph
         listed = {s for s, p, _ in found if p == quads.OF}
         found = _united(found, listed.union(p for _, p, _ in found if quads.predicate_of(p) is not None))
     return found
 
 
 def _united(patterns: tuple[Pattern, ...], predicates: set[str]) -> tuple[Pattern, ...]:
-    """Return patterns in which what has the same object, by one of these predicates, is one variable."""
+    """Return patterns in which subjects with the same object, by one of these predicates, are one variable."""
     known: dict[tuple[str, str], str] = {}
     same = {s: known.setdefault((p, o), s) for s, p, o in patterns if p in predicates}
     return tuple(dict.fromkeys((same.get(s, s), same.get(p, p), o) for s, p, o in patterns))
@@ -104,16 +101,16 @@ def nodes(patterns: Iterable[Pattern], graph: str) -> frozenset[str]:
     )
 
 
-# --- what a group says of the variable that names its graph --------------------------------------
+# --- uses of the graph's variable inside its group ----------------------------------------------
 
 
 def named_inside(group: syntax.Group, graph: str) -> bool:
-    """Tell whether a group names its own graph's variable where it would have to have its value already."""
+    """Tell whether a group uses the variable of its own graph where it would already need a value."""
     return any(_names(element, graph, joined=True) for element in group.elements)
 
 
 def _names(element: syntax.Element, graph: str, *, joined: bool) -> bool:
-    """Tell that of one element; ``joined``: its solutions are joined with the value in the end."""
+    """Tell whether an element does so; ``joined``: its solutions are joined with the value in the end."""
 
     def in_group(group: syntax.Group, *, joined: bool) -> bool:
         return any(_names(each, graph, joined=joined) for each in group.elements)

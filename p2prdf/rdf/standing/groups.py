@@ -1,4 +1,4 @@
-"""Group graph patterns, read from the symbols of a query (SPARQL 1.1, 19.8, rules 53 to 69)."""
+"""Read group graph patterns from the symbols of a query (SPARQL 1.1, 19.8, rules 53 to 69)."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from p2prdf.rdf.tokens import Symbol
 __all__ = ["GROUPS_MAX", "PARTS_MAX", "GroupReader"]
 
 GROUPS_MAX: Final = 128
-"""Most groups of a query."""
+"""Most groups in a query."""
 PARTS_MAX: Final = 128
-"""Most parts of a query: what stands in its groups, and computed columns, keys and conditions of its clauses."""
+"""Most parts of a query: elements of its groups, and computed columns, keys and conditions of its clauses."""
 
 
 class GroupReader:
-    """Reads groups; ``select`` reads a sub-query, ``windows`` knows what was declared before the pattern."""
+    """Reads groups; ``select`` reads a sub-query, ``windows`` knows the windows declared before the pattern."""
 
     def __init__(self, cursor: Cursor, select: Callable[[], Select], windows: WindowReader):
         self._cursor = cursor
         self._select = select
         self._windows = windows
         self._within = ""
-        """The word of the innermost braces that are about a graph or window."""
+        """The keyword of the innermost block for a graph or window."""
         self._groups = 0
         self._filters = 0
         self._parts = 0
@@ -70,7 +70,7 @@ class GroupReader:
         return found
 
     def count(self) -> None:
-        """Count a part that comes next: each is a step down for whoever walks the query."""
+        """Count the next part and refuse too many: each one is a level of recursion in later walks of the query."""
         self._parts += 1
         if self._parts > PARTS_MAX:
             symbol = self._cursor.peek()
@@ -121,7 +121,7 @@ class GroupReader:
         raise cursor.misplaced(word)
 
     def _about_graph(self, word: Symbol) -> GraphGroup | WindowGroup:
-        """Read what follows GRAPH: an IRI or a variable, and a group."""
+        """Read an IRI or a variable, and a group, after GRAPH."""
         symbol = self._cursor.next()
         if symbol.kind not in ("iri", "var"):
             raise self._cursor.misplaced(symbol)
@@ -157,7 +157,7 @@ class GroupReader:
         return Bind(expression, name, at)
 
     def inline_data(self) -> InlineData:
-        """Read what follows VALUES."""
+        """Read the variables and rows after VALUES."""
         cursor = self._cursor
         single = not cursor.take_mark("(")
         names = [cursor.expect_variable().value] if single else []

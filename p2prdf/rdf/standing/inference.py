@@ -1,8 +1,8 @@
-"""Queries over what follows by rules: which patterns are about that, and which triples it follows from.
+"""Queries over rules: patterns that derived triples can match, and the base triples that rules need.
 
-A pattern whose predicate some rule concludes is about triples that need not have been published.  It is evaluated where
-the query is, over all that follows (:class:`p2prdf.rdf.algebra.Inferred`) from the triples that the rules may need,
-and these come as leaves of one pattern each.  All other patterns are leaves as ever, joined in the network.
+A pattern with a predicate that some rule concludes can match triples that were never published.  The coordinator
+evaluates it over the closure (:class:`p2prdf.rdf.algebra.Inferred`) of the triples that the rules may need; these
+arrive as leaves with one pattern each.  All other patterns are ordinary leaves, joined in the network.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
 ]  # fmt: skip
 
 RULES_MAX: Final = 2048
-"""Rules of one query."""
+"""Most rules in one query."""
 OBJECTS_MAX: Final = 4
-"""Of one predicate triples are looked for by their objects, if rules name so few of these; else all are."""
+"""Most objects of one predicate that are requested individually; beyond it, all triples of the predicate are."""
 
 
 def check_rules(rules: Iterable[InferenceRule]) -> None:
-    """Raise QueryRefused for what is no rule of a query."""
+    """Raise QueryRefused for invalid rules, or too many."""
     count = 0
     for head, body in rules:
         count += 1
@@ -48,7 +48,7 @@ def check_rules(rules: Iterable[InferenceRule]) -> None:
 
 
 def canonical_rules(rules: Iterable[InferenceRule]) -> tuple[InferenceRule, ...]:
-    """Return rules with their variables numbered as they come, each once, in order."""
+    """Return rules with variables numbered by first occurrence, without duplicates, in order."""
     return tuple(sorted(set(map(_canonical, rules))))
 
 
@@ -67,16 +67,16 @@ class Inference:
     """The rules of a query."""
 
     def __init__(self, rules: Sequence[InferenceRule]):
-        """Raises QueryRefused for what is no rule of a query."""
+        """Raise QueryRefused for an invalid rule."""
         check_rules(rules)
         self._by_predicate: dict[str, list[InferenceRule]] = {}
         for rule in canonical_rules(rules):
             self._by_predicate.setdefault(rule[0][1], []).append(rule)
 
     def concerns(self, pattern: Pattern) -> bool:
-        """Tell whether a pattern of the default graph may be matched by what follows.
+        """Tell whether derived triples may match a pattern of the default graph.
 
-        Raises QueryRefused if its predicate is a variable: it would be about all triples that there are.
+        Raises QueryRefused if its predicate is a variable: the pattern would match every triple.
         """
         if is_variable(pattern[1]) and self._by_predicate:
             reason = f"{pattern[1]} may be any predicate, and with rules predicates of the default graph are named"
@@ -84,7 +84,7 @@ class Inference:
         return pattern[1] in self._by_predicate
 
     def rules_for(self, predicates: Iterable[str]) -> tuple[InferenceRule, ...]:
-        """Return the rules that triples of some predicates may follow by, in order."""
+        """Return the rules that can derive triples of some predicates, directly or indirectly, in order."""
         found: dict[InferenceRule, None] = {}
         open_ = list(predicates)
         seen = set(open_)
@@ -97,9 +97,10 @@ class Inference:
         return tuple(sorted(found))
 
     def needed(self, patterns: Iterable[Pattern]) -> list[Pattern]:
-        """Return patterns of all triples that some patterns, or the rules behind them, may be matched by.
+        """Return patterns of all base triples needed by some patterns and the rules that derive their matches.
 
-        Variables are ``?s`` and ``?o``; subjects are left open, and objects where there are many.
+        Variables are ``?s`` and ``?o``.  Subjects are always variables; objects are if there are more than
+        OBJECTS_MAX.
         """
         patterns = list(patterns)
         rules = self.rules_for(p for _, p, _ in patterns)
@@ -114,22 +115,22 @@ class Inference:
 
 
 def plain_pattern(pattern: Pattern, window: StreamWindow | None) -> Pattern:
-    """Return a pattern as it is written: in a window predicates are qualified by the stream."""
+    """Return a pattern as written: in a window, without the stream in its predicate."""
     s, p, o = pattern
     parts = quads.stream_parts_of(p) if window is not None else None
     return (s, p, o) if parts is None else (s, parts[0], o)
 
 
 def is_inferred(pattern: Pattern, basic: Basic, inference: Inference) -> bool:
-    """Tell whether a pattern of a basic graph pattern is about what follows by rules, and in no named graph."""
+    """Tell whether derived triples can match a pattern of a basic graph pattern outside named graphs."""
     plain = plain_pattern(pattern, basic.window)
     if is_variable(plain[1]) and any(s == plain[1] and quads.is_directory(p) for s, p, _ in basic.patterns):
-        return False  # it stands for predicates of named graphs
+        return False  # the variable stands for predicates in named graphs
     return inference.concerns(plain)
 
 
 def inferred_patterns(part: Any, inference: Inference) -> Iterator[tuple[StreamWindow | None, Pattern]]:
-    """Yield the patterns of a relation that are about what follows by rules, as written, with their windows."""
+    """Yield the patterns of a relation that derived triples can match, as written, with their windows."""
     match part:
         case Basic():
             for pattern in part.patterns:

@@ -1,13 +1,13 @@
-"""Rules as text: a SPARQL update that is left standing.
+"""Rules as text: a SPARQL update that is evaluated continuously.
 
 ::
 
     INSERT { GRAPH <urn:x:where> { ?x :isIn ?z } } WHERE { GRAPH <urn:x:where> { ?x :isIn ?y . ?y :isIn ?z } }
 
-As an update it would be carried out once; left standing it holds from then on: for each solution of the body the triple
-is in the graph, and when the last solution for it goes, so does the triple (:mod:`p2prdf.peer.gates`).  The body is a
-basic graph pattern with filters, the template one triple in one named graph.  What is inserted into a graph may be read
-in it, over however many steps.
+An update is executed once; a rule stays in force.  For each solution of the body, the triple is in the graph; when
+its last derivation is gone, the triple is deleted (:mod:`p2prdf.peer.gates`).  The body is a basic graph pattern with
+filters, the template one triple in one named graph.  The body may read the graph that the rule inserts into
+(recursion).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from p2prdf.rdf.tokens import Token
 __all__ = ["parse_insertion"]
 
 _DECLARATIONS: Final = {"PREFIX": 3, "BASE": 2}
-"""Tokens of a declaration."""
+"""Number of tokens in each kind of declaration."""
 _CONSTRUCT: Final = "CONSTRUCT"
 
 
 @as_written
 def parse_insertion(text: str) -> ConjunctiveQuery | None:
-    """Return the rule that a text stands for, None if it is none: if it does not begin with INSERT.
+    """Return the rule of a text; None if the text does not begin with INSERT.
 
-    Raises QueryRefused, naming the construct and its place, for what begins so and is no rule.
+    Raises QueryRefused, with the construct and its position, for a text that begins with INSERT but is no valid rule.
     """
     if "insert" not in text.lower():
         return None
@@ -49,7 +49,7 @@ def parse_insertion(text: str) -> ConjunctiveQuery | None:
 
 
 def _as_construct(text: str, found: list[Token], at: int) -> tuple[str, str]:
-    """Return the graph that is inserted into, and the text as a CONSTRUCT, in which all else stands where it stood."""
+    """Return the target graph, and the text as a CONSTRUCT with all other tokens at their positions."""
     insert, following = found[at], [token.text for token in found[at + 1 : at + 5]]
     if following and following[0].upper() == "DATA":
         raise tokens.refusal(text, insert.at, "INSERT DATA", "what is published once is no query; publish it instead")
@@ -75,7 +75,7 @@ def _as_construct(text: str, found: list[Token], at: int) -> tuple[str, str]:
 def _parts(
     standing: algebra.StandingQuery, text: str, insert: Token
 ) -> tuple[tuple[int | str, int | str, int | str], ConjunctiveQuery]:
-    """Return what is concluded, each part a variable of the body or a term, and the body."""
+    """Return the conclusion, each part a variable of the body or a term, and the body."""
     leaf, *above = standing.operators
     shown: tuple[int, ...] | None = None
     template: algebra.Construct | None = None
@@ -134,5 +134,5 @@ def _rule(
 
 
 def _reads_given(body: ConjunctiveQuery) -> bool:
-    """Tell whether a body is about the default graph alone, into which nothing is concluded."""
+    """Tell whether a body reads base facts only: the default graph, into which no rule inserts."""
     return not any(quads.is_reserved(body.constants[~p]) for _, p, _ in body.patterns if p < 0)

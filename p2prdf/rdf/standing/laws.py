@@ -1,8 +1,7 @@
-"""Laws of the algebra by which triple patterns end up together, with the conditions that concern only them.
+"""Laws of the algebra that merge triple patterns and push conditions down to them.
 
-A join with a basic graph pattern goes below an OPTIONAL, and a condition below a join, if the
-variables that both are about are certain where it goes: the value it would see later is the one it sees
-there.  Each law keeps the bag of solutions.
+A join with a basic graph pattern moves below an OPTIONAL, and a condition below a join, if the variables that both
+use are certain at the new place: their values are the same there.  Each law keeps the bag of solutions.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["decided_by", "join", "restrict"]
 
 
 def join(left: Relation, right: Relation) -> Relation:
-    """Return the join of two relations, basic graph patterns merged as far as that keeps the bag."""
+    """Return the join of two relations; basic graph patterns are merged where this keeps the bag."""
     if _is_unit(left):
         return right
     if _is_unit(right):
@@ -52,7 +51,7 @@ def _is_unit(relation: Relation) -> bool:
 
 
 def _absorb(relation: Relation, basic: Basic, *, before: bool) -> Relation | None:
-    """Join a basic graph pattern with one that lies within a relation; None where that cannot be.
+    """Join a basic graph pattern with one that is part of a relation; None where that is impossible.
 
     ``before``: it is written before the relation.
     """
@@ -86,7 +85,7 @@ def _merged(first: Basic, second: Basic) -> Basic | None:
 
 
 def restrict(relation: Relation, condition: Condition) -> Relation:
-    """Return the solutions for which a condition holds, decided as far below as its variables are certain."""
+    """Return the solutions for which a condition holds, pushed down as far as its variables are certain."""
     match relation:
         case Basic(patterns, conditions) if patterns or not condition.seen:
             found = tuple(sorted((*conditions, condition), key=lambda each: each.at))
@@ -108,6 +107,6 @@ def restrict(relation: Relation, condition: Condition) -> Relation:
 
 
 def decided_by(condition: Condition, side: Relation, other: Relation) -> bool:
-    """Tell whether a condition on a join sees on one side what it would see on the whole."""
+    """Tell whether a condition on a join has the same value on one side as on the whole."""
     seen = condition.seen.intersection(variables(side) + variables(other))
     return seen <= certain(side).union(set(variables(side)).difference(variables(other)))

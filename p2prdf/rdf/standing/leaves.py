@@ -1,4 +1,4 @@
-"""Basic graph patterns as conjunctive queries: what the overlay joins."""
+"""Basic graph patterns as conjunctive queries, which the overlay joins."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["conjunctive_query", "decided", "whole_stream"]
 def conjunctive_query(basic: Basic, answer: Names, base: str | None) -> ConjunctiveQuery:
     """Return a basic graph pattern with its conditions, projected to some of its variables.
 
-    Variables and constants are numbered by first occurrence, as ``parse_select`` does.  The names are no part of a
-    leaf; places stand in for them.
+    Variables and constants are numbered by first occurrence, as in ``parse_select``.  A leaf has no names; column
+    numbers take their place.
     """
     variables: dict[str, int] = {}
     constants: dict[str, int] = {}
@@ -51,7 +51,7 @@ def whole_stream(stream: str) -> ConjunctiveQuery:
 
 
 def decided(condition: Filter) -> Filter:
-    """Return a condition, or what it comes to if it has no variables."""
+    """Return a condition, replaced by ``ALWAYS`` or ``NEVER`` if it has no variables."""
     if condition.variables:
         return condition
     return ALWAYS if compile_filter(condition)(()) else NEVER

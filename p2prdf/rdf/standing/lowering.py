@@ -1,8 +1,7 @@
-"""From names to places: relations as operators, each with no more columns than is needed above it.
+"""Lower relations to operators by position, each with only the columns needed above it.
 
-What is needed is handed down, what comes back is the number of an operator and the names of its
-columns.  A leaf so projects few columns, but keeps all its solutions: equal rows count as often as there are
-choices of triples.
+The needed names are passed down; the number of an operator and the names of its columns are returned.  A leaf thus
+projects few columns, but keeps all its solutions: equal rows count as often as there are choices of triples.
 """
 
 from __future__ import annotations
@@ -68,14 +67,14 @@ class Lowering:
         self._text = text
         self._inference = inference
         self._needed: dict[StreamWindow | None, dict[Pattern, None]] = {}
-        """In the default graph, and in each window, patterns that are about what follows by rules."""
+        """The patterns that derived triples can match, in the default graph and in each window."""
         self._inferred: dict[StreamWindow | None, int] = {}
         self._base = base
         self._hidden = hidden
         self._assembly = Assembly()
         self._add = self._assembly.add
         self._given: dict[Given, Lowered] = {}
-        """What was lowered for relations that are handed down."""
+        """The lowered form of each relation that is passed down."""
 
     @property
     def operators(self) -> list[algebra.Operator]:
@@ -83,17 +82,17 @@ class Lowering:
         return self._assembly.operators
 
     def add(self, operator: algebra.Operator) -> int:
-        """Add an operator over what was lowered before."""
+        """Add an operator over operators that were added before; return its number."""
         return self._add(operator)
 
     def whole(self, relation: Relation, names: Names) -> int:
-        """Lower what a query has for solutions, as :meth:`exactly`."""
+        """Lower the relation of a whole query, as :meth:`exactly` does."""
         for window, pattern in inferred_patterns(relation, self._inference):
             self._needed.setdefault(window, {})[pattern] = None
         return self.exactly(relation, names)
 
     def exactly(self, relation: Relation, names: Names) -> int:
-        """Lower a relation to rows of just these columns; a name that it does not have is never bound."""
+        """Lower a relation to rows of exactly these columns; a name that it does not have is never bound."""
         if isinstance(relation, Project):
             relation = relation.input
         if isinstance(relation, Basic) and relation.patterns and set(names) <= set(variables(relation)):
@@ -157,7 +156,7 @@ class Lowering:
         below = self.operators[number]
         windowed = (algebra.Windowed, algebra.Counted)
         if isinstance(below, algebra.Distinct) and isinstance(self.operators[below.input], windowed):
-            return number  # each row of a window's leaf is there once
+            return number  # rows of a window's leaf are distinct already
         return self._add(algebra.Distinct(number))
 
     # --- leaves and conditions ---------------------------------------------------------------
@@ -174,8 +173,8 @@ class Lowering:
     def _leaf(self, basic: Basic, names: Names) -> int:
         """Return the solutions of a pattern as rows of these columns.
 
-        In a window a triple counts once, however many elements say it: one row per choice of triples is one per value
-        of all variables, blank nodes and steps of paths among them.
+        In a window, a triple counts once, even if several elements contain it: rows are distinct over all variables,
+        including blank nodes and steps of paths.
         """
         inferred = [each for each in basic.patterns if is_inferred(each, basic, self._inference)]
         return self._with_inferred(basic, inferred, names) if inferred else self._plain_leaf(basic, names)
@@ -190,17 +189,17 @@ class Lowering:
         return self._laid_out(Lowered(self._add(algebra.Distinct(self._add(leaf))), full), names)
 
     def _counted_leaf(self, basic: Basic, window: algebra.CountWindow, names: Names) -> int:
-        """Return the solutions of a pattern over a window by count, which is there as a whole: joined where it is."""
+        """Return the solutions of a pattern over a window by count, joined at the coordinator."""
         leaf = algebra.Counted(leaves.whole_stream(window.stream), window)
         number = self._add(algebra.Distinct(self._add(leaf)))
-        # What is a predicate in a stream is a literal that no text may spell: its parts are compared.
+        # A predicate in a stream is a literal that no text may spell, so its parts are compared.
         found = [self._matched(number, pattern, "STR ( ?v1 )") for pattern in basic.patterns]
         return self._laid_out(self._all_joined(None, found, basic.conditions), names)
 
-    # --- what follows by rules ---------------------------------------------------------------
+    # --- derived triples ---------------------------------------------------------------------
 
     def _with_inferred(self, basic: Basic, inferred: Sequence[Pattern], names: Names) -> int:
-        """Return the solutions of a pattern of which a part is about what follows by rules."""
+        """Return the solutions of a pattern of which derived triples can match a part."""
         rest = tuple(pattern for pattern in basic.patterns if pattern not in inferred)
         seen = frozenset(name for pattern in rest for name in names_in(pattern))
         own = tuple(each for each in basic.conditions if each.names and seen.issuperset(each.names))
@@ -215,7 +214,7 @@ class Lowering:
     def _all_joined(
         self, found: Lowered | None, left: Sequence[Lowered], conditions: Iterable[Condition]
     ) -> Lowered:
-        """Return all joined, what shares variables with what is joined first, as far as conditions hold."""
+        """Return the join of all operands, those with shared variables first, filtered by the conditions."""
         left = list(left)
         while left:
             joined = frozenset() if found is None else frozenset(found.names)
@@ -228,13 +227,13 @@ class Lowering:
         return found
 
     def _matching(self, pattern: Pattern, window: StreamWindow | None) -> Lowered:
-        """Return what follows and matches a pattern, with a column for each of its variables."""
+        """Return the derived and base triples that match a pattern, with a column for each of its variables."""
         return self._matched(self._closed(window), plain_pattern(pattern, window))
 
     def _matched(self, number: int, plain: Pattern, predicate: str = "?v1") -> Lowered:
-        """Return which of the triples that an operator gives match a pattern, with a column for each variable.
+        """Return the rows of an operator with triples that match a pattern, with a column for each variable.
 
-        ``predicate``: by what it is known, other than by its term: then it is told, as a predicate in a stream.
+        ``predicate``: the expression to compare with the predicate's text, if not with its term (in a stream).
         """
         tests = [f"SAMETERM ( ?v{at} , {part} )" for at, part in enumerate(plain) if not is_variable(part)]
         if predicate != "?v1":
@@ -252,7 +251,7 @@ class Lowering:
         return Lowered(number if columns == (0, 1, 2) else self._add(algebra.Project(number, columns)), names)
 
     def _closed(self, window: StreamWindow | None) -> int:
-        """Return all that follows in the default graph, or in it and the elements of a window together."""
+        """Return the closure under the rules of the default graph, or of it and the elements of a window together."""
         number = self._inferred.get(window)
         if number is None:
             needed = self._needed[window]
@@ -266,7 +265,7 @@ class Lowering:
         return number
 
     def _triples(self, pattern: Pattern, window: StreamWindow | None) -> int:
-        """Return the published triples that match a pattern without repeated variables, all three columns."""
+        """Return the published triples that match a pattern without repeated variables, with all three columns."""
         s, p, o = pattern
         graph_p = p if window is None else quads.streamed(p, window.stream)
         basic = Basic(((s, graph_p, o),), (), 0, window)
@@ -285,7 +284,7 @@ class Lowering:
 
     def _extended(self, lowered: Lowered, expression: Condition) -> int:
         if len(expression.symbols) == 1 and expression.seen:
-            return self._laid_out(lowered, (*lowered.names, *expression.seen))  # a variable under another name
+            return self._laid_out(lowered, (*lowered.names, *expression.seen))  # a variable under a second name
         return self._add(algebra.Extend(lowered.number, self._spelled(expression, lowered.names)))
 
     def _spelled(self, condition: Condition, names: Names) -> Expression:
@@ -306,7 +305,7 @@ class Lowering:
     # --- paths -------------------------------------------------------------------------------
 
     def _path(self, path: PathPattern, seeds: Lowered | None) -> Lowered:
-        """Lower a path between two terms; ``seeds``: what the variable at one of its ends can be."""
+        """Lower a path between two terms; ``seeds``: the possible values of the variable at one end."""
         names = variables(path)
         constants = [term for term in (path.subject, path.object) if not is_variable(term)]
         if seeds is None and not constants and paths.may_be_empty(path.path):
@@ -389,7 +388,7 @@ class Lowering:
         return self._exists(relation, needed)
 
     def _join(self, relation: Join | PathPattern, needed: frozenset[str]) -> Lowered:
-        """Join operands one after the other; a path comes when what it starts from is there."""
+        """Join operands one after the other; a path follows the operands that bind its start."""
         found: Lowered | None = None
         operands = joined_in_order(_operands(relation))
         for at, (operand, seed) in enumerate(operands):
@@ -424,10 +423,10 @@ class Lowering:
         )
 
     def _asking_left_join(self, relation: LeftJoin, needed: frozenset[str]) -> Lowered:
-        """Lower an OPTIONAL whose condition asks EXISTS about solutions of both sides.
+        """Lower an OPTIONAL with a condition that applies EXISTS to solutions of both sides.
 
-        As 18.5 defines LeftJoin: the joined solutions for which the condition holds, and the left solutions
-        from which none of those came.  A left solution is told from others by all its columns, fixed.
+        As in SPARQL 1.1, 18.5, the result is the joined solutions for which the condition holds, and the left
+        solutions without any of those.  All columns of a left solution, fixed, identify it.
         """
         asked = frozenset[str]().union(*(mentioned(group) for _, group in relation.exists))
         asked = asked.union(*(condition.seen for condition in relation.conditions), variables(relation.right))

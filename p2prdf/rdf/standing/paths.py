@@ -1,12 +1,12 @@
 """Property paths as relations (SPARQL 1.1, 18.2.2.3, 18.2.2.4 and 18.4).
 
-``^`` swaps, ``/`` joins over a variable that nobody sees, ``|`` is a union, and ``!`` a triple pattern with a
-condition on its predicate: those are triple patterns in the end, and go to the network with the others.  What
-is left over is a :class:`~p2prdf.rdf.standing.relations.PathPattern`: a path that is repeated.
+``^`` swaps subject and object, ``/`` joins over a generated variable, ``|`` is a union, and ``!`` is a triple pattern
+with a condition on its predicate: they become triple patterns, which are joined in the network.  The rest, repeated
+paths, become :class:`~p2prdf.rdf.standing.relations.PathPattern`.
 
-A path that may have no step (``*``, ``?``) relates every node of the graph to itself, also nodes that no triple
-pattern of the query ever matches.  Nobody knows them all here.  So it is answered from where
-one of its ends is known (:mod:`p2prdf.rdf.standing.ways`), and else refused.
+A path that may have no step (``*``, ``?``) relates every node of the graph to itself, including nodes that no triple
+pattern of the query matches.  No peer knows all nodes.  Such a path is evaluated from an end with known values
+(:mod:`p2prdf.rdf.standing.ways`), and refused if there is none.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats",
 
 
 def renamed(path: Path, names: Callable[[str], str]) -> Path:
-    """Return a path with the variable that stands for it, if it is one, under its name in the whole."""
+    """Return a path in which a variable predicate has its name in the whole query."""
     if isinstance(path, Link) and is_variable(path.predicate):
         return Link("?" + names(path.predicate[1:]))
     return path
 
 
 def normal(path: Path) -> Path:
-    """Return an equivalent path in which what is repeated has a step, as far as that can be said.
+    """Return an equivalent path in which each repeated part has at least one step, as far as possible.
 
-    ``(p?)+`` is ``p*``, and so is ``(p*)*``; ``(p?|q)*`` is ``(p|q)*``: a way is a way, however it is cut.
+    ``(p?)+`` and ``(p*)*`` become ``p*``, and ``(p?|q)*`` becomes ``(p|q)*``: they relate the same nodes.
     """
     match path:
         case Inverse(inner):
@@ -64,7 +64,7 @@ def normal(path: Path) -> Path:
 
 
 def _with_a_step(path: Path) -> Path:
-    """Return a path without its empty way, up to the number of its solutions; else the path itself."""
+    """Return a path without its empty match, up to the number of its solutions; if impossible, the path itself."""
     match path:
         case Repeat(inner, "*"):
             return Repeat(inner, "+")
@@ -81,7 +81,7 @@ def _with_a_step(path: Path) -> Path:
 
 
 _SPLIT_MAX: Final = 4
-"""Most predicates in a sequence that may be empty and is repeated: it is written out as all its parts."""
+"""Most predicates in a repeated sequence that may be empty: it is expanded into all its combinations."""
 
 
 def _links(path: Path) -> int:
@@ -94,7 +94,7 @@ def _links(path: Path) -> int:
 
 
 def may_be_empty(path: Path) -> bool:
-    """Tell whether a way of no steps is one of a path."""
+    """Tell whether a path matches without any step."""
     match path:
         case Repeat(inner, sign):
             return sign != "+" or may_be_empty(inner)
@@ -120,7 +120,7 @@ def repeats(path: Path) -> bool:
 
 
 def takes_any(path: Path) -> bool:
-    """Tell whether a step of a path is not told by one predicate: a variable, or all but some predicates."""
+    """Tell whether some step of a path has no constant predicate: a variable, or a negated set."""
     match path:
         case Link(predicate):
             return is_variable(predicate)
@@ -134,9 +134,10 @@ def takes_any(path: Path) -> bool:
 def between(
     s: str, path: Path, o: str, at: int, name: str, graph: str, window: StreamWindow | None = None
 ) -> Relation:
-    """Return the relation of a normal path between two terms of a graph or window; ``name``: for variables of its own.
+    """Return the relation of a normal path between two terms; ``name``: prefix of its own variables.
 
-    In a window each step has a predicate (not :func:`takes_any`).
+    ``graph`` and ``window``: the graph or window that holds the path.  In a window each step has a predicate (not
+    :func:`takes_any`).
     """
     return _Between(at, f"?.p{name}", graph, window).relation(s, path, o)
 
@@ -175,7 +176,7 @@ class _Between:
         return Basic(graphs.patterns_in(self._graph, s, p, o, self._steps), conditions, self._at)
 
     def _except(self, s: str, excluded: tuple[str, ...], o: str) -> Relation:
-        """Return the triples with another predicate than these."""
+        """Return the triples with a predicate other than these."""
         predicate = next(self._steps)
         marks = [Symbol("mark", mark, self._at) for mark in ("(", ",", ")")]
         members = [part for iri in excluded for part in (marks[1], Symbol("iri", iri, self._at))][1:]
@@ -187,7 +188,7 @@ class _Between:
 
 
 def no_step(s: str, o: str) -> Table:
-    """Return the way of no steps between two terms, at least one of which is constant."""
+    """Return the match without a step between two terms, at least one of which is constant."""
     if not is_variable(s) and not is_variable(o):
         return Table((), ((),) if s == o else ())
     return Table(names_in((s, o)), ((o if is_variable(s) else s,),))

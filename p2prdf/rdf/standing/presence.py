@@ -1,9 +1,9 @@
-"""Whether a named graph is there (SPARQL 1.1, 18.6): it is if it holds a triple.
+"""Test whether a named graph exists (SPARQL 1.1, 18.6): it does if it holds a triple.
 
-``GRAPH <g> { }`` has no solution if there is no such graph, whatever stands in the braces.  Most groups have none then
-anyway, for they need a triple of it.  What needs none (an OPTIONAL, VALUES, a path of no steps, a count of nothing) is
-asked together with EXISTS any triple of the graph: all of them are told to the home for that, as in any other query
-that asks for all of a graph.
+``GRAPH <g> { }`` has no solution if the graph does not exist, even for an empty group.  Most groups have no solution
+then anyway, since they require a triple of the graph.  A group that requires none (an OPTIONAL, VALUES, a path
+without steps, a count over nothing) is combined with an EXISTS of any triple of the graph.  The coordinator receives
+all triples of the graph for that, as in any other query for a whole graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ __all__ = ["where_it_is"]
 
 
 def where_it_is(relation: Relation, graph: str, at: int) -> Relation:
-    """Return the solutions of a relation in a named graph, none if that is not there; ``at``: where GRAPH stands."""
+    """Return the solutions of a relation in a named graph, none if the graph does not exist.
+
+    ``at``: the position of GRAPH.
+    """
     if _needs(relation, graph):
         return relation
     fresh = (f"?.g{at}.{number}" for number in itertools.count())
@@ -54,10 +57,10 @@ def _needs(relation: Relation, graph: str) -> bool:
         case Table() | Given():
             return False
         case Group(keys=()):
-            return False  # of nothing there is one group
+            return False  # an empty input gives one group
     return _needs(relation.input, graph)
 
 
 def _is_listed(p: str, patterns: Iterable[Pattern]) -> bool:
-    """Tell whether a predicate is one of the directory that tells of graphs."""
+    """Tell whether a predicate belongs to directory triples that list graphs."""
     return quads.predicate_of(p) is not None or any(other == quads.OF and s == p for s, other, _ in patterns)

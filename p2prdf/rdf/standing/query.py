@@ -1,4 +1,4 @@
-"""From the text of a query to a standing query: read, translated, lowered."""
+"""Read, translate and lower the text of a query to a standing query."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ __all__ = ["parse_query"]
 
 @as_written
 def parse_query(text: str, *, ordered: bool = False, rules: Sequence[InferenceRule] = ()) -> StandingQuery:
-    """Return the standing query that a SELECT, ASK or CONSTRUCT query is, with windows or without.
+    """Return the standing query of a SELECT, ASK or CONSTRUCT query, with or without windows.
 
-    ``ordered``: it is asked once, which a query with windows cannot be.  Solutions have what ORDER BY orders them by in
-    columns of their own, behind the others (:func:`p2prdf.rdf.ordering.in_order`).
+    ``ordered``: the query is evaluated once; it cannot have windows.  Its solutions carry the keys of ORDER BY in
+    further columns at the end (:func:`p2prdf.rdf.ordering.in_order`).
 
-    ``rules``: what follows by these from the default graph counts as being in it; in a window, what follows from its
-    elements and the default graph.
+    ``rules``: triples that these derive from the default graph count as part of it; in a window, so do triples
+    derived from its elements and the default graph.
 
-    Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
+    Raises QueryRefused, with the construct and its position, for a malformed or unsupported query.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
     tokens.refuse_reserved(text, symbols)
     cursor = Cursor(text, with_full_text(text, symbols), base)
     try:
         standing = _Translator(cursor, Inference(rules), ordered=ordered).query(QueryReader(cursor).query())
-    except RecursionError:  # whoever called may have left little room
+    except RecursionError:  # the caller may have used most of the stack
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
     size = len(encode(standing))
     if size > FORM_BYTES_MAX:
@@ -113,7 +113,7 @@ class _Translator:
         return found
 
     def _with_time(self, names: Names, continuous: syntax.Continuous) -> Names:
-        """Return the names of what is told at a report: in a stream its time, or time and number, stand behind them."""
+        """Return the names of a report's columns: a stream appends the time of the report, or time and number."""
         if continuous.reported is Reported.CHANGES:
             return names
         behind = {REPORT_NAME: "time"} if continuous.every else {REPORT_NAME: "time", NUMBER_NAME: "number"}
@@ -124,7 +124,7 @@ class _Translator:
         return (*names, *behind)
 
     def _check_windows(self, found: StandingQuery, at: int) -> None:
-        """Refuse what is asked once, and what has windows but depends on none."""
+        """Refuse windows in a query that is evaluated once, and a query with windows that uses none of them."""
         if self._shows_order:
             reason = "a query with windows has no one answer: subscribe to it (subscribe instead of query)"
             raise self._cursor.refusal(at, "WINDOW in a query asked once", reason)
@@ -153,7 +153,7 @@ class _Translator:
     def _select(self, select: syntax.Select, projected: Names, names: Scope, keys: Names = ()) -> Relation:
         """Return the solutions of a SELECT, projected (SPARQL 1.1, 18.2.4 and 18.2.5).
 
-        ``keys``: columns for what they are ordered by, behind the others.
+        ``keys``: columns for the keys of ORDER BY, after the others.
         """
         relation = self._groups.group(select.group, names)
         aggregates = self._aggregates(select)
@@ -193,7 +193,7 @@ class _Translator:
         return Project(Slice(relation, order, select.offset, select.limit, select.at), projected)
 
     def _check_in_each_graph(self, select: syntax.Select, *, aggregates: bool) -> None:
-        """Refuse what would have to be done graph by graph."""
+        """Refuse clauses that would have to be evaluated graph by graph."""
         grouped = aggregates or select.having or select.keys is not None
         if grouped or select.limit is not None or select.offset:
             what = "aggregate" if grouped else "LIMIT or OFFSET"
@@ -205,7 +205,7 @@ class _Translator:
     def _ordered(
         self, relation: Relation, select: syntax.Select, names: Scope
     ) -> tuple[Relation, tuple[tuple[str, bool], ...]]:
-        """Return a relation with what it is ordered by, and that by name."""
+        """Return a relation extended by its sort keys, and the names of the keys with their direction."""
         order: list[tuple[str, bool]] = []
         for expression, descending in select.order:
             name = expression.variable
@@ -218,7 +218,7 @@ class _Translator:
         return relation, tuple(order)
 
     def _check_order(self, select: syntax.Select, projected: Names, names: Scope) -> None:
-        """Refuse an order by what DISTINCT has thrown away."""
+        """Refuse sort keys that DISTINCT has removed."""
         for expression, _ in select.order:
             for symbol in expression.symbols:
                 if symbol.kind == "var" and names(symbol.value) not in projected:
@@ -259,7 +259,7 @@ class _Translator:
     def _argument(
         self, relation: Relation, expression: syntax.Expression, names: Scope
     ) -> tuple[Relation, str]:
-        """Return a relation with the argument of an aggregate, and its name there."""
+        """Return a relation that contains the argument of an aggregate, and the name of the argument in it."""
         name = expression.variable
         if name is not None and names(name) in variables(relation):
             return relation, names(name)
@@ -267,7 +267,7 @@ class _Translator:
         return self._groups.extended(relation, hidden, expression, names, expression.at), hidden
 
     def _check_grouped(self, select: syntax.Select, keys: Iterable[str], names: Scope) -> None:
-        """Refuse what is neither a key nor in an aggregate: it has no one value in a group (18.2.4.1)."""
+        """Refuse variables outside of keys and aggregates: they have several values in a group (18.2.4.1)."""
         known = set(keys)
         for each in select.projection or ():
             if each.expression is None and names(each.name) not in known:

@@ -1,7 +1,7 @@
-"""The algebra by names: what 18.2 of SPARQL 1.1 translates to, before columns have places.
+"""The algebra by names, the result of SPARQL 1.1's translation (18.2) before columns have positions.
 
-A relation has variables, in the order in which rows would show them, and some of those are *certain*:
-bound in every solution.  Most laws of the algebra (:mod:`p2prdf.rdf.standing.laws`) hang on certainty.
+A relation has variables, in the order of its columns, and some of them are *certain*: bound in every solution.  Most
+laws of the algebra (:mod:`p2prdf.rdf.standing.laws`) depend on certainty.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Condition:
 
     @property
     def at(self) -> int:
-        """Where it stands in the text."""
+        """Its position in the text."""
         return self.symbols[0].at
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Basic:
-    """A basic graph pattern with conditions on its solutions; no pattern: one empty solution.
+    """A basic graph pattern with conditions on its solutions; without patterns: one empty solution.
 
-    ``window``: the one whose elements it is about, if any.
+    ``window``: the window that it reads, if any.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -64,9 +64,9 @@ class Basic:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PathPattern:
-    """Two terms between which a path leads that is no triple pattern; in one graph, named or the default one.
+    """Two terms connected by a path that is no triple pattern, in one graph or window.
 
-    Or in a window, whose elements are a graph of their own.
+    ``graph``: an IRI or ``DEFAULT``.  The elements of a window are a graph of their own.
     """
 
     subject: str
@@ -87,10 +87,10 @@ class Table:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Given:
-    """Solutions that an enclosing operator hands down, each once: see :mod:`p2prdf.rdf.standing.correlation`.
+    """Solutions passed down by an enclosing operator, each once.
 
-    ``certain``: names bound in all of them.  ``fixed``: copies that tell solutions apart and are no variables of
-    the query.
+    ``certain``: names bound in all of them.  ``fixed``: copies that distinguish solutions and are no variables of the
+    query (:mod:`p2prdf.rdf.standing.correlation`).
     """
 
     names: Names
@@ -140,7 +140,7 @@ class Distinct:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slice:
-    """Some of the solutions in an order, each key of which may descend."""
+    """A range of the solutions in an order; each key may be descending."""
 
     input: Relation
     order: tuple[tuple[str, bool], ...]
@@ -151,7 +151,7 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Minus:
-    """MINUS.  ``shared``: the variables that both sides have as the query is written."""
+    """MINUS.  ``shared``: the variables that both sides have in the text of the query."""
 
     input: Relation
     right: Relation
@@ -160,7 +160,7 @@ class Minus:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Exists:
-    """EXISTS, NOT EXISTS, or with a ``name`` the boolean that tells."""
+    """EXISTS, NOT EXISTS, or, with a ``name``, a column with the boolean outcome."""
 
     input: Relation
     right: Relation
@@ -170,7 +170,7 @@ class Exists:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Extend:
-    """Each solution with one more variable, computed."""
+    """Each solution with one more, computed variable."""
 
     input: Relation
     name: str
@@ -179,7 +179,7 @@ class Extend:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Project:
-    """Solutions of fewer variables; some may be bound by nothing."""
+    """Solutions restricted to the given names; a name may be unbound in all of them."""
 
     input: Relation
     names: Names
@@ -187,7 +187,7 @@ class Project:
 
 @dataclasses.dataclass(frozen=True)
 class Aggregated:
-    """A set function: its hidden name, and what it is applied to (see algebra.Aggregate)."""
+    """A set function: its hidden name and its arguments (see algebra.Aggregate)."""
 
     name: str
     function: Function
@@ -279,7 +279,7 @@ def mentioned(relation: Relation) -> frozenset[str]:
 def mentioned_beside(
     relation: LeftJoin | Filter | Distinct | Slice | Minus | Exists | Extend | Project | Group,
 ) -> frozenset[str]:
-    """Return the names that a relation mentions itself, beside its (left) input."""
+    """Return the names that a relation itself mentions, in addition to its (left) input."""
     match relation:
         case LeftJoin(_, right, conditions, exists):
             groups = [mentioned(group) for _, group in exists]

@@ -1,4 +1,4 @@
-"""Query forms, projections and solution modifiers, read from the symbols of a query (rules 2 to 28)."""
+"""Read query forms, projections and solution modifiers from the symbols of a query (rules 2 to 28)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLICE_MAX: Final = 1 << 31
 
 
 class QueryReader:
-    """Reads one query, all of it."""
+    """Reads one whole query."""
 
     def __init__(self, cursor: Cursor):
         self._cursor = cursor
@@ -30,7 +30,7 @@ class QueryReader:
         self._groups = GroupReader(cursor, self._sub_select, self._windows)
 
     def query(self) -> Query:
-        """Read a query from its form, or REGISTER before it, to its end."""
+        """Read a query from its form, or from REGISTER before it, to its end."""
         cursor = self._cursor
         self._windows.registration()
         first = cursor.next()
@@ -63,11 +63,11 @@ class QueryReader:
     # --- SELECT ------------------------------------------------------------------------------
 
     def _select(self, at: int, *, whole: bool = False) -> Select:
-        """Read what follows SELECT; the ``whole`` query may have streams for its sources."""
+        """Read a query after SELECT; the ``whole`` query may declare streams."""
         cursor = self._cursor
         distinct = cursor.take_word("DISTINCT")
         if not distinct:
-            cursor.take_word("REDUCED")  # may remove duplicates, so need not
+            cursor.take_word("REDUCED")  # it permits removing duplicates, but does not require it
         projection = None if cursor.take_mark("*") else self._projection()
         if whole:
             self._windows.sources()
@@ -214,7 +214,7 @@ class QueryReader:
         reader = TriplesReader(cursor, paths=False)
         template = [self._plain(triple) for triple in (reader.read() if reader.sees_term() else [])]
         cursor.expect_mark("}")
-        cursor.labels.clear()  # those of the template are its own
+        cursor.labels.clear()  # labels of the template have a scope of their own
         if len(template) > TEMPLATE_MAX:
             raise cursor.refusal(opening.at, "CONSTRUCT", f"a template has at most {TEMPLATE_MAX} triples")
         self._windows.sources()

@@ -1,7 +1,7 @@
-"""What a query says, as a tree close to SPARQL's grammar.
+"""The syntax tree of a query, close to SPARQL's grammar.
 
-Terms of patterns are strings: a canonical term, or ``?`` and a name.  Names that begin with a dot
-are nobody's: blank nodes, steps of paths, what stands for EXISTS or an aggregate in an expression.
+Terms of patterns are strings: a canonical term, or ``?`` and a name.  Names that begin with a dot are generated:
+blank nodes, steps of paths, placeholders for EXISTS and aggregates in an expression.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Repeat:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Negated:
-    """``!(p|^q)``: predicates not to be taken forward, and not to be taken backward; None: not gone that way."""
+    """``!(p|^q)``: excluded predicates forward and backward; None: the direction is not followed."""
 
     forward: tuple[str, ...] | None
     backward: tuple[str, ...] | None
@@ -86,12 +86,12 @@ class Expression:
     symbols: list[Symbol]
     at: int
     groups: dict[str, Group] = dataclasses.field(default_factory=dict)
-    """By hidden variable, whose solutions are asked for."""
+    """The group of each EXISTS, by its hidden variable."""
     aggregates: dict[str, AggregateCall] = dataclasses.field(default_factory=dict)
 
     @property
     def variable(self) -> str | None:
-        """The name, if the expression is one variable."""
+        """The variable's name, if the expression is a single variable."""
         inner = self.symbols
         while len(inner) > 2 and inner[0].is_mark("(") and inner[-1].is_mark(")"):
             inner = inner[1:-1]
@@ -124,7 +124,7 @@ class Triple:
 
 @dataclasses.dataclass(slots=True)
 class Triples:
-    """Triples that stand together."""
+    """Adjacent triples."""
 
     triples: list[Triple]
 
@@ -162,9 +162,9 @@ class GraphGroup:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StreamWindow:
-    """A window that a query declares on a stream; both are named by canonical IRIs.
+    """A window that a query declares on a stream; canonical IRIs name both.
 
-    ``declared``: the words that did.  ``at``: where they stand.
+    ``declared``: the keywords of the declaration.  ``at``: their position.
     """
 
     name: str
@@ -241,7 +241,7 @@ class Projection:
 
 @dataclasses.dataclass(slots=True)
 class Select:
-    """A SELECT query, or what stands behind another form: pattern and solution modifiers."""
+    """A SELECT query, or the pattern and solution modifiers of another form."""
 
     group: Group
     at: int
@@ -249,22 +249,22 @@ class Select:
     """None for ``*``."""
     distinct: bool = False
     keys: list[Projection] | None = None
-    """GROUP BY; a key without a name has a hidden one."""
+    """The keys of GROUP BY; a key without a name has a hidden one."""
     having: list[Expression] = dataclasses.field(default_factory=list)
     order: list[tuple[Expression, bool]] = dataclasses.field(default_factory=list)
-    """Conditions of ORDER BY, each with whether it descends."""
+    """The conditions of ORDER BY, each with a flag for descending order."""
     offset: int = 0
     limit: int | None = None
     data: InlineData | None = None
-    """VALUES at the end."""
+    """The VALUES clause at the end."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuous:
-    """What a query with windows says of its reports.
+    """The reports that a query with windows requests.
 
-    ``at``: where it says what is told.  ``every``: milliseconds, or 0 with a window by count.  ``window``: what all
-    patterns are about that stand in no braces of a window or graph.
+    ``at``: the position of the keyword for ``reported``.  ``every``: milliseconds, or 0 with a window by count.
+    ``window``: the window of all patterns outside the blocks of a window or graph.
     """
 
     reported: Reported
@@ -280,13 +280,13 @@ class Query:
     form: Form
     select: Select
     template: list[tuple[str, str, str]]
-    """Of CONSTRUCT; blank nodes are hidden variables."""
+    """The template of CONSTRUCT; blank nodes are hidden variables."""
     base: str | None
     continuous: Continuous | None = None
 
 
 def visible(group: Group) -> Iterator[str]:
-    """Yield the names in scope at the end of a group (SPARQL 1.1, 18.2.1), in order, perhaps repeatedly."""
+    """Yield the names in scope at the end of a group (SPARQL 1.1, 18.2.1), in order, possibly repeated."""
     for element in group.elements:
         match element:
             case Triples(triples):

@@ -1,9 +1,8 @@
-"""From the tree of a query to relations, as SPARQL 1.1, 18.2 has it.
+"""Translate the tree of a query to relations (SPARQL 1.1, 18.2).
 
-A group is folded from its first element to its last; its filters come last, whichever place they
-have, and those of an OPTIONAL's group become the condition of the left join (18.2.2.6).  Variables of a
-sub-query that it does not project are others than those of the same name outside, so they are renamed here,
-and nothing later can mix them up.
+A group is folded from its first element to its last.  Its filters are applied last, independent of their positions;
+the filters in an OPTIONAL become the condition of the left join (18.2.2.6).  Variables that a sub-query does not
+project differ from outer variables of the same name, so they are renamed here.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from p2prdf.rdf.tokens import Symbol
 __all__ = ["GroupTranslator"]
 
 _Part: TypeAlias = tuple[list[Symbol], syntax.Expression]
-"""A conjunct of a filter, and the expression that knows what its hidden variables stand for."""
+"""A conjunct of a filter, and the expression that defines its hidden variables."""
 
 
 class GroupTranslator:
@@ -52,7 +51,7 @@ class GroupTranslator:
         self._select = select
         self._symbols = 0
         self.aliases: dict[str, str] = {}
-        """Hidden names of aggregates that are the same as one before."""
+        """Hidden names of aggregates that equal an earlier one."""
 
     def group(self, group: syntax.Group, names: Scope) -> Relation:
         """Return the solutions of a group."""
@@ -62,7 +61,7 @@ class GroupTranslator:
         return relation
 
     def _elements(self, group: syntax.Group, names: Scope) -> tuple[Relation, list[_Part]]:
-        """Return a group without its filters, and those."""
+        """Return a group without its filters, and the filters."""
         relation: Relation = Basic()
         conditions: list[_Part] = []
         for element in group.elements:
@@ -74,7 +73,8 @@ class GroupTranslator:
                 case syntax.MinusGroup(inner):
                     right = self.group(inner, names)
                     shared = frozenset(variables(relation)).intersection(variables(right)) - names.apart
-                    # Solutions without a common variable are kept (18.5), so without one MINUS takes nothing.
+                    # MINUS keeps solutions without a common variable (18.5), so without shared variables it has no
+                    # effect.
                     if shared:
                         self._require_graph(relation, names, names.apart_in(right))
                         relation = Minus(relation, right, shared)
@@ -108,7 +108,7 @@ class GroupTranslator:
         return self._select(element.select, names)
 
     def _graph(self, element: syntax.GraphGroup, names: Scope) -> Relation:
-        """Return the solutions of a group in one graph, or in each of them."""
+        """Return the solutions of a group in one graph, or in each graph."""
         within = dataclasses.replace(names, graph=renamed(element.name, names), at=element.at, window=None)
         if within.apart and graphs.named_inside(element.group, element.name):
             reason = (
@@ -121,7 +121,7 @@ class GroupTranslator:
         return relation if within.apart else where_it_is(relation, within.graph, element.at)
 
     def _require_graph(self, relation: Relation, names: Scope, apart: frozenset[str]) -> None:
-        """Refuse what would be the same in all graphs there could be, where it meets what is told apart by them."""
+        """Refuse a part with the same solutions in all graphs, combined with a part that differs by graph."""
         if apart and names.same_in_all(relation):
             reason = (
                 "a part without a triple pattern of its own, as it stands before OPTIONAL, MINUS or EXISTS, as a "
@@ -141,7 +141,7 @@ class GroupTranslator:
                 reason = "the elements of a window are found by their predicates: name one"
                 raise tokens.refusal(self.text, each.at, "variable or negated predicate in WINDOW", reason)
             found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}", names.graph, names.window))
-        # Triple patterns first: they are one leaf, and tell paths where to start.
+        # Triple patterns first: they form one leaf, and bind the starts of paths.
         basic = [part for part in found if isinstance(part, Basic)]
         count = len(graphs.condensed(pattern for part in basic for pattern in part.patterns))
         if count > PATTERNS_MAX:
@@ -163,7 +163,7 @@ class GroupTranslator:
             hidden = frozenset(groups)
             scope = frozenset(variables(left) + variables(right))
             condition = self.condition(symbols, scope | hidden, names)
-            # A group that sees nothing of the left side but what the right side binds, too, is asked there.
+            # If the right side binds all outer variables that the group uses, EXISTS is evaluated there.
             outer = frozenset[str]().union(*map(mentioned, groups.values())).intersection(variables(left))
             own = Condition(condition.symbols, scope)
             if outer <= certain(right) and laws.decided_by(own, right, left):
@@ -206,7 +206,7 @@ class GroupTranslator:
         self, relation: Relation, name: str, expression: syntax.Expression, names: Scope, at: int,
         construct: str = "BIND",
     ) -> Relation:  # fmt: skip
-        """Return solutions with the value of an expression under a name, which ``construct`` gives it."""
+        """Return solutions with the value of an expression under a name; ``construct`` is the clause that does so."""
         if name in variables(relation):
             shown = name.rpartition(":")[2]
             raise tokens.refusal(self.text, at, construct, f"?{shown} is bound before, and cannot be bound again")
@@ -215,7 +215,7 @@ class GroupTranslator:
         return Extend(relation, name, self.condition(expression.symbols, frozenset(variables(relation)), names))
 
     def condition(self, symbols: list[Symbol], scope: frozenset[str], names: Scope) -> Condition:
-        """Return an expression with the names it has in the whole.  Refuses what is no expression."""
+        """Return an expression with the names of the whole query.  Raises QueryRefused if it is invalid."""
         found = Condition(
             tuple(
                 symbol._replace(value=self.aliases.get(symbol.value) or names(symbol.value))
@@ -239,7 +239,10 @@ class GroupTranslator:
     def _groups(
         self, asking: Relation, symbols: list[Symbol], expression: syntax.Expression, names: Scope
     ) -> dict[str, Relation]:
-        """Return what the hidden variables of EXISTS among symbols stand for; ``asking``: whose solutions ask it."""
+        """Return the groups of the EXISTS among symbols, by hidden variable.
+
+        ``asking``: the relation with the solutions that EXISTS tests.
+        """
         found = [symbol.value for symbol in symbols if symbol.kind == "var" and symbol.value in expression.groups]
         groups = {name: self.group(expression.groups[name], names) for name in found}
         for group in groups.values():
@@ -248,7 +251,7 @@ class GroupTranslator:
 
 
 def renamed(term: str, names: Scope) -> str:
-    """Return a term of a pattern under its name in the whole."""
+    """Return a term of a pattern with its name in the whole query."""
     return "?" + names(term[1:]) if syntax.is_variable(term) else term
 
 

@@ -1,7 +1,7 @@
-"""Triples with all their abbreviations, and property paths, read from the symbols of a query.
+"""Read triples with all their abbreviations, and property paths, from the symbols of a query.
 
-What the abbreviations of Turtle stand for is written out at once: ``[ ]`` and ``( )`` become hidden
-variables and their triples, which follow the triple they stand in (those of a subject come before it).
+Turtle's abbreviations are expanded at once: ``[ ]`` and ``( )`` become hidden variables and their triples, which
+follow the triple that contains them (those of a subject precede it).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TriplesReader:
         self._triples: list[Triple] = []
 
     def read(self) -> list[Triple]:
-        """Read triples up to what cannot be part of one."""
+        """Read triples up to a symbol that cannot be part of one."""
         while True:
             self._same_subject()
             ended = self._cursor.take_mark(".")
@@ -40,7 +40,7 @@ class TriplesReader:
                 raise self._cursor.misplaced(self._cursor.next())
 
     def sees_term(self) -> bool:
-        """Tell whether what comes next can begin a triple."""
+        """Tell whether the next symbol can begin a triple."""
         symbol = self._cursor.peek()
         if symbol is None:
             return False
@@ -51,7 +51,7 @@ class TriplesReader:
         alone = begins is not None and begins.is_mark("[", "(") and not self._is_empty()
         subject = self._node()
         if alone and not self._sees_verb():
-            return  # [ :p 1 ] and ( 1 ) say something by themselves
+            return  # [ :p 1 ] and ( 1 ) are complete without further properties
         self._properties(subject)
 
     def _is_empty(self) -> bool:
@@ -90,7 +90,7 @@ class TriplesReader:
     # --- nodes -------------------------------------------------------------------------------
 
     def _node(self) -> str:
-        """Read a node; the triples of its abbreviation are added to the end."""
+        """Read a node; the triples of its abbreviation are appended."""
         cursor = self._cursor
         symbol = cursor.next()
         match symbol.kind:

@@ -1,9 +1,9 @@
-"""Where the ways of a repeated path start from.
+"""The starting points of repeated paths.
 
-A path that may have no step is answered from *seeds*, the terms that one of its ends can be: a constant; or a
-variable that a triple pattern of the same graph, or another path joined before, binds to subjects or objects, so to
-nodes of the graph; or one that EXISTS gives, which has the standing of a constant.  Seeds serve any repeated path: only
-ways from there are kept.
+A path that may have no step is evaluated from *seeds*, the possible values of one of its ends.  The end is a
+constant; or a variable that a triple pattern of the same graph, or a path joined before, binds to subjects or
+objects, which are nodes of the graph; or a variable that EXISTS gives, which counts as a constant.  Any repeated path
+can use seeds: only paths from there are kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from p2prdf.rdf.standing.syntax import StreamWindow, is_variable
 __all__ = ["joined_in_order"]
 
 _Place: TypeAlias = tuple[str, StreamWindow | None]
-"""Where nodes are nodes: a graph, or a window."""
+"""A graph, or a window: the scope in which terms are nodes."""
 
 
 def _place(path: PathPattern) -> _Place:
@@ -44,10 +44,11 @@ def _place(path: PathPattern) -> _Place:
 
 
 def joined_in_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | None]]:
-    """Return the operands of a join in an order in which paths can be answered, each with what it starts from.
+    """Return the operands of a join in an order that makes paths evaluable, each with its start.
 
-    That is a variable bound by operands before it; None: a constant or nothing.  What is no path keeps its order
-    and comes first; a path that has nothing to start from comes when another has given it something, or last.
+    The start is a variable bound by operands before it; None: the path starts from a constant or has no start.
+    Operands other than paths keep their order and come first; a path without a start follows the operand that binds
+    one, or comes last.
     """
     ordered: list[tuple[Relation, str | None]] = [
         (operand, None) for operand in operands if not isinstance(operand, PathPattern)
@@ -69,14 +70,14 @@ def joined_in_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | 
 
 
 def _start(path: PathPattern, known: frozenset[str]) -> str | None:
-    """Return the known variable at an end of a path; empty for a constant; None for nothing."""
+    """Return the known variable at an end of a path; empty for a constant; None for neither."""
     if not (is_variable(path.subject) and is_variable(path.object)):
         return ""
     return next((name for name in variables(path) if name in known), None)
 
 
 def _nodes(relation: Relation, place: _Place) -> frozenset[str]:
-    """Return the variables that every solution binds to nodes of a place, or to what has the standing of that."""
+    """Return the variables that every solution binds to nodes of a place, or to values that count as such."""
     match relation:
         case Basic(patterns, window=window):
             graph, wanted = place

@@ -1,15 +1,15 @@
-"""What makes a query continuous, read from its symbols: REGISTER, windows on streams, and how often it reports.
+"""Read REGISTER, windows on streams and report intervals from the symbols of a query.
 
-Two dialects are read, RSP-QL [1] and C-SPARQL [2]::
+Two dialects are supported, RSP-QL [1] and C-SPARQL [2]::
 
     REGISTER RSTREAM <name> AS                      REGISTER QUERY name COMPUTED EVERY 1s AS
     SELECT ... FROM NAMED WINDOW <w> ON <stream>    SELECT ... FROM STREAM <stream> [RANGE 10s STEP 1s]
       [RANGE PT10S STEP PT1S]                       WHERE { ... }
     WHERE { WINDOW <w> { ... } ... }
 
-In both a query has one extent per window, and FROM stands before the patterns, so a window is known when its braces are
-read.  A landmark window has no spelling in either; that of SNEEql, ``[FROM instant TO NOW STEP duration]``, is taken.
-A window by count is ``[TRIPLES count STEP count]``; dialects have other words for it, which mean the same here.
+In both, FROM precedes the patterns, so a window is known when its block is read.  Neither has a syntax for landmark
+windows; that of SNEEql, ``[FROM instant TO NOW STEP duration]``, is used.  A window by count is ``[TRIPLES count STEP
+count]``; the keywords of other dialects for it are synonyms here.
 
 [1] D. Dell'Aglio, J.-P. Calbimonte, E. Della Valle, O. Corcho: Towards a Unified Language for RDF Stream Query
     Processing (ESWC 2015 Satellite Events).
@@ -46,7 +46,7 @@ __all__ = ["WindowReader"]
 _STREAMS: Final = {"RSTREAM": Reported.RSTREAM, "ISTREAM": Reported.ISTREAM, "DSTREAM": Reported.DSTREAM}
 _BY_COUNT: Final = ("TRIPLES", "ELEMENTS", "ELEMENT", "ITEMS", "ITEM", "ROWS")
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-"""Milliseconds of a unit, as C-SPARQL abbreviates it."""
+"""Milliseconds of each unit in C-SPARQL's abbreviations."""
 _DURATION: Final = re.compile(r"(?P<iso>P[A-Z0-9.]*+)|(?P<count>[0-9]++(?:\.[0-9]++)?)[ \t\r\n]*+(?P<unit>[A-Za-z]*+)")
 _DURATION_CHARACTERS_MAX: Final = 40
 _SHOWN_AS: Final = "a duration is written as PT10S, P1DT2H, 500ms, 10s, 1m, 2h or 1d"
@@ -54,7 +54,7 @@ _SHOWN_AS: Final = "a duration is written as PT10S, P1DT2H, 500ms, 10s, 1m, 2h o
 
 @dataclasses.dataclass(slots=True)
 class _Registration:
-    """REGISTER: where it stands, and what stands behind it."""
+    """REGISTER: its position, whether it declares a stream, and its interval in milliseconds."""
 
     at: int
     streams: bool
@@ -62,7 +62,7 @@ class _Registration:
 
 
 class WindowReader:
-    """Reads what a query says of streams, and knows its windows by name."""
+    """Reads the clauses about streams, and holds the declared windows by name."""
 
     def __init__(self, cursor: Cursor):
         self._cursor = cursor
@@ -74,7 +74,7 @@ class WindowReader:
     # --- before the form ---------------------------------------------------------------------
 
     def registration(self) -> None:
-        """Read ``REGISTER ... AS``, if it is there."""
+        """Read ``REGISTER ... AS``, if present."""
         cursor = self._cursor
         if not cursor.sees_word("REGISTER"):
             return
@@ -98,7 +98,7 @@ class WindowReader:
         self._registration = _Registration(at, kind.is_word("STREAM"), every)
 
     def told(self) -> None:
-        """Read RSTREAM, ISTREAM or DSTREAM, which may stand behind the word of the form."""
+        """Read RSTREAM, ISTREAM or DSTREAM, which may follow the keyword of the form."""
         if self._cursor.sees_word(*_STREAMS):
             self._tell(self._cursor.next())
 
@@ -111,7 +111,7 @@ class WindowReader:
     # --- between form and pattern ------------------------------------------------------------
 
     def sources(self) -> None:
-        """Read all clauses ``FROM``.  Those of plain SPARQL are refused."""
+        """Read all FROM clauses.  Raises QueryRefused for those of plain SPARQL."""
         cursor = self._cursor
         while cursor.sees_word("FROM"):
             begins = cursor.next()
@@ -171,7 +171,7 @@ class WindowReader:
         return found
 
     def _by_count(self, stream: str) -> CountWindow:
-        """Read what stands behind TRIPLES or another such word; without STEP windows follow each other."""
+        """Read the numbers after TRIPLES or a synonym; without STEP, windows are tumbling."""
         elements = step = self._count()
         if not self._cursor.take_word("TUMBLING") and self._cursor.take_word("STEP"):
             step = self._count()
@@ -247,7 +247,7 @@ class WindowReader:
     # --- in the pattern ----------------------------------------------------------------------
 
     def named(self, word: Symbol) -> StreamWindow:
-        """Read the name behind WINDOW or STREAM, and return what it names."""
+        """Read the name after WINDOW or STREAM, and return its window."""
         name = self._iri()
         found = self._windows.get(name.value)
         if found is None:
@@ -264,10 +264,10 @@ class WindowReader:
         self._used.add(name)
         return found
 
-    # --- all of it ---------------------------------------------------------------------------
+    # --- the whole query ---------------------------------------------------------------------
 
     def continuous(self, form: Form) -> Continuous | None:
-        """Return what the whole text, which was read, says of reports; None if it has no windows."""
+        """Return the requested reports, after the whole text was read; None if it has no windows."""
         registration = self._registration
         if not self._windows:
             self._refuse_reports()
@@ -277,15 +277,15 @@ class WindowReader:
             reported, at = self._told[0], self._told[1].at
             self._check_told(form, self._told[1])
         elif form is Form.SELECT and registration is not None and registration.streams and self._of_streams():
-            reported, at = Reported.RSTREAM, registration.at  # a stream that C-SPARQL registers
+            reported, at = Reported.RSTREAM, registration.at  # a registered stream of C-SPARQL
         about_all = self._about_all()
         return Continuous(reported, at, self._every(), about_all)
 
     def _every(self) -> int:
-        """Return the milliseconds from one report to the next; 0: they are at elements of a window by count.
+        """Return the milliseconds between reports; 0: a window by count triggers them.
 
-        Such a window is the only one: at its report the others would be as they are at the time of an element, and
-        none of them can be told to end there.
+        A window by count must be the only window: its reports occur at elements, and no time window could be made to
+        end there.
         """
         every = None if self._registration is None else self._registration.every
         steps = []
@@ -302,7 +302,7 @@ class WindowReader:
         return 0 if not steps else math.gcd(*steps) if every is None else every
 
     def _refuse_reports(self) -> None:
-        """Refuse what is said of reports where there are none."""
+        """Refuse clauses about reports in a query without windows."""
         reason = "the query has no window, so there is no time at which it reports"
         if self._registration is not None:
             raise self._cursor.refusal(self._registration.at, "REGISTER", reason)
@@ -318,10 +318,10 @@ class WindowReader:
         return any(each.declared != "FROM NAMED WINDOW" for each in self._windows.values())
 
     def _about_all(self) -> StreamWindow | None:
-        """Return the window that all patterns are about which stand in no braces of a window or graph.
+        """Return the window of all patterns outside the blocks of windows and graphs.
 
-        C-SPARQL does not tell patterns on a stream from others.  Here that has to be known, so there is one if it is
-        the only one, and no braces are about it.
+        C-SPARQL does not separate patterns on a stream from others.  Here the distinction is required, so this is the
+        declared window if it is the only one and no block uses it.
         """
         unused = [each for name, each in self._windows.items() if name not in self._used]
         if not unused:
@@ -338,7 +338,7 @@ class WindowReader:
 
 
 def _days_to_seconds(lexical: str) -> Decimal | None:
-    """Return a duration of days to seconds in milliseconds; None if it is none."""
+    """Return a duration of days to seconds in milliseconds; None if it is invalid."""
     found = parse_duration(lexical, "dayTimeDuration")
     return None if found is None else found.seconds * 1000
 
