@@ -1,1 +1,1 @@
-"""Standing queries: the order of their patterns and the home of their subscriptions."""
+"""Standing queries: coordination of subscriptions, join order, and incremental evaluation."""

@@ -1,8 +1,8 @@
-"""What the subscriber of a standing query was told and is still true, at each replica of its home.
+"""The delivered set of a standing query: solutions that were delivered and still hold, kept at each replica.
 
-A new primary withdraws what is true no more, and to do so must know its contents; a result log forgets these when they
-are acknowledged.  What was acknowledged here before its contents came is *bare*: it counts as something else
-than what others hold, so that repair brings them.
+A new primary retracts the solutions that no longer hold.  For this it needs their rows, which the result log forgets
+at acknowledgement.  A solution is *bare* if its acknowledgement arrived here before its row.  Digests distinguish
+bare solutions from those of replicas that hold the row, so anti-entropy fetches the row.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from p2prdf.wire.messages import WITHDRAWN
 __all__ = ["REPORTS_KEPT", "Contents"]
 
 REPORTS_KEPT: Final = 4
-"""Of a stream of reports so many are kept, by the order in which they came."""
+"""Number of reports of a stream that are kept, by order of arrival."""
 
 
 class Contents:
-    """The rows of what was told and not withdrawn, by identity; terms by number, as they are told."""
+    """The rows that were delivered and not retracted, by identity, with term numbers as delivered."""
 
     def __init__(self, *, reports: bool = False) -> None:
-        """``reports``: they are a stream of reports, each with its time behind it, of which only the last are kept."""
+        """``reports``: the rows are a stream of reports, each with its time at the end; only the last reports are
+        kept.
+        """
         self.rows: dict[int, Row] = {}
         self._by_report: dict[int, list[int]] | None = {} if reports else None
         self._bare: dict[int, None] = {}
         self.version = 0
-        """Changes with what is bare."""
+        """Changes with the set of bare solutions."""
 
     def take(self, log: ResultLog, identity: Column, born: Sequence[int], bindings: tuple[Column, ...]) -> int:
-        """Take in what was told, after the log has; return how much of it is news."""
+        """Take in deliveries, after the log has; return how many are new."""
         names = as_list(identity)
         columns = [as_list(column) for column in bindings]
         rows = list(zip(*columns, strict=True)) if columns else [()] * len(names)
@@ -54,15 +56,16 @@ class Contents:
         return news
 
     def _forget_reports(self) -> None:
-        """Forget reports: who takes over asks for the last one of which anything was told."""
+        """Forget old reports: a new primary needs only the last report with any delivery."""
         while self._by_report is not None and len(self._by_report) > REPORTS_KEPT:
             for name in self._by_report.pop(next(iter(self._by_report))):
                 self.rows.pop(name, None)
 
     def acknowledge(self, log: ResultLog, identity: Column, *, surely: bool = False) -> Column:
-        """Have the log note what is acknowledged; return the identities of those of which that is news.
+        """Pass an acknowledgement to the log; return the identities that were not acknowledged before.
 
-        What came and went may be acknowledged at once, before any of it came: it is over, and not bare.
+        A solution and its retraction may be acknowledged together before either arrived: that solution is over and
+        not bare.
         """
         names = as_list(identity)
         early = [name for name, known in zip(names, log.knows(names), strict=True) if not known]
@@ -79,7 +82,7 @@ class Contents:
         return done
 
     def _are_over(self, log: ResultLog, names: list[int]) -> list[bool]:
-        """Return of answers, or withdrawals, that are known whether the other of the two is known as well."""
+        """Return for each known solution or retraction whether the log knows its counterpart as well."""
         return log.knows([name ^ WITHDRAWN for name in names])
 
     def _clear(self, name: int) -> None:
@@ -89,5 +92,5 @@ class Contents:
 
     @property
     def bare(self) -> list[int]:
-        """The identities of what is known without its contents, and not known to be withdrawn."""
+        """The identities that are known without their rows and not known to be retracted."""
         return list(self._bare)

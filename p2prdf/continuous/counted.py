@@ -1,12 +1,12 @@
-"""A query with a window by count being evaluated for one subscription, report by report.
+"""Evaluation of a query with a window by count for one subscription, report by report.
 
-What is said of reports (:mod:`p2prdf.continuous.reports`) holds for these, too, but that they are numbered, and are due
-when as many elements are known.  Who takes over must count on where the one before it was: so what other replicas
-are told of reports that are made is a :class:`~p2prdf.continuous.counts.Mark`, with the number and the last element of
-one of them.  It need not be the last one: reports behind it are counted again, in the same order, from the same element
-on, so they are the same, and what was told of them is not told again.
+The rules of :mod:`p2prdf.continuous.reports` hold, with two differences: reports are numbered, and a report is due
+when the next ``step`` elements are known.  A new primary must continue the numbering of its predecessor.  Replicas
+therefore learn the progress as a :class:`~p2prdf.continuous.counts.Mark`, with the number and the last element of
+some report.  It need not be the last report: the new primary makes the later ones again, in the same order from the
+same element, so they are equal and their deliveries are not repeated.
 
-Rows of a stream of reports have the number of the report behind its time, for of one time there may be several.
+Rows of a stream of reports end with the report's time and number, since several reports may have the same time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["CountedReports"]
 
 
 class CountedReports(Reports):
-    """The operators of a query with a window by count, that window, and what its subscriber was told."""
+    """The operators of a query with a window by count, that window, and the delivered set."""
 
     def __init__(
         self, query: StandingQuery, leaves: Sequence[Leaf], since: int, dictionary: TermDictionary, mark: Mark
     ):
-        """``mark``: how far reports are that were made before; without a number, from when on they are asked for."""
+        """``mark``: the progress of earlier reports; without a number, the event time from which reports are wanted."""
         self._mark = mark
         super().__init__(query, leaves, since, dictionary, mark.upto)
 
@@ -47,14 +47,14 @@ class CountedReports(Reports):
 
     @property
     def reports(self) -> dict[str, float | int | None]:
-        """The watermark, and time and number of the last report made, in words for people."""
+        """The watermark, and time and number of the last report, for display."""
         made = self._at is not None and self._at > 0
         found = super().reports | {"last": self._counted.last.time / 1000 if made else None}
         return found | {"number": self._at if made else 0}
 
     @property
     def mark(self) -> Mark:
-        """How far reports are that are made, and of which is kept what they told."""
+        """The progress of the reports that are made and their deliveries replicated."""
         if super().reported < 1:
             return Mark()
         last = self._counted.last
@@ -62,12 +62,12 @@ class CountedReports(Reports):
 
     @property
     def reported(self) -> int:
-        """Up to which event time (ms) reports are made, and what they told is kept; -1: none is."""
+        """Event time (ms) up to which reports are made and their deliveries replicated; -1: none."""
         return self.mark.upto
 
     @property
     def _marked_upto(self) -> int:
-        """Up to which event time elements are counted already."""
+        """Event time (ms) up to which elements are counted already; -1: none."""
         return self._mark.upto if self._mark.number else -1
 
     def _hash_of(self, place: Place) -> int:
@@ -77,12 +77,12 @@ class CountedReports(Reports):
     # --- reports ---------------------------------------------------------------------------------
 
     def advance(self, upto: int, began: int, stamp: int, whole: int = 0) -> None:
-        """Take note that the stream is known up to an event time, and of which on it is kept (``whole``)."""
+        """Take in the stream's watermark, and the event time from which its elements are kept (``whole``)."""
         super().advance(upto, began, stamp, whole)
         self._counted.known_upto(self._upto)
 
     def _due(self) -> int | None:
-        """Return the number of the report to be made next, if there is one."""
+        """Return the number of the next report to make, if there is one."""
         if self._at is None:
             return 0 if self._upto >= max(0, self._marked_upto) else None
         if self._at < self._counted.due:
@@ -90,10 +90,11 @@ class CountedReports(Reports):
         return self._at if self._again and not self.streams and self._at > 0 else None
 
     def _start(self, contents: Contents) -> None:
-        """See which report is the first: the one before the mark, or number 1; not before all is known up to there.
+        """Determine the first report: the one before the mark, or number 1.
 
-        Who begins to count begins with the first element that is kept.  No more of them are forgotten before there is a
-        mark (:mod:`p2prdf.peer.retention`), so until then whoever takes over begins with the same.
+        This waits until the watermark has reached the mark.  Without a mark, counting begins with the first element
+        that is kept.  Retention (:mod:`p2prdf.peer.retention`) forgets no further elements before there is a mark, so
+        a new primary begins with the same element until then.
         """
         queue, mark = self._counted, self._mark
         if self._upto < self._marked_upto:
@@ -110,11 +111,11 @@ class CountedReports(Reports):
         if self.streams:
             numbers = {row[-1] for row in contents.rows.values()}
             told = max(told, *(int(terms.lexical(self._dictionary.text(term))) for term in numbers), 0)
-        elif told or contents.rows:  # it is compared with what holds now
+        elif told or contents.rows:  # it is compared with the current output
             told = queue.due
         self._tell_from = max(1, told)
 
     def _behind(self, report: int) -> Row:
-        """Return what stands behind the rows of a report in a stream: its time and its number, as terms."""
+        """Return the suffix of a report's rows in a stream: its time and its number, as terms."""
         number = terms.literal(str(report), XSD + "integer")
         return tuple(self._dictionary.intern_all((time_term(self._counted.last.time), number)))

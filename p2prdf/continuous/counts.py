@@ -1,18 +1,18 @@
-"""A window by count: the elements of a stream in their order, and which of them are in the window at its reports.
+"""A window by count: the order of a stream's elements, and the elements in the window at each report.
 
-The problem.  Elements come in no order, so which are the last n no node could tell by what it has.  But a watermark
-says up to which event time all are known: up to there their order is final, whoever looks at it.
+Elements arrive in any order, so a node cannot tell from its own elements which are the last n.  A watermark says up
+to which event time all elements are known: up to there the order is final at every node.
 
-The order.  Elements go by their times, and those of one time by the text of their triples, so it does not depend on
-where and when they were published, nor by whom: where several say the same triple at the same time it is one element.
-They are numbered in that order, and report number k is made at element number k * ``step``, its *last* element.
+Elements are ordered by event time, then by the text of the triple.  The order is independent of publisher, place and
+time of publication; the same triple at the same time is one element, however often published.  Elements are numbered
+in this order, and report k is made at element k * ``step``, its *last* element.
 
-Three parts: *pending* elements are younger than the watermark, and may still be overtaken; *ready* ones are not, and
-not reported yet; *behind* are those up to the last element of the last report, of which as many are kept as the window
-and a step hold, so that the report before can be worked out once more.
+An element is *pending* while it is later than the watermark and may still be overtaken, *ready* until it is reported,
+and *behind* from the last element of the last report backwards.  As many are kept behind as a window and a step hold,
+so that the last report can be made again.
 
-An element that comes late, into what is behind, gets no number: reports stay where they were.  It takes its place in
-the order, so it is in the windows of the reports to come as far as these reach back to it.
+A late element that belongs behind gets no number, so reports keep their places.  It is inserted in order and counts
+in later reports whose windows reach back to it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["CountQueue", "Mark", "Place"]
 
 
 class Mark(NamedTuple):
-    """How far reports are that were made: up to an event time (ms; -1: none), their number and the last element.
+    """The progress of reports: event time (ms; -1: none), number of the last report, and its last element.
 
-    ``last`` is a hash of that element's triple; a mark without a number is one of time alone.
+    ``last`` is a hash of that element's triple.  A mark without a number is an event time alone.
     """
 
     upto: int = -1
@@ -42,7 +42,7 @@ class Mark(NamedTuple):
 
 
 class Place(NamedTuple):
-    """An element in its order: the event time (ms), the text of the triple, its terms."""
+    """An element with its sort key: event time (ms), the texts of the triple, and the numbers of its terms."""
 
     time: int
     text: tuple[str, ...]
@@ -66,20 +66,20 @@ class CountQueue:
         self._behind: list[Place] = []
         self._kept = window.elements + window.step
         self._in: deque[Row] = deque()
-        """The window's triples as they were told last, in the order of their elements."""
+        """The window's triples at the last report, in the order of their elements."""
         self._disturbed = False
-        """Whether a late element came into the window since."""
+        """Whether a late element has entered the window since the last report."""
         self._upto = -1
         self.number = 0
-        """Of the last report."""
+        """Number of the last report."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def add(self, row: Row, time: int, _: int) -> int:
-        """Take in an element, whose oldest and youngest are itself.
+        """Take in an element; its oldest and youngest element are the same.
 
-        Returns 0 if it is late, and in the window that was told, else ``NEVER``.
+        Returns 0 if it is late and belongs into the window of the last report, else ``NEVER``.
         """
         if time < self._first or (time, row) in self._known:
             return NEVER
@@ -94,7 +94,7 @@ class CountQueue:
         return NEVER
 
     def _late(self, place: Place) -> int:
-        """Let an element take its place in what is behind, if that reaches back to it."""
+        """Insert a late element behind, if the elements kept there reach back to it."""
         if len(self._behind) >= self._kept and place < self._behind[0]:
             return NEVER
         bisect.insort(self._behind, place)
@@ -108,22 +108,22 @@ class CountQueue:
 
     @property
     def last(self) -> Place:
-        """The last element of the last report; before all others if there was none."""
+        """The last element of the last report; before the first report, a place before all elements."""
         return self._behind[-1] if self._behind else _FIRST
 
     def known_upto(self, upto: int) -> None:
-        """Take note that all elements up to an event time are there."""
+        """Take in a watermark: all elements up to an event time are here."""
         self._upto = max(upto, self._upto)
         while self._pending and self._pending[0].time <= self._upto:
             self._ready.append(heapq.heappop(self._pending))
 
     @property
     def due(self) -> int:
-        """The number of the last report for which all elements are there."""
+        """The number of the last report for which all elements are here."""
         return self.number + len(self._ready) // self._window.step
 
     def skip(self, first: int) -> None:
-        """Count no element from before an event time; none is counted yet."""
+        """Ignore elements before an event time; none may be counted yet."""
         self._first = max(first, self._first)
         self._ready = deque(place for place in self._ready if place.time >= self._first)
         self._pending = [place for place in self._pending if place.time >= self._first]
@@ -131,9 +131,9 @@ class CountQueue:
         self._known = {(place.time, place.row) for places in (self._pending, self._ready) for place in places}
 
     def begin(self, number: int, last: Callable[[Place], bool], upto: int) -> None:
-        """Go on as after report ``number``, made up to an event time, whose last element ``last`` tells from others.
+        """Continue after report ``number``, made up to an event time; ``last`` recognises its last element.
 
-        All elements up to that time must be there, and none reported yet.
+        All elements up to that time must be here, and none reported yet.
         """
         places = list(self._ready)
         of_it = [at for at, place in enumerate(places) if place.time == upto and last(place)]
@@ -144,7 +144,7 @@ class CountQueue:
         self._forget()
 
     def back(self) -> None:
-        """Go back by a report, before any was told."""
+        """Go back by one report, before any was delivered."""
         step = self._window.step
         if self.number and len(self._behind) >= step:
             self.number -= 1
@@ -152,7 +152,7 @@ class CountQueue:
             del self._behind[-step:]
 
     def at(self, report: int) -> Iterable[tuple[Row, int]]:
-        """Return how the window changes up to a report, the last one or a later one: triples in it, and out of it."""
+        """Return the changes of the window up to a report, the last or a later one: triples with 1 or -1."""
         size = self._window.elements
         new = [self._ready.popleft() for _ in range((report - self.number) * self._window.step)]
         self._behind += new
@@ -178,7 +178,7 @@ class CountQueue:
         return changes + [(row, 1) for row in new]
 
     def _forget(self) -> None:
-        """Forget what no report reaches back to."""
+        """Forget the elements that no report reaches back to."""
         for place in self._behind[: -self._kept]:
             self._known.discard((place.time, place.row))
         del self._behind[: -self._kept]

@@ -1,12 +1,11 @@
-"""A standing query at work: signed answers of its leaves in, signed solutions out.
+"""A standing query as a dataflow: signed solutions of its leaves in, signed solutions out.
 
-Each operator of the query (:mod:`p2prdf.rdf.algebra`) becomes one that holds what it needs
-(:mod:`p2prdf.continuous.operators`).  A change of a leaf goes through the operators that depend on it, in their
-order in the query, each once: an operator that two others read hands both the same change.
+Each operator of the query (:mod:`p2prdf.rdf.algebra`) becomes an operator with state
+(:mod:`p2prdf.continuous.operators`).  A change of a leaf passes once through each operator that depends on it, in the
+order of the query; two readers of an operator get the same change.
 
-The output is exact at any time for the leaf answers given so far, whatever their order.  Between
-changes of several leaves that belong together it is what the query answers to that part: hand them in together
-(:meth:`Dataflow.apply_all`) and it is not seen.
+At any time the output is exact for the leaf solutions given so far, whatever their order.  Between related changes of
+several leaves the output reflects only a part of them; :meth:`Dataflow.apply_all` applies such changes together.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Dataflow:
     """The operators of one standing query with their state."""
 
     def __init__(self, query: StandingQuery, dictionary: Dictionary):
-        """Make the operators.  ``dictionary`` numbers the terms of all rows; computed terms are taken into it."""
+        """Make the operators.  ``dictionary`` numbers the terms of all rows; computed terms are added to it."""
         self._query = query
         maker = _Maker(query, Terms(dictionary))
         self._operators = [maker.make(number) for number in range(len(query.operators))]
@@ -54,7 +53,7 @@ class Dataflow:
         self._after = [self._reached(place) for place in places]
         self._output: Delta = {}
         self.initial: Delta = self._run({}, range(len(self._operators)))
-        """The output before any answer: what VALUES gives, or an aggregate of nothing."""
+        """The output before any solution of a leaf: the rows of VALUES, or an aggregate of the empty group."""
 
     def _reached(self, place: int) -> list[int]:
         """Return the operators that depend on one, itself included, in order."""
@@ -65,14 +64,14 @@ class Dataflow:
         return sorted(reached)
 
     def apply(self, leaf: int, rows: Iterable[tuple[Row, int]]) -> Delta:
-        """Take signed answers of a leaf, laid out as its ``answer``; return the change of the output.
+        """Take signed solutions of a leaf, laid out as its ``answer``; return the change of the output.
 
         Rows may repeat, and their order does not matter.
         """
         return self.apply_all({leaf: rows})
 
     def apply_all(self, changes: Mapping[int, Iterable[tuple[Row, int]]]) -> Delta:
-        """Take signed answers of several leaves at once."""
+        """Take signed solutions of several leaves at once; return the change of the output."""
         given: dict[int, Delta] = {}
         for leaf, rows in changes.items():
             change = consolidated(rows)
@@ -155,7 +154,7 @@ class _Maker:
                 return linear.Union()
             case algebra.Distinct():
                 return Distinct()
-            case algebra.Report(input):  # when rows are told is not the operators' business
+            case algebra.Report(input):  # the driver of reports decides when rows are delivered
                 return linear.Project(tuple(range(len(self._layouts[input]))))
         return self._stateful(node)
 
@@ -198,7 +197,7 @@ class _Maker:
         true, false = (self._terms.intern(encode(value)) for value in (TRUE, FALSE))
         return Existence(sides, (true,), (false,))
 
-    # --- what reads terms --------------------------------------------------------------------
+    # --- readers of terms --------------------------------------------------------------------
 
     def _condition(self, condition: algebra.Expression) -> Callable[[Row], bool]:
         holds, columns, known = compile_filter(condition), condition.variables, self._terms.known
@@ -215,7 +214,7 @@ class _Maker:
         return lambda row: self._terms.cell(compute([known(row[at]) for at in columns]))
 
     def _key(self, order: tuple[tuple[int, bool], ...]) -> Callable[[Row], OrderKey]:
-        """Return what orders rows: by columns as ORDER BY says, then by all their terms."""
+        """Return the sort key of rows: by columns as ORDER BY says, then by all their terms."""
         place, known = self._terms.place, self._terms.known
 
         def key(row: Row) -> OrderKey:
@@ -233,7 +232,7 @@ class _Maker:
         return subject is not terms.Kind.LITERAL and predicate is terms.Kind.IRI
 
     def _blank(self) -> Callable[[Row, int, int], int]:
-        """Return what makes the blank nodes of a template: the same for the same query and solution, at any peer."""
+        """Return the factory of a template's blank nodes: equal for equal query and solution, at any peer."""
         scope = hashlib.blake2b(canonical_bytes(self._query), digest_size=16).digest()
 
         def blank(row: Row, number: int, copy: int) -> int:

@@ -1,8 +1,8 @@
-"""Names of subscriptions and groups that are ended: remembered, so that nothing brings them back.
+"""Tombstones of subscriptions and groups, so that no replica restores an ended one.
 
-Each end has a stamp, and is remembered for ``ENDED_SECONDS`` after it: all replicas forget it at the same time,
-so none of them brings it back to another.  There is room for ``ENDED_MAX``; beyond, those that ended first are
-forgotten first, which is again the same everywhere.
+Each end has a stamp and is remembered for ``ENDED_SECONDS`` after it.  All replicas forget it at the same time, so
+none restores it at another.  Beyond ``ENDED_MAX`` the earliest ends are forgotten first, again the same at all
+replicas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENDED_MAX: Final = 131_072
 
 
 class Ends:
-    """Ended names, with the stamps of their ends."""
+    """Identities of ended subscriptions and groups, with the stamps of their ends."""
 
     def __init__(self, ended_max: int = ENDED_MAX):
         self._ended_max = ended_max
@@ -32,15 +32,15 @@ class Ends:
         return len(self._stamps)
 
     def has(self, name: int, *, subscription: bool) -> bool:
-        """Return whether a subscription, or else a group, is known to be ended."""
+        """Return whether a subscription (else a group) is known to have ended."""
         return (subscription, name) in self._stamps
 
     def stamp(self, name: int, *, subscription: bool) -> int | None:
-        """Return when something ended, as far as known."""
+        """Return the stamp of a known end, else None."""
         return self._stamps.get((subscription, name))
 
     def add(self, name: int, stamp: int, *, subscription: bool) -> None:
-        """Note an end; what is too old among too many is forgotten."""
+        """Record an end; beyond the bound the earliest end is forgotten."""
         if (subscription, name) in self._stamps:
             return
         self._stamps[subscription, name] = stamp
@@ -55,16 +55,16 @@ class Ends:
         del self._stamps[self._serials.pop(serial)]
 
     def expire(self, now: float) -> None:
-        """Forget those that ended long ago."""
+        """Forget the ends that are older than ``ENDED_SECONDS``."""
         before = hlc.from_seconds(max(0.0, now - ENDED_SECONDS))
         while self._oldest and self._oldest[0][0] < before:
             self._forget()
 
     def all(self) -> list[tuple[int, int, bool]]:
-        """Return a serial number, the name, and whether it is a subscription, of all."""
+        """Return serial number, identity, and whether it is a subscription, of all ends."""
         return [(serial, name, subscription) for serial, (subscription, name) in self._serials.items()]
 
     def at(self, serial: int) -> tuple[int, int, bool] | None:
-        """Return name, stamp and whether it is a subscription; None if that is forgotten."""
+        """Return identity, stamp and whether it is a subscription; None if the end is forgotten."""
         found = self._serials.get(serial)
         return None if found is None else (found[1], self._stamps[found], found[0])

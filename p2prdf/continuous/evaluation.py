@@ -1,17 +1,17 @@
-"""A standing query being evaluated for one subscription, where that is delivered from.
+"""Evaluation of a standing query for one subscription, at the peer that delivers it.
 
-Changes of the leaves wait in order, and go through the operators a piece at a time.  What comes out is compared
-with what the subscriber was told (:mod:`p2prdf.continuous.told`); the difference is what it is to be told next.
+Changes of the leaves queue in order and pass through the operators in pieces.  The output is compared with the
+delivered set (:mod:`p2prdf.continuous.told`); the difference is delivered next.
 
-When it begins, and when another replica has told the subscriber something, all that is true is compared with all that
-was told, once nothing is under way that the log does not know.  That goes row by row, so it is done in pieces, too: a
-row that changes before its turn has come is compared as it is then.
+When an evaluation begins, and after another replica has delivered something, the whole output is compared with the
+whole delivered set, as soon as no delivery is in flight that the log does not know.  This comparison also runs in
+pieces, row by row.  A row that changes before its turn is compared with its new state.
 
-A row is *doubtful* that was told, or taken back, and now does not follow from what is here, or follows again: whoever
-told it may know of a change of a leaf that is still on its way.  It stays as it was told, all copies of it, until a low
-mark says that all has come which was known when it was compared (:meth:`Evaluation.sure`); then it alone is compared
-again.  A row that nobody told is told at once, and so is what changes after its row was compared, though what undoes
-that may be on its way as well: to wait for it would leave every old COUNT standing for seconds.
+A row is *tentative* (``doubtful``) if it was delivered, or retracted, and the output here disagrees: the peer that
+delivered it may know a change of a leaf that is still in flight.  Such a row and all its copies stay as delivered
+until a low watermark guarantees that every change known at the comparison has arrived (:meth:`Evaluation.sure`); then
+the row is compared again.  A row that was never delivered is delivered at once, and so is a change after a row's
+comparison, even if its opposite may be in flight: waiting would leave every old COUNT standing for seconds.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["PIECE", "Evaluation", "News"]
 
 PIECE: Final = 2048
-"""Changes of leaves, or rows to be compared, that are worked off at a time, so that nothing else waits for long."""
+"""Number of leaf changes or row comparisons per piece; it bounds the time that other work waits."""
 PAIRS: Final = 4_000_000
-"""Of so many pairs of changes and rows held all may match: no more are tried before it is seen how many there are."""
+"""Bound on the pairs of changes and held rows per step; only after the step is the number of matches known."""
 
 
 class News(NamedTuple):
-    """Something to be told: the identity of an answer, or of a withdrawal (``over``), and the row."""
+    """A solution to deliver or retract (``over``): the identity of the solution or of the retraction, and the row."""
 
     identity: int
     over: bool
@@ -52,7 +52,7 @@ class News(NamedTuple):
 
 
 class Evaluation:
-    """The operators of a standing query and what its subscriber was told."""
+    """The operators of a standing query and its delivered set."""
 
     def __init__(self, query: StandingQuery, leaves: Sequence[Leaf], since: int, dictionary: TermDictionary):
         self._since = since
@@ -67,84 +67,88 @@ class Evaluation:
                 self._waiting.extend((number, row, weight) for row, weight in leaf.answers.since(since))
         self._loading = len(self._waiting)
         self._to_compare: dict[Row, int] = {}
-        """Rows that are compared with what was told, as they are told, and how many copies are held by the contents."""
+        """Rows to compare with the delivered set, in delivered form, with the number of copies that the contents
+        hold.
+        """
         self._doubtful: dict[Row, tuple[int, int]] = {}
-        """Rows that stay as they were told; the stamp by which they were seen to differ, and copies in the contents."""
+        """Tentative rows: the stamp at which the difference was seen, and the number of copies in the contents."""
         self._sure_upto = 0
-        """By which stamp nothing is on its way any more that was known then."""
+        """The stamp up to which every known change has arrived."""
         self.stale = True
-        """Whether what the subscriber was told must be looked up."""
+        """Whether the delivered set must be looked up again."""
         self.staged = 0
-        """Answers on their way to the other replicas, and not told yet."""
+        """Number of solutions that are being replicated and are not delivered yet."""
 
     @property
     def born(self) -> int:
-        """When the youngest was published, or removed, of what it follows from."""
+        """The latest publication or deletion that the output depends on."""
         youngest = [leaf.answers.youngest for leaf in self._leaves if leaf.answers is not None]
         return max(self._since, *youngest, 0)
 
     @property
     def waits(self) -> bool:
-        """Whether there is anything to do now."""
+        """Whether there is work to do now."""
         return bool(self._waiting) or (not self.staged if self.stale else bool(self._to_compare))
 
     @property
     def settled(self) -> bool:
-        """Whether the subscriber was handed all that follows from what the leaves answered."""
+        """Whether everything that follows from the leaves' solutions has been handed to the subscriber."""
         return not (self._waiting or self._to_compare or self.stale or self.staged or self._doubtful)
 
     @property
     def doubts(self) -> bool:
-        """Whether low marks are waited for, to tell or take back what is doubtful."""
+        """Whether tentative rows wait for a low watermark."""
         return bool(self._doubtful)
 
     @property
     def rows_by_operator(self) -> dict[int, int]:
-        """Rows in the state of each operator that holds any, by its number in the query."""
+        """Rows in the state of each operator that holds any, by the operator's number in the query."""
         return self._flow.rows_by_operator()
 
     @property
     def rows_held(self) -> int:
-        """Rows in the states of all operators, or answers of the largest leaf if these are more."""
+        """Rows in the states of all operators, or solutions of the largest leaf if these are more."""
         answers = (len(leaf.answers) for leaf in self._leaves if leaf.answers is not None)
         return max(self._flow.rows_held, *answers, 0)
 
     @property
     def reports(self) -> dict[str, float | int | None] | None:
-        """Where reports are, in words for people, if there are any (:mod:`p2prdf.continuous.reports`)."""
+        """The progress of reports for display; None without reports (:mod:`p2prdf.continuous.reports`)."""
         return None
 
     @property
     def reported(self) -> int:
-        """Up to which event time (ms) reports are made, and what they told is kept; -1: there are none."""
+        """Event time (ms) up to which reports are made and their deliveries replicated; -1: there are none."""
         return -1
 
     @property
     def mark(self) -> Mark:
-        """The same with the number of the last of these reports and its last element, where windows are by count."""
+        """``reported`` together with number and last element of the last such report, for windows by count."""
         return Mark(self.reported)
 
     def advance(self, upto: int, began: int, stamp: int, whole: int = 0) -> None:
-        """Take note how far the streams are that are read: none here (:mod:`p2prdf.continuous.reports`)."""
+        """Take in the watermark of the streams; it matters only to :mod:`p2prdf.continuous.reports`."""
 
     def changed(self, leaf: int, changes: Iterable[Change]) -> None:
-        """Take note of changes of a leaf."""
+        """Take in changes of a leaf."""
         weighed = ((leaf, change.row, change.weight(self._since)) for change in changes)
         self._waiting.extend(each for each in weighed if each[2])
 
     def sure(self, upto: int) -> None:
-        """Take note that all has come which anybody knew by a stamp; what was doubtful then is compared again."""
+        """Take in a low watermark: every change known at stamp ``upto`` has arrived; compare tentative rows of then
+        again.
+        """
         self._sure_upto = max(self._sure_upto, upto)
-        if self.stale:  # all is compared anyway
+        if self.stale:  # everything will be compared anyway
             return
         for row, (since, count) in self._doubtful.items():
-            if since <= self._sure_upto:  # nothing was told of it since, so as many copies are held
+            if since <= self._sure_upto:  # no delivery of the row since, so the number of copies is unchanged
                 self._to_compare.setdefault(row, count)
 
     def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
-        """Work off a piece, no more than makes it hold ``rows_max`` rows, about; return what is to be told.
+        """Process a piece, as long as about ``rows_max`` rows are not exceeded; return the solutions to deliver.
 
-        ``stamp``: of now; 0 if nobody else can know anything, so nothing is doubtful.
+        ``stamp``: the current stamp; 0 if no other peer can know more, so no row is tentative.
         """
         touched: dict[Row, None] = {}
         done = 0
@@ -154,14 +158,14 @@ class Evaluation:
             done += count
         self._loading = max(0, self._loading - done)
         if self.stale:
-            if self._loading or self.staged:  # all is compared when all is there
+            if self._loading or self.staged:  # the comparison begins when all initial rows are there
                 return []
             self._begin_to_compare(contents)
         changed = self._clear(map(self._as_told, touched))
         return [*self._tell(changed, log), *self._compare(contents, log, stamp)]
 
     def _apply(self, count: int) -> Iterable[Row]:
-        """Apply some changes; return the rows of the output that changed."""
+        """Apply ``count`` changes; return the rows of the output that changed."""
         piece: dict[int, list[tuple[Row, int]]] = {}
         for _ in range(count):
             leaf, row, weight = self._waiting.popleft()
@@ -169,14 +173,14 @@ class Evaluation:
         return self._flow.apply_all(piece)
 
     def _begin_to_compare(self, contents: Contents) -> None:
-        """Compare all that is true, all that the contents say was told, and what was doubtful and may be neither."""
+        """Queue for comparison the whole output, the whole delivered set, and tentative rows that may be in neither."""
         self.stale = False
         self._told.forget()
         self._to_compare = dict.fromkeys((*map(self._as_told, self._flow.output()), *self._doubtful), 0)
         self._to_compare |= Counter(contents.rows.values())
 
     def _compare(self, contents: Contents, log: ResultLog, stamp: int) -> list[News]:
-        """Compare some of the rows that are to be compared; what is doubtful is not taken back."""
+        """Compare some of the queued rows; tentative rows are not retracted."""
         held = {row: self._to_compare.pop(row) for row in list(islice(self._to_compare, PIECE))}
         self._told.recall(held, log.knows)
         self._doubt(held, stamp)
@@ -184,28 +188,30 @@ class Evaluation:
         strays = self._strays(contents, clear)
         for stray in strays:
             clear.pop(stray.row, None)
-            self.stale = True  # it is compared again when they are over
+            self.stale = True  # compared again when their retractions are done
         return [*strays, *self._tell(clear, log)]
 
     def _doubt(self, held: Mapping[Row, int], stamp: int) -> None:
-        """See which of some rows are doubtful: they differ from what was told of them, and it is not sure yet."""
+        """Mark the tentative rows: they differ from the delivered set, and no low watermark covers the difference
+        yet.
+        """
         for row, count in held.items():
             told, wanted = self._told.count(row), self._wanted(row)
-            too_many = told > wanted or count > told  # more than follows, or under names that nobody thinks of
+            too_many = told > wanted or count > told  # more copies than follow, or copies under unexpected identities
             differs = too_many or (told < wanted and self._told.came_and_went(row))
             since, _ = self._doubtful.pop(row, (stamp, 0))
             if differs and since > self._sure_upto:
                 self._doubtful[row] = since, count
 
     def _clear(self, rows: Iterable[Row]) -> list[Row]:
-        """Return those of some rows that are neither doubtful nor still to be compared."""
+        """Return the rows that are neither tentative nor queued for comparison."""
         return [row for row in rows if row not in self._to_compare and row not in self._doubtful]
 
     def _strays(self, contents: Contents, held: dict[Row, int]) -> list[News]:
-        """Take back what was told under names that nobody would think of.
+        """Retract the copies that were delivered under identities that the lookup does not find.
 
-        Such are left if who told it was lost with the only record of what it had told before: of another copy of the
-        row, or of a withdrawal.
+        Such copies remain if the peer that delivered them was lost together with the only record of an earlier
+        delivery: of another copy of the row, or of a retraction.
         """
         odd = {row: self._told.names(row) for row, count in held.items() if count > self._told.count(row)}
         if not odd:
@@ -217,13 +223,13 @@ class Evaluation:
         ]
 
     def _tell(self, rows: Iterable[Row], log: ResultLog) -> list[News]:
-        """Return what is to be told of some rows, what is over first."""
+        """Return the deliveries for some rows, retractions first."""
         wanted = {row: self._wanted(row) for row in rows}
         news = [News(identity, over, row) for row, identity, over in self._told.changes(wanted, log.knows)]
         return sorted(news, key=lambda each: not each.over)
 
     def _wanted(self, row: Row) -> int:
-        """Return how many copies of a row follow."""
+        """Return the number of copies of a row in the output."""
         return max(0, self._flow.count(self._as_computed(row)))
 
     def _as_told(self, row: Row) -> Row:

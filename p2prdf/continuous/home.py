@@ -1,33 +1,24 @@
-"""The home of subscriptions: where answers come together, once, and go out in order.
+"""Subscription coordinator: deduplicates solutions and delivers them to subscriptions in order.
 
-The home of a query is the owner of the hash of its canonical form, so equal queries meet here
-and are evaluated once: they are one *group* with several subscriptions.  The home stamps each
-subscription's ``since``, has the query installed, drops answers it has already seen, decides
-which subscriptions an answer is owed to, and keeps each one's log until it is acknowledged.
+The coordinator of a query is the owner of the hash of the query's canonical form.  Equal queries therefore share one
+*group*, which is evaluated once for several subscriptions.  The coordinator stamps the ``since`` of each
+subscription, installs the query, drops repeated solutions and keeps the log of each subscription until
+acknowledgement.
 
-Which subscriptions are owed an answer?  Those whose ``since`` is not after the oldest of its
-triples (``oldest``).  An answer that comes again with a later ``oldest``, because one of its
-triples was published again, is new just to the subscriptions in between: each subscription's log
-knows what it has had, so the order in which answers come does not matter.
+A subscription is owed a solution if ``since`` is at or before ``oldest``, the stamp of the earliest triple that the
+solution uses.  A solution that arrives again with a later ``oldest``, after a triple was published again, is new only
+to the subscriptions in between.  Each log knows its own solutions, so the order of arrival does not matter.
 
-The stamp.  A subscription counts triples published in the millisecond of its stamp, as the
-paper's pubT >= subscrT does; but if an answer is already recorded with such a young ``oldest``
-(or the roles had to be advertised first), the exact clock is taken: it is after everything that
-led to what is recorded, so no answer owed to the newcomer has gone by.
+A standing query that is more than conjunctive (:mod:`p2prdf.rdf.algebra`) has a group of several *leaves*.  The
+network evaluates each leaf as a conjunctive query with an identity of its own; :mod:`p2prdf.peer.evaluation` computes
+the solutions of the whole query.
 
-Replicas.  Each replica of a home keeps all of this.  Only one of them, the primary, makes subscriptions, delivers
-and ends them; the others take in its *records*.  All that is kept grows only: subscriptions and answers are added,
-answers become acknowledged, subscriptions become ended and stay so.  So records may come in any order and more
-than once, from the primary, from repair or from a former life.  The one thing that changes, where a subscription
-is delivered, is stamped, and the later stamp counts.
+The primary alone makes, delivers and ends subscriptions; the other replicas take in its *records*.  Records only add:
+subscriptions, solutions, acknowledgements, ends.  They may arrive repeatedly and in any order.  The address of delivery
+is the exception: the later stamp wins.
 
-Standing queries that are more than conjunctive (:mod:`p2prdf.rdf.algebra`) have a group of several *leaves*: each is
-evaluated in the network as a conjunctive query, under an identity of its own, and its answers are kept here for as long
-as they are true.  What follows from them is worked out where the subscription is delivered from
-(:mod:`p2prdf.peer.evaluation`), and is told by the same logs.
-
-Ended names are remembered for a day, so that a replica that was away cannot bring a subscription
-back.  One that was away for longer brings back what will end again with its lease.
+Ends are remembered for a day, so a replica that was down for less cannot restore an ended subscription.  A
+subscription that an older replica restores ends again with its lease.  See docs/explanation/design/coordinators.md.
 """
 
 from __future__ import annotations
@@ -63,35 +54,35 @@ __all__ = [
 ]  # fmt: skip
 
 GROUP_BITS = 20
-"""Low bits of a leaf's identity that tell generations of its group apart, and below these leaves."""
+"""Low bits of a leaf's identity: they distinguish the generations of its group and, below these, the leaves."""
 LEAF_BITS = (LEAVES_MAX - 1).bit_length()
-"""Low bits that tell the leaves of a group apart; a group's own identity is that of its first leaf."""
+"""Low bits that distinguish the leaves of a group; a group has the identity of its first leaf."""
 
 SUBSCRIPTION_BITS = 20
-"""Low bits of a subscription's number that tell those of one query apart."""
+"""Low bits of a subscription's number that distinguish the subscriptions of one query."""
 LEFT_MAX = 4096
-"""So many groups are remembered that have not ended, though no subscription of them is known,"""
+"""Bound on the remembered orphaned groups: groups without a known subscription that are not known to have ended."""
 LEFT_ANSWERS_MAX = 100_000
-"""and together so many answers of their leaves."""
+"""Bound on the solutions that the leaves of all orphaned groups hold together."""
 _LOOK_SECONDS = 0.1
-"""A subscription whose lease ran out is looked at again no sooner, however short its lease is."""
+"""Minimum seconds between two checks of an expired subscription, however short its lease is."""
 
 
 class Known(enum.IntEnum):
-    """What a replica knows of a group or subscription."""
+    """A replica's knowledge of a group or subscription."""
 
     UNKNOWN = 0
-    """Nothing, although it has compared what it keeps with others."""
+    """This replica has compared its records with others and found none."""
     UNSURE = 1
-    """Nothing yet."""
+    """This replica has no record yet and has not compared with others."""
     LIVES = 2
     ENDED = 3
     LEFT = 4
-    """Of a group, no subscription any more, and not that it has ended."""
+    """A group is orphaned: no subscription of it is known, nor that the group has ended."""
 
 
 def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, salt: int = 0) -> keys.Key:
-    """Return the ring key of a query's home; equal for equal queries of equal salt, whatever their variable names."""
+    """Return the ring key of a query's coordinator, shared by equal queries of equal salt; variable names are ignored."""
     return _home_key(_canonical(query, algorithm, salt, per_event=per_event))
 
 
@@ -100,9 +91,9 @@ def _home_key(canonical: str) -> keys.Key:
 
 
 def _canonical(query: Query, algorithm: Algorithm, salt: int, *, per_event: bool) -> str:
-    """Spell what is the same for queries that are evaluated together, and for no others."""
+    """Return a text that is equal exactly for the queries that are evaluated together."""
     if isinstance(query, StandingQuery):
-        from p2prdf.rdf.standing.form import canonical_bytes  # it takes SPARQL's grammar along: only when it is needed
+        from p2prdf.rdf.standing.form import canonical_bytes  # SPARQL's grammar is imported only when needed
 
         canonical = repr((canonical_bytes(query), algorithm.value, per_event))
     else:
@@ -119,7 +110,7 @@ def _digest(canonical: str) -> bytes:
 
 
 def _no_answers(query: StandingQuery, number: int) -> LeafAnswers:
-    """Return what holds the answers of a leaf, empty."""
+    """Return an empty store for the solutions of a leaf."""
     window, report = query.windows[number], query.report
     if isinstance(window, CountWindow):
         return CountedAnswers(window)
@@ -133,73 +124,74 @@ def _answers_of_leaves(group: Group) -> int:
 
 
 def group_home(group_id: int) -> int:
-    """Return the ring key of the home of a group, or of one of its leaves."""
+    """Return the ring key of the coordinator of a group or of one of its leaves."""
     return group_id >> GROUP_BITS << GROUP_BITS
 
 
 def group_of(leaf: int) -> int:
-    """Return the identity of the group of a leaf."""
+    """Return the identity of a leaf's group."""
     return leaf >> LEAF_BITS << LEAF_BITS
 
 
 def subscription_home(subscription: int) -> int:
-    """Return the ring key of a subscription's home."""
+    """Return the ring key of a subscription's coordinator."""
     return subscription >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS
 
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One subscriber's interest in a group."""
+    """One subscriber's registration in a group."""
 
     number: int
     group: Group
     subscriber: Contact
     request: int
-    """By which it was opened or attached at its subscriber's peer."""
+    """Number of the request that opened or attached it at the subscriber's peer."""
     names: tuple[str, ...]
     since: int
     lease_seconds: float
     lease_until: float
     log: ResultLog
     opened_by: tuple[int, int]
-    """The peer and the number of the request that opened it."""
+    """Key of the peer, and number of the request, that opened it."""
     changed: int
-    """Stamps where it is delivered."""
+    """Stamp of the last change of the address of delivery."""
     slot: int
-    """Names it among the leaves and subscriptions of this peer."""
+    """Number that identifies it among the leaves and subscriptions of this peer."""
     contents: Contents | None
-    """What it was told and is still true; None if its query is conjunctive."""
+    """The delivered solutions that still hold; None for a conjunctive query."""
     owner: str = ""
-    """The client that opened it; "" if nobody was asked who it is."""
+    """The client that opened it; "" if clients are not authenticated."""
     reported: int = -1
-    """Of a query with windows: the event time (ms) up to which reports are made and kept, or not asked for."""
+    """For windowed queries: event time (ms) up to which reports are made and replicated, or are not wanted; -1: none.
+    """
     counted: int = 0
-    """Of one with a window by count: the number of the last of these reports,"""
+    """For a window by count: the number of the last report before ``reported``."""
     last: int = 0
-    """and a hash of its last element's triple."""
+    """For a window by count: a hash of the triple of that report's last element."""
     evaluation: Evaluation | None = None
-    """Of a query that is not conjunctive, while it is evaluated here."""
+    """The evaluation of a query that is not conjunctive, while this peer runs it."""
     epoch: int = 0
-    """Names the numbering of what is handed out now."""
+    """Identifies the current numbering of deliveries."""
     opening: bool = False
-    """Not yet known to be installed at all its owners."""
+    """Whether some owners have not yet confirmed the installation."""
     installed: bool = False
-    """Whether this peer has seen to it, in this life, that it is installed."""
+    """Whether this peer, in this incarnation, has made sure of the installation."""
     delivered: bool = False
-    """Whether this peer hands out its answers."""
+    """Whether this peer delivers the solutions."""
     until: float = 0.0
-    """If another is to hand them out now: until when this peer goes on, lest nobody does meanwhile."""
+    """The time until which this peer continues to deliver after another peer became responsible: there is no gap."""
     cut_off: bool = False
-    """Its subscriber's peer is believed to be gone: nothing is sent."""
+    """Whether the subscriber's peer is believed to be gone; nothing is sent then."""
 
 
     def may(self, client: str) -> bool:
-        """Tell whether a client may have to do with it; "": nobody asks who it is."""
+        """Return whether a client may use it; "" stands for a client that is not authenticated."""
         return not client or not self.owner or client == self.owner
 
     @property
     def mark(self) -> Mark:
-        """How far reports are that are made and kept, or not asked for."""
+        """The progress of the reports that are made and replicated, or are not wanted."""
         return Mark(self.reported, self.counted, self.last)
 
 
@@ -207,8 +199,8 @@ class Subscription:
 class Group:
     """A canonical query with at least one subscription.
 
-    ``planned``: its leaves have plans.  Rates are asked for before; ``waiting`` are the openings that came
-    meanwhile.  ``youngest`` is the largest ``oldest`` that an answer came with.
+    ``planned``: its leaves have plans.  The coordinator first asks for rates; ``waiting`` holds the openings that
+    arrive meanwhile.  ``youngest``: the largest ``oldest`` of all solutions so far.
     """
 
     key: int
@@ -218,32 +210,32 @@ class Group:
     per_event: bool
     salt: int = 0
     digest: bytes = b""
-    """Of the canonical query, long enough to be no other's: two queries may share the few bits of their home's key."""
+    """A digest of the canonical query.  It identifies the query; the few bits of a coordinator's key do not."""
     leaves: list[Leaf] = field(default_factory=list)
     planned: bool = False
     waiting: list[OpenSubscription] = field(default_factory=list)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
     youngest: int = 0
     recorded: int = 0
-    """The largest ``oldest`` of the answers that were recorded here as they were derived."""
+    """The largest ``oldest`` of the solutions that were recorded here when they were derived."""
     since_min: int = 0
     since_max: int = 0
     looks: int = 0
-    """How often it was looked at since it was left."""
+    """Number of checks since the group was orphaned."""
     last: KeepSubscription | None = None
-    """The record of the subscription that was the last one known here, if it was left and its plans were known."""
+    """The record of the last subscription known here, if the group was orphaned after its plans were known."""
     _reach: Reach | None = None
 
     @property
     def reach(self) -> Reach:
-        """The graphs that its query is about."""
+        """The graphs that the query reads."""
         if self._reach is None:
             self._reach = reach_of(self.query)
         return self._reach
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The patterns of all leaves in order of evaluation, one leaf after the other, by position in all of them."""
+        """The order in which patterns are evaluated, leaf after leaf, as positions among the patterns of all leaves."""
         order: list[int] = []
         for leaf in self.leaves:
             assert leaf.plan is not None
@@ -253,17 +245,20 @@ class Group:
 
     @property
     def roles(self) -> int:
-        """The roles under which triples must be indexed for it."""
+        """The indexes (permutations) in which triples must be stored for it."""
         return self._roles_of(self.leaves)
 
     @property
     def windowed(self) -> bool:
-        """Whether it has windows of streams.  Then all that is no stream counts from the beginning on."""
+        """Whether it has windows over streams.
+
+        Its patterns outside streams then match all triples, also earlier ones.
+        """
         return any(leaf.window is not None for leaf in self.leaves)
 
     @property
     def roles_of_the_past(self) -> int:
-        """The roles under which what was published before counts, whenever subscriptions begin."""
+        """The indexes whose earlier triples count, whenever a subscription begins."""
         return self._roles_of(leaf for leaf in self.leaves if leaf.window is None) if self.windowed else 0
 
     @staticmethod
@@ -276,23 +271,23 @@ class Group:
 
 
 class Home:
-    """Groups and subscriptions kept at one peer.  Pure bookkeeping: the peer does the sending."""
+    """The groups and subscriptions kept at one peer.  Pure bookkeeping: the peer sends the messages."""
 
     def __init__(
         self, columns: Columns, *, log_rows_max: int, log_characters_max: int = 1 << 62,
         characters_of: Callable[[tuple[Column, ...]], int] = lambda _: 0, own: int = 0,
     ):  # fmt: skip
-        """``characters_of`` estimates the text of the rows of some columns of terms; ``own`` is its peer's key."""
+        """``characters_of`` estimates the length of the texts of columns of terms; ``own`` is the key of this peer."""
         self._columns = columns
         self._log_rows_max = log_rows_max
         self._log_characters_max = log_characters_max
         self._characters_of = characters_of
         self._own = own
         self._joined: dict[bytes, Group] = {}
-        """By digest of the query: the group that new subscriptions of it join."""
+        """The group that new subscriptions of a query join, by digest of the query."""
         self._by_identity: dict[int, Group] = {}
         self.left: dict[int, Group] = {}
-        """Groups that have not ended as far as known, though no subscription is known here any more; oldest first."""
+        """Orphaned groups, oldest first: no subscription is known here, nor that the group has ended."""
         self._left_answers = 0
         self.subscriptions: dict[int, Subscription] = {}
         self.by_slot: dict[int, Subscription | Leaf] = {}
@@ -302,30 +297,30 @@ class Home:
         self._names = 0
         self._slots = 0
         self.version = 0
-        """Changes with everything that other replicas should know."""
+        """Changes with every change that other replicas should know."""
         self.answers = 0
         self.repeated = 0
         self._dropped_before = 0
-        """Answers dropped of subscriptions that have ended."""
+        """Solutions dropped unacknowledged from subscriptions that have ended."""
 
     # --- finding ---------------------------------------------------------------------------------
 
     def find(self, identity: int) -> Group | None:
-        """Return the live group of this identity, or of a leaf of this identity."""
+        """Return the live group with this identity or with a leaf of this identity."""
         return self._by_identity.get(group_of(identity))
 
     def leaf(self, identity: int) -> Leaf | None:
-        """Return the leaf of this identity, if its group lives."""
+        """Return the leaf with this identity, if its group is live."""
         group, number = self.find(identity), identity & (1 << LEAF_BITS) - 1
         return None if group is None or number >= len(group.leaves) else group.leaves[number]
 
     def opened(self, subscriber: Contact, request: int) -> Subscription | None:
-        """Return what an opening has led to, if it came before (it is sent again when in doubt)."""
+        """Return the subscription that an opening has led to; openings are sent again when in doubt."""
         number = self._opened.get((subscriber.key, request))
         return None if number is None else self.subscriptions.get(number)
 
     def known(self, name: int, *, subscription: bool) -> Known:
-        """Return what is known of a group or subscription here."""
+        """Return this replica's knowledge of a group or subscription."""
         if not subscription:
             name = group_of(name)
         if name in (self.subscriptions if subscription else self._by_identity):
@@ -335,11 +330,11 @@ class Home:
     # --- making ----------------------------------------------------------------------------------
 
     def _name(self, home: int, stamp: int, bits: int, *, subscription: bool) -> int:
-        """Return a new name: none that was used lately, and none that is remembered to have ended.
+        """Return an identity that has not been used lately and is not remembered to have ended.
 
-        A query may end and come again while messages of its former life are still under way.  And another peer may be
-        its home in another part of the network, and have begun to give names in the same millisecond.  Raises Busy if
-        all names of this home are in use or remembered.
+        A query may end and be opened again while messages of its previous generation are in flight.  A peer in
+        another network partition may coordinate the same query and assign identities in the same millisecond.  Raises
+        Busy if all identities of this coordinator's key are in use or remembered.
         """
         if not self._names:
             self._names = keys.fmix(stamp ^ self._own)
@@ -387,10 +382,7 @@ class Home:
     def subscribe(
         self, group: Group, opening: OpenSubscription, since: int, now: float, stamp: int = 0
     ) -> Subscription:  # fmt: skip
-        """Add a subscription to a group whose plans are known, at ``stamp`` (``since`` if that is 0).
-
-        Raises Busy.
-        """
+        """Add a subscription to a planned group at ``stamp`` (``since`` if that is 0).  Raises Busy."""
         opened = stamp or since
         number = self._name(subscription_home(opening.key), opened, SUBSCRIPTION_BITS, subscription=True)
         first = hlc.FIRST if group.windowed else since
@@ -427,9 +419,10 @@ class Home:
         return subscription
 
     def reported(self, subscription: Subscription, upto: int, number: int = 0, last: int = 0) -> bool:
-        """Note up to which event time (ms) reports of a subscription are made; return whether that is news.
+        """Record the event time (ms) up to which reports are made; return whether that is progress.
 
-        ``number`` and ``last``: those of the last report, and of its last element, where windows are by count.
+        For windows by count, ``number`` is the number of the last report and ``last`` a hash of its last element's
+        triple.
         """
         if (upto, number) <= (subscription.reported, subscription.counted):
             return False
@@ -440,11 +433,11 @@ class Home:
 
     @property
     def windowed(self) -> list[Group]:
-        """The groups of queries with windows that somebody is subscribed to."""
+        """The groups of windowed queries with at least one subscription."""
         return [group for group in self._by_identity.values() if group.windowed]
 
     def _forget_reported(self, group: Group) -> None:
-        """Let the leaves of a query with windows forget what no subscription's next report needs."""
+        """Let the leaves of a windowed query forget the solutions that no subscription needs for its next report."""
         if group.windowed:
             upto = min(each.reported for each in group.subscriptions.values())
             for leaf in group.leaves:
@@ -454,7 +447,7 @@ class Home:
     # --- records ---------------------------------------------------------------------------------
 
     def record_of(self, subscription: Subscription) -> KeepSubscription:
-        """Return what another replica needs to know of a subscription, but for its answers."""
+        """Return the record of a subscription for other replicas, without its solutions."""
         group = subscription.group
         query = dataclasses.replace(group.query, names=subscription.names)
         return KeepSubscription(
@@ -465,9 +458,10 @@ class Home:
         )  # fmt: skip
 
     def keep(self, record: KeepSubscription, now: float) -> tuple[Subscription | None, bool]:
-        """Take in a record; return its subscription, and whether anything in it was news here.
+        """Take in a record; return its subscription and whether the record changed anything here.
 
-        None if the subscription, or its group, is ended.  Raises RemoteProtocolError if it belongs to another query.
+        Returns None for the subscription if it or its group has ended.  Raises RemoteProtocolError if the record
+        belongs to another query.
         """
         if self.ends.has(record.subscription, subscription=True) or self.ends.has(record.group, subscription=False):
             return None, False
@@ -489,17 +483,18 @@ class Home:
         return held, True
 
     def comes_late(self, record: KeepSubscription) -> bool:
-        """Return whether answers may have been recorded here for others that count for an unknown subscription, too."""
+        """Return whether solutions recorded here for other subscriptions may be owed to this unknown one as well."""
         left = self.left.get(record.group)
         group = left or self._by_identity.get(record.group)
-        if group is None or isinstance(group.query, StandingQuery):  # what leaves answered is kept whoever is owed it
+        # solutions of leaves are kept independently of subscriptions
+        if group is None or isinstance(group.query, StandingQuery):
             return False
         return record.subscription not in self.subscriptions and bool(left or group.subscriptions) and (
             record.since <= group.recorded
         )  # fmt: skip
 
     def _group_of(self, record: KeepSubscription) -> Group:
-        """Return a new group as a record tells it."""
+        """Return the group that a record describes: an orphaned one, or a new one."""
         algorithm = Algorithm(record.algorithm)
         canonical = _canonical(record.query, algorithm, record.salt, per_event=record.per_event)
         if not _home_key(canonical) == subscription_home(record.subscription) == subscription_home(record.group):
@@ -526,7 +521,7 @@ class Home:
         return group
 
     def deliver_to(self, subscription: Subscription, subscriber: Contact, request: int, stamp: int) -> None:
-        """Note that a subscription is delivered to a peer from now on, as it asked by ``request``."""
+        """Deliver a subscription to another peer from now on, as its request ``request`` asked."""
         subscription.subscriber, subscription.request = subscriber, request
         subscription.changed = max(stamp, subscription.changed + 1)
         self.version += 1
@@ -534,9 +529,10 @@ class Home:
     # --- ending ----------------------------------------------------------------------------------
 
     def close(self, number: int, stamp: int, *, ends_group: bool = True) -> Group | None:
-        """End a subscription; return its group if that was the last one, which ends it too.
+        """End a subscription; return its group if this was its last subscription.
 
-        If another of it may be known elsewhere it is not ended (``ends_group``), but only forgotten here.
+        With ``ends_group`` the group ends too.  Otherwise another replica may know further subscriptions: the group
+        is only orphaned here.
         """
         subscription = self._forget(number)
         if subscription is None:
@@ -553,10 +549,10 @@ class Home:
         return group
 
     def take_end(self, name: int, stamp: int, *, subscription: bool) -> list[Subscription]:
-        """Note that another replica ended something; return subscriptions that are left without their group.
+        """Record an end reported by another replica; return the subscriptions that lost their group.
 
-        There are such only if two replicas took themselves for the primary, and one ended the group while the
-        other let somebody join it.  Their rows are gone, so all that can be done is to tell.
+        Such subscriptions exist only if two replicas both acted as primary, and one ended the group while the other
+        let a subscription join.  The solutions are lost, so the caller can only report the end to the subscribers.
         """
         self.ends.add(name, stamp, subscription=subscription)
         self.version += 1
@@ -573,7 +569,7 @@ class Home:
         return list(group.subscriptions.values())
 
     def is_orphan(self, subscription: Subscription) -> bool:
-        """Return whether a subscription is left without its group: :meth:`take_end`."""
+        """Return whether a subscription has lost its group, see :meth:`take_end`."""
         return self._by_identity.get(subscription.group.identity) is not subscription.group
 
     def _forget(self, number: int) -> Subscription | None:
@@ -590,7 +586,7 @@ class Home:
 
     @property
     def dropped(self) -> int:
-        """Answers dropped before they were acknowledged, of all subscriptions that there ever were here."""
+        """Solutions dropped before acknowledgement, over all subscriptions that this peer has ever held."""
         return self._dropped_before + sum(each.log.dropped_total for each in self.subscriptions.values())
 
     def drop(self, group: Group) -> None:
@@ -602,10 +598,10 @@ class Home:
                 self.by_slot.pop(leaf.slot, None)
 
     def _leave(self, group: Group) -> None:
-        """Forget a group of which no subscription is known here, until somebody else's becomes known, or its end.
+        """Orphan a group, until a record of a further subscription arrives, or the group's end.
 
-        What was answered here goes on then: of the answers it is known up to when some were recorded, and what leaves
-        answered is held if there is room.
+        The group keeps the stamp of its last recorded solution, and the solutions of its leaves as long as there is
+        room.
         """
         self.drop(group)
         if self.ends.has(group.identity, subscription=False):
@@ -622,14 +618,14 @@ class Home:
             self.forget_left(next(iter(self.left)))
 
     def forget_left(self, identity: int) -> Group | None:
-        """Take a group out of those that are left; return it, None if it is none of them."""
+        """Remove a group from the orphaned groups and return it; None if it is not among them."""
         group = self.left.pop(identity, None)
         if group is not None:
             self._left_answers -= _answers_of_leaves(group)
         return group
 
     def left_records(self) -> list[tuple[Group, KeepSubscription, int]]:
-        """Return of each group that is left, and whose plans are known, the last record, and when that ended."""
+        """Return for each orphaned group with known plans the last record and the stamp of that subscription's end."""
         found = []
         for group in self.left.values():
             if group.last is not None:
@@ -639,9 +635,10 @@ class Home:
         return found
 
     def answered_left(self, identity: int, oldest: Column, born: Column) -> bool:
-        """Return whether answers are to a group that is left, and of conjunctive queries: they need not be held.
+        """Return whether solutions belong to an orphaned group of a conjunctive query, which does not hold solutions.
 
-        It is noted up to when there were some, so that they are derived again for a subscription that is owed them.
+        The group notes their latest stamp, so that they are derived again for a later subscription that they are owed
+        to.
         """
         group = self.left.get(group_of(identity))
         if group is None or isinstance(group.query, StandingQuery):
@@ -652,21 +649,21 @@ class Home:
         return True
 
     def live_groups(self) -> list[Group]:
-        """Return all groups that live."""
+        """Return all live groups."""
         return list(self._by_identity.values())
 
     def live_leaves(self) -> list[Leaf]:
-        """Return the leaves of all standing queries that live."""
+        """Return the leaves of all live standing queries that are not conjunctive."""
         return [leaf for group in self._by_identity.values() for leaf in group.leaves if leaf.answers is not None]
 
     # --- leases ----------------------------------------------------------------------------------
 
     def renew(self, subscription: Subscription, now: float) -> None:
-        """Let a subscription live for another lease."""
+        """Extend a subscription by another lease."""
         subscription.lease_until = now + subscription.lease_seconds
 
     def expired(self, now: float) -> list[int]:
-        """Return the subscriptions whose lease ran out.  Whoever lives on is to be renewed."""
+        """Return the subscriptions whose lease ran out.  The caller renews those that continue."""
         found: list[int] = []
         again: list[tuple[float, int]] = []
         while self._leases and self._leases[0][0] <= now:
@@ -675,17 +672,17 @@ class Home:
             if subscription is None:
                 continue
             if subscription.lease_until <= now:
-                found.append(number)  # and look again, if it is kept after all
+                found.append(number)  # check again in case the caller keeps it
                 again.append((now + max(subscription.lease_seconds, _LOOK_SECONDS), number))
-            else:  # renewed meanwhile: look again then
+            else:  # renewed meanwhile: check again when the new lease ends
                 again.append((subscription.lease_until, number))
-        for each in again:  # not before all are seen: a lease of no length would be over again, and again
+        for each in again:  # pushed after the loop: a lease of length 0 would expire endlessly within it
             heapq.heappush(self._leases, each)
         return found
 
     @property
     def deadline(self) -> float | None:
-        """When to look for leases that ran out."""
+        """The time of the next check for leases that ran out."""
         while self._leases and self._leases[0][1] not in self.subscriptions:
             heapq.heappop(self._leases)
         return self._leases[0][0] if self._leases else None
@@ -695,7 +692,7 @@ class Home:
     def record(
         self, group: Group, identity: Column, oldest: Column, born: Column, bindings: tuple[Column, ...]
     ) -> list[Subscription]:
-        """Take answers in; return the subscriptions that got something new in their logs."""
+        """Append solutions to the logs; return the subscriptions whose log gained any."""
         count = len(identity)
         if not count:
             return []
@@ -731,7 +728,7 @@ class Home:
     def record_leaf(
         self, leaf: Leaf, identity: Column, oldest: Column, born: Column, bindings: tuple[Column, ...]
     ) -> list[Change]:
-        """Take answers of a leaf of a standing query in; return what they change."""
+        """Take in the solutions of a leaf of a standing query; return the changes they cause."""
         assert leaf.answers is not None
         self.answers += len(identity)
         oldests = as_list(oldest)
@@ -747,11 +744,11 @@ class Home:
         self, group: Group, over: list[int], identity: Column, oldest: Column, born: Column,
         bindings: tuple[Column, ...],
     ) -> list[Subscription]:  # fmt: skip
-        """Take in answers of which those at some places are taken back."""
+        """Take in solutions of which those at the places ``over`` are retracted."""
         take, column = self._columns.take, self._columns.column
         gone = dict.fromkeys(over)
         left = column([at for at in range(len(identity)) if at not in gone], "int64")
-        self.answers -= len(left)  # they are counted again
+        self.answers -= len(left)  # the nested call counts them again
         rest = tuple(take(each, left) for each in bindings)
         touched = self.record(group, take(identity, left), take(oldest, left), take(born, left), rest)
         places = column(over, "int64")
@@ -769,7 +766,8 @@ class Home:
         return list(dict.fromkeys([*touched, *owed]))
 
     def owe(self, subscription: Subscription, identity: Column, born: Column, bindings: tuple[Column, ...]) -> bool:
-        """Take in answers, or withdrawals, that another replica owes a subscription; return whether any is new here."""
+        """Take in solutions and retractions that another replica owes a subscription; return whether any is new here.
+        """
         new = 0
         times = as_list(born)
         for take_in, places in (
@@ -787,13 +785,14 @@ class Home:
         return bool(new)
 
     def lacking(self, subscription: Subscription, identity: Column, born: Column) -> list[tuple[Subscription, Column]]:
-        """Return other subscriptions of a group, with those of its answers that they lack and that may count for them.
+        """Return the group's other subscriptions, each with those of the solutions that it lacks and may be owed.
 
-        Whoever recorded the answers may not have known of those subscriptions.  What is born before one is not owed
-        to it; what is born later may be made of older triples, and not be owed to it either.
+        The peer that recorded the solutions may not have known those subscriptions.  A solution whose latest triple
+        precedes a subscription is not owed to it.  A later one may still use an earlier triple, and then is not owed
+        either.
         """
         found: list[tuple[Subscription, Column]] = []
-        if subscription.contents is not None:  # each has what follows for it
+        if subscription.contents is not None:  # each subscription computes its own solutions
             return found
         for other in subscription.group.subscriptions.values():
             if other is not subscription:
@@ -804,9 +803,9 @@ class Home:
         return found
 
     def acknowledge(self, subscription: Subscription, identity: Column, *, surely: bool = False) -> Column:
-        """Note that a subscriber is done with answers; return the identities of those of which that is news.
+        """Record a subscriber's acknowledgement; return the identities that were not acknowledged before.
 
-        ``surely``: another replica knows of it.
+        ``surely``: another replica knows of the acknowledgement.
         """
         log, contents = subscription.log, subscription.contents
         if contents is None:
@@ -818,10 +817,10 @@ class Home:
         return done
 
     def expire_answers(self, now: float, age_seconds: float) -> list[Subscription]:
-        """Drop answers that are too old to be told; return the subscriptions that lost some."""
+        """Drop solutions older than ``age_seconds``; return the subscriptions that lost any."""
         before = hlc.from_seconds(max(0.0, now - age_seconds))
         return [each for each in self.subscriptions.values() if each.log.expire(before)]
 
     def chunks(self, subscription: Subscription, *, window: int, chunk_max: int) -> Iterable[Chunk]:
-        """Hand out what a subscription may be told now."""
+        """Return the chunks that a subscription may be sent now."""
         return subscription.log.take(window, chunk_max)

@@ -1,9 +1,9 @@
-"""Leaves of a standing query at its home: the conjunctive queries it is made of, and what they answer.
+"""Leaves of a standing query at its coordinator: its conjunctive parts and their solutions.
 
-The answers of a leaf are kept for as long as they are true, for the operators above may need them at any time, also
-at another replica that becomes the primary.  They are a set by identity that grows only: answers are added, may
-come again with a later ``oldest`` (one of their triples was published again, which is new to younger
-subscriptions), and are withdrawn for good.  So replicas take them in in any order and come to the same.
+Solutions of a leaf are kept as long as they hold: the operators above need them at any time, also at a replica that
+becomes the primary.  They form a set by identity that only grows.  A solution is added; it may arrive again with a
+later ``oldest``, after one of its triples was published again, and is then new to later subscriptions; it is
+retracted for good.  Replicas may therefore take the changes in any order and reach the same state.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ __all__ = ["LATE_MS", "Change", "CountedAnswers", "ElementAnswers", "Leaf", "Lea
 
 _NEVER = -1
 LATE_MS: Final = 600_000
-"""What no report needs for less, in event time, may still come: late, or by way of who has not heard of the reports."""
+"""Milliseconds of event time that solutions are kept after the last report that needs them.
+
+They may still arrive: late, or from a peer that has not heard of the reports.
+"""
 
 
 class Change(NamedTuple):
-    """An answer of a leaf that counts for other subscriptions than before.
+    """A solution of a leaf that counts for other subscriptions than before.
 
-    It counts for those made up to a stamp: ``after`` now, ``before`` until now; -1: for none.  ``born``: when the last
-    of its triples was published, or that of its elements is.
+    It counts for the subscriptions whose ``since`` is at or before a stamp: ``before`` until now, ``after`` from now
+    on; -1: for none.  ``born``: the stamp of its latest triple, or the event time of its latest element.
     """
 
     row: Row
@@ -43,30 +46,30 @@ class Change(NamedTuple):
 
     @property
     def new(self) -> bool:
-        """Whether the answer was not known; else it counts for later subscriptions as well, or for none."""
+        """Whether the solution is new; otherwise it now counts for later subscriptions as well, or for none."""
         return self.before == _NEVER
 
     def weight(self, since: int) -> int:
-        """Return what changes for a subscription: 1 if it has the answer now, -1 if it has it no more."""
+        """Return the change for a subscription: 1 if it gains the solution, -1 if it loses it, else 0."""
         return (self.after >= since) - (self.before >= since)
 
 
 class LeafAnswers:
-    """The answers of a leaf, by identity; *ordinals* number them in order of arrival."""
+    """The solutions of a leaf, by identity; *ordinals* number them in order of arrival."""
 
     def __init__(self) -> None:
         self._ordinals: dict[int, int] = {}
         self.identity: list[int] = []
         self.oldest: list[int] = []
-        """By ordinal; GONE: withdrawn."""
+        """``oldest`` by ordinal; GONE for a retracted solution."""
         self._born: list[int] = []
         self._rows: list[Row | None] = []
         self.version = 0
-        """Changes with everything."""
+        """Changes with every change."""
         self.youngest = 0
-        """The latest publication that any answer is made of, or that took one back."""
+        """The latest publication that a solution uses, or that retracted one."""
         self.true = 0
-        """Answers that are not withdrawn."""
+        """Number of solutions that are not retracted."""
 
     def __len__(self) -> int:
         return len(self.identity)
@@ -74,7 +77,7 @@ class LeafAnswers:
     def take(
         self, identity: Sequence[int], oldest: Sequence[int], born: Sequence[int], bindings: Sequence[Sequence[int]]
     ) -> list[Change]:
-        """Take answers in, and withdrawals (``oldest`` is GONE); return what that changes."""
+        """Take in solutions and retractions (``oldest`` is GONE); return the changes."""
         changes = []
         rows: list[Row] = list(zip(*bindings, strict=True)) if bindings else [()] * len(identity)
         for at, each in enumerate(identity):
@@ -95,7 +98,7 @@ class LeafAnswers:
         return changes
 
     def withdraw(self, identity: Sequence[int], youngest: int) -> list[Change]:
-        """Take withdrawals in, all of them by ``youngest``; return what that changes."""
+        """Take in retractions, all with stamp ``youngest``; return the changes."""
         return [change for each in identity for change in self._withdraw(each, youngest)]
 
     def _add(self, identity: int, oldest: int, born: int, row: Row | None) -> None:
@@ -107,7 +110,7 @@ class LeafAnswers:
         self._note(born)
 
     def _note(self, born: int) -> None:
-        """Take note of when an answer was born, or taken back."""
+        """Record the stamp of a solution or retraction."""
         self.youngest = max(self.youngest, born)
 
     def _withdraw(self, identity: int, born: int) -> list[Change]:
@@ -126,16 +129,16 @@ class LeafAnswers:
         return [Change(row, before, _NEVER)]
 
     def since(self, since: int) -> list[tuple[Row, int]]:
-        """Return the answers that count for a subscription, as a Z-set."""
+        """Return the solutions that count for a subscription, as a Z-set."""
         pairs = zip(self._rows, self.oldest, strict=True)
         return [(row, 1) for row, oldest in pairs if row is not None and oldest >= since]
 
     def withdrawn(self, ordinals: Sequence[int]) -> list[int]:
-        """Return the identities of those that are withdrawn."""
+        """Return the identities of the retracted solutions among some ordinals."""
         return [self.identity[each] for each in ordinals if each < len(self.identity) and self._rows[each] is None]
 
     def held(self, ordinals: Sequence[int]) -> list[tuple[int, int, int, Row]]:
-        """Return identity, oldest, born and row of those that are true."""
+        """Return identity, oldest, born and row of the solutions that hold among some ordinals."""
         return [
             (self.identity[each], self.oldest[each], self._born[each], row)
             for each in ordinals
@@ -144,39 +147,42 @@ class LeafAnswers:
 
 
 class ElementAnswers(LeafAnswers):
-    """The answers of a leaf over elements of a stream: an answer is made of elements, with event times for stamps.
+    """The solutions of a leaf over the elements of a stream; event times take the place of stamps.
 
-    What no report needs any more is forgotten, and not taken in again: an answer whose oldest element is older than the
-    last report by more than the window's range and ``LATE_MS``, and three times the time between reports, for who takes
-    over makes the last ones again.  Nothing is forgotten for a landmark window.
+    Solutions that no report needs any more are forgotten and refused afterwards: those with an element earlier
+    than the last report by more than the window's range, ``LATE_MS`` and three reporting intervals.  The
+    intervals are there for a new primary, which makes the last reports again.  For a landmark window all solutions
+    are kept.
     """
 
     def __init__(self, window: Window, every: int):
-        """``every``: the time between reports, in milliseconds."""
+        """``every``: the interval between reports, in milliseconds."""
         super().__init__()
         self._keep = None if window.range is None else window.range + LATE_MS + 3 * every
         self._earliest = 0
-        """Answers with elements from before this event time are forgotten."""
+        """Event time (ms); solutions with earlier elements are forgotten."""
 
         self._start = window.start
 
     @property
     def needed(self) -> int:
-        """The event time from which on elements count: no answer with an earlier one is taken in, or in a window."""
+        """Event time from which elements count: a solution with an earlier element is refused and is in no window."""
         return self._start if self._keep is None else self._earliest
 
     def _note(self, born: int) -> None:
-        """Take no note of event times: they are no stamps."""
+        """Ignore event times, which are not stamps."""
 
     def reported(self, upto: int) -> None:
-        """Forget what only reports up to an event time needed; an earlier one than before: take that in again."""
+        """Forget the solutions that only reports up to ``upto`` needed; an earlier ``upto`` than before reopens the
+        range.
+        """
         if self._keep is None:
             return
         self._earliest = max(0, upto - self._keep)
         self._forget()
 
     def _forget(self) -> None:
-        """Forget answers with elements from before the earliest time that counts."""
+        """Forget solutions with elements before the earliest event time that counts."""
         kept = [at for at, each in enumerate(self.oldest) if self._counts(each)]
         if len(kept) == len(self.identity):
             return
@@ -194,7 +200,7 @@ class ElementAnswers(LeafAnswers):
     def take(
         self, identity: Sequence[int], oldest: Sequence[int], born: Sequence[int], bindings: Sequence[Sequence[int]]
     ) -> list[Change]:
-        """Take answers in, but those that are forgotten; return what that changes."""
+        """Take in solutions, except those in the forgotten range; return the changes."""
         kept = [at for at, each in enumerate(oldest) if self._counts(each)]
         if len(kept) < len(oldest):
             identity, oldest, born = ([column[at] for at in kept] for column in (identity, oldest, born))
@@ -202,7 +208,7 @@ class ElementAnswers(LeafAnswers):
         return super().take(identity, oldest, born, bindings)
 
     def timed(self) -> list[tuple[Row, int, int]]:
-        """Return the answers, each with the event times of its oldest and its youngest element, in milliseconds."""
+        """Return the solutions, each with the event times of its earliest and its latest element, in milliseconds."""
         return [
             (row, hlc.element_ms(oldest), hlc.element_ms(born))
             for row, oldest, born in zip(self._rows, self.oldest, self._born, strict=True)
@@ -213,7 +219,7 @@ class ElementAnswers(LeafAnswers):
 class CountedAnswers(ElementAnswers):
     """The elements of a stream that is read through a window by count.
 
-    What the last report that is marked does not need, nor the one before it, is forgotten, and not taken in again.
+    Elements that neither the last marked report nor the report before it needs are forgotten and refused afterwards.
     """
 
     def __init__(self, window: CountWindow):
@@ -221,7 +227,9 @@ class CountedAnswers(ElementAnswers):
         self._elements = window.elements + window.step
 
     def reported(self, upto: int) -> None:
-        """Forget what only reports up to an event time needed; an earlier one than before: take that in again."""
+        """Forget the elements that only reports up to ``upto`` needed; an earlier ``upto`` than before reopens the
+        range.
+        """
         known = {(time, row) for row, time, _ in self.timed() if time < upto}
         self._earliest = 0
         if len(known) > self._elements:
@@ -231,10 +239,10 @@ class CountedAnswers(ElementAnswers):
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """A conjunctive query that is evaluated in the network, as a whole query or as a leaf of one.
+    """A conjunctive query that the network evaluates: a whole query or a leaf of one.
 
-    ``plan`` is None while rates are being asked for.  ``answers`` are kept for a standing query; those of a
-    conjunctive one go to its subscriptions as they are.
+    ``plan`` is None while rates are requested.  ``answers`` holds the solutions of a standing query's leaf; solutions
+    of a conjunctive query go to its subscriptions directly.
     """
 
     group: Group
@@ -243,19 +251,19 @@ class Leaf:
     plan: Plan | None = None
     answers: LeafAnswers | None = None
     window: Window | CountWindow | None = None
-    """Of a leaf over elements of a stream."""
+    """The window, for a leaf over the elements of a stream."""
     slot: int = 0
-    """Names it among the leaves and subscriptions of this peer."""
+    """Number that identifies it among the leaves and subscriptions of this peer."""
     counts: dict[int, int] = field(default_factory=dict)
     unanswered: int = 0
-    """Rates asked for and not told yet."""
+    """Number of rate requests without a response."""
 
     @property
     def per_event(self) -> bool:
-        """Whether it is answered per choice of publication events: elements are such."""
+        """Whether each choice of publication events is a solution of its own, as for stream elements."""
         return self.group.per_event or self.window is not None
 
     def plan_in(self, order: Sequence[int]) -> Plan:
-        """Return the plan that joins its patterns in an order."""
+        """Return the plan that joins its patterns in the given order."""
         span = self.window.range or 0 if isinstance(self.window, Window) else 0
         return make_plan(self.query, order, self.group.algorithm, per_event=self.per_event, span_ms=span)

@@ -1,15 +1,13 @@
-"""The order in which a query's patterns are evaluated.
+"""The order in which a query's patterns are joined.
 
-Join order decides everything: with the rarest pattern first a stream leaves a few partial
-results where the order as written leaves millions.  The home of a new query asks the owners of
-its patterns' keys how many triples came under them (seed 004: getRates) and orders greedily:
-the rarest pattern first, then always the rarest of those connected with what is already bound.
-A pattern all of whose variables are bound is nearly free and comes at once.
+The join order determines the cost: with the rarest pattern first a stream leaves a few partial solutions, where the
+order as written may leave millions.  The coordinator of a new query asks the owners of the patterns' keys for the
+numbers of triples (seed 004: getRates) and orders greedily: the rarest pattern first, then always the rarest pattern
+that shares a bound variable.  A pattern without free variables is nearly free and comes at once.
 
-Where nobody counts (no query waits under that role yet) the number of constants decides, an
-object being more telling than a subject's absence, a predicate alone least of all.  A little of
-that assumption is added to what was counted, too: in a young overlay all counts are zero, and the
-order as written would be as good as any other.
+Without a count (no query waits in that index yet) an assumption by the positions of the constants decides: subjects
+and objects are selective, a predicate alone hardly is.  A small part of that assumption is added to counts too: in a
+young overlay all counts are zero, and the order as written would be as good as any other.
 """
 
 from __future__ import annotations
@@ -31,10 +29,10 @@ _ASSUMED: dict[int, float] = {
     keys.P: 100_000.0,
     keys.ANY: 10_000_000.0,
 }
-"""Triples expected under a key of each role, when nothing was counted."""
+"""Triples expected under a key of each index, if nothing was counted."""
 
 _DOUBT = 1e-3
-"""How much of the assumption is added to a count."""
+"""The part of the assumption that is added to a count."""
 
 _TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 
@@ -49,10 +47,10 @@ def expected_triples(pattern: Pattern, constants: tuple[str, ...], counted: int 
 
 
 def evaluation_order(query: ConjunctiveQuery, counts: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the positions of the patterns in order of evaluation.
+    """Return the positions of the patterns in join order.
 
-    ``counts``: triples counted under a pattern's constant parts, by position, where known.
-    Ties go to the pattern written first, so the order is deterministic.  What a rule concludes comes last.
+    ``counts``: the number of triples under a pattern's constants, by position, where known.  Ties go to the pattern
+    written first, so the order is deterministic.  The pattern that a rule concludes comes last.
     """
     conditions = query.patterns[:-1] if query.concludes else query.patterns
     expected = {

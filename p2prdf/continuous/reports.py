@@ -1,20 +1,19 @@
-"""A query with windows being evaluated for one subscription, report by report.
+"""Evaluation of a windowed query for one subscription, report by report.
 
-A report is due when the watermarks of all streams of the query have reached its time: all elements up to then are known
-that count, and all that follows from them is here.  Then what has come into a window, and what has left one, goes
-through the operators, as changes of the leaves do elsewhere; what is no stream is taken as it is when the report is
-made.  What comes of it is told: as changes of what holds, in which case all goes on as without windows
-(:mod:`p2prdf.continuous.evaluation`), or as a stream of reports.
+A report is due when the watermarks of all streams of the query have reached its time: all elements up to then, and
+all solutions that follow from them, are here.  The elements that have entered or left a window then pass through the
+operators, as leaf changes do elsewhere; patterns outside streams are read in their state at the report.  The output
+is delivered as changes, as without windows (:mod:`p2prdf.continuous.evaluation`), or as a stream of reports.
 
-Rows of a stream of reports have the time of the report behind them, so no row comes twice, and its identity follows
-from it alone.  A report is told when the one before is known to enough replicas: so who takes over finds the last
-report of which anything was told, works out the one before it without telling, and goes on from there.
+Rows of a stream of reports end with the report's time, so each row is unique and its identity follows from the row
+alone.  A report is delivered when enough replicas know the one before.  A new primary finds the last report with any
+delivery, computes the one before it silently, and continues from there.
 
-An answer may come late: a publisher has published before what it had said to be its watermark, or was not waited for
-any more.  Where changes are told the last report is made again with it.  In a stream what was reported stays so: it
-counts in the reports to come, if it is in a window then; ``late`` counts such answers.
+A solution may arrive late, if a publisher published behind its own watermark or was no longer waited for.  With
+changes, the last report is made again.  In a stream, past reports stay; the solution counts in later reports with
+it in their window.  ``late`` counts such solutions.
 
-Reports at which nothing can change are skipped, but for RSTREAM, which repeats what holds.
+Reports at which nothing can change are skipped, except for RSTREAM, which repeats the current rows.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def time_term(milliseconds: int) -> str:
 
 
 def time_of(term: str) -> int:
-    """Return the event time that a term stands for, in milliseconds.  Raises ValueError if it stands for none."""
+    """Return the event time of a term, in milliseconds.  Raises ValueError if the term is not an xsd:dateTime."""
     lexical, _, datatype = term[1:].partition('"')
     if datatype != _DATE_TIME:
         raise ValueError(f"{term!r:.60} is no xsd:dateTime")
@@ -61,12 +60,12 @@ def time_of(term: str) -> int:
 
 
 class Reports(Evaluation):
-    """The operators of a query with windows, its windows, and what its subscriber was told."""
+    """The operators and windows of a windowed query, and its delivered set."""
 
     def __init__(
         self, query: StandingQuery, leaves: Sequence[Leaf], since: int, dictionary: TermDictionary, reported: int = -1
     ):
-        """``reported``: up to which event time (ms) reports were made before, or are not asked for."""
+        """``reported``: event time (ms) up to which reports were made before, or are not wanted."""
         super().__init__(query, leaves, hlc.FIRST, dictionary)
         self._reported_before = reported
         report = query.report
@@ -74,7 +73,7 @@ class Reports(Evaluation):
         self._reported, self._every = report.reported, report.every
         self._dictionary = dictionary
         self._first = None if since == hlc.FIRST else hlc.seconds_ms(since)
-        """Before this time nothing is reported; None: before there are elements."""
+        """Event time (ms) before which nothing is reported; None: reports begin with the earliest element."""
         self._queues: dict[int, WindowQueue | CountQueue] = {}
         for number, leaf in enumerate(leaves):
             if leaf.window is not None:
@@ -86,38 +85,40 @@ class Reports(Evaluation):
         self._upto = -1
         self._began: int | None = None
         self._whole = 0
-        """From when on windows have all their elements, as known before the first report."""
+        """Event time (ms) from which windows have all their elements, as known before the first report."""
         self._begins = -1
         self._at: int | None = None
-        """The last report that was made, or the one before the first."""
+        """The last report made, or the one before the first."""
         self._tell_from = 0
-        """Reports before this one are made, and not told."""
+        """Reports before this one are made without delivery."""
         self._open: int | None = None
-        """The report that is being made,"""
+        """The report that is being made."""
         self._changes: Iterator[tuple[int, Row, int]] = iter(())
-        """what is still to be applied for it,"""
+        """The changes still to be applied for the open report."""
         self._touched: dict[Row, int] = self._flow.output()
-        """and by how much its rows have changed: at first by what follows from nothing, such as a count of 0."""
+        """The changes of the output's rows for the open report; at first the output without solutions, such as a
+        count of 0.
+        """
         self._again = False
-        """Whether the last report is to be made again."""
+        """Whether the last report must be made again."""
         self.late = 0
-        """Answers that came after a report that should have had them."""
+        """Number of solutions that arrived after a report that should have had them."""
 
     def _queue(self, window: Window | CountWindow) -> WindowQueue | CountQueue:
-        """Return a window without elements."""
+        """Return an empty window."""
         assert isinstance(window, Window)
         return WindowQueue(window, self._every)
 
     @property
     def streams(self) -> bool:
-        """Whether what is told is a stream of reports."""
+        """Whether a stream of reports is delivered."""
         return self._reported is not Reported.CHANGES
 
     @property
     def reports(self) -> dict[str, float | int | None]:
-        """The watermark and the last report made, as event times in seconds, and how many answers came late.
+        """The watermark and the last report, as event times in seconds, and the number of late solutions.
 
-        ``begins``: the first report made, if those before that were asked for have lost elements, which are forgotten.
+        ``begins``: the first report made, if earlier reports were wanted but have lost elements that are forgotten.
         """
         known = {
             "watermark": self._upto, "last": -1 if self._at is None else self._at, "begins": self._begins,
@@ -126,7 +127,7 @@ class Reports(Evaluation):
 
     @property
     def born(self) -> int:
-        """When the last watermark came: what is told now follows from that."""
+        """The stamp of the last watermark; the deliveries of now follow from it."""
         return self._stamp
 
     @property
@@ -136,7 +137,7 @@ class Reports(Evaluation):
 
     @property
     def waits(self) -> bool:
-        """Whether there is anything to do now."""
+        """Whether there is work to do now."""
         if self.streams and self.staged:
             return False
         if self._open is not None or self._due() is not None:
@@ -145,7 +146,7 @@ class Reports(Evaluation):
 
     @property
     def reported(self) -> int:
-        """Up to which event time (ms) reports are made, and what they told is kept; -1: none is."""
+        """Event time (ms) up to which reports are made and their deliveries replicated; -1: none."""
         if self._open is not None or self.staged or self._at is None or self._at < self._tell_from:
             return -1
         return self._at if self.streams or not (self.stale or self._to_compare or self.doubts) else -1
@@ -156,16 +157,16 @@ class Reports(Evaluation):
 
     @property
     def settled(self) -> bool:
-        """Never: what will be reported of the elements that there are is not known before the watermark."""
+        """Always False: reports over the present elements are unknown before the watermark."""
         return False
 
-    # --- what comes ------------------------------------------------------------------------------
+    # --- arrivals --------------------------------------------------------------------------------
 
     def advance(self, upto: int, began: int, stamp: int, whole: int = 0) -> None:
-        """Take note that all streams are known up to an event time.
+        """Take in the watermark of all streams, an event time (ms).
 
-        ``began``: their earliest element; ``stamp``: when that was learnt.  ``whole``: windows of reports before that
-        time have lost elements, which are forgotten: who begins now begins then.
+        ``began``: the earliest element; ``stamp``: when the watermark became known.  ``whole``: windows of reports
+        before that time have lost elements that are forgotten; an evaluation that begins now begins there.
         """
         if self._at is None:
             self._whole = max(whole, self._whole)
@@ -173,7 +174,7 @@ class Reports(Evaluation):
         self._upto, self._stamp = max(upto, self._upto), max(stamp, self._stamp)
 
     def changed(self, leaf: int, changes: Iterable[Change]) -> None:
-        """Take note of changes of a leaf."""
+        """Take in changes of a leaf."""
         queue = self._queues.get(leaf)
         if queue is None:
             super().changed(leaf, changes)
@@ -188,7 +189,7 @@ class Reports(Evaluation):
     # --- reports ---------------------------------------------------------------------------------
 
     def _due(self) -> int | None:
-        """Return the report to be made next, if there is one."""
+        """Return the next report to make, if there is one."""
         if self._at is None:
             return 0 if self._upto >= 0 else None
         last = self._upto // self._every * self._every
@@ -201,7 +202,7 @@ class Reports(Evaluation):
         return min(last, max(following, min(queue.next for queue in queues)))
 
     def _start(self, contents: Contents) -> None:
-        """See which report is the first."""
+        """Determine the first report."""
         assert self._began is not None
         before = self._reported_before
         wanted = next_multiple(self._began if self._first is None else self._first, self._every)
@@ -210,14 +211,14 @@ class Reports(Evaluation):
         if self.streams and contents.rows:
             told = {row[-1] for row in contents.rows.values()}
             before = max(before, *(time_of(self._dictionary.text(term)) for term in told))
-        elif contents.rows:  # it is compared with what holds now
+        elif contents.rows:  # it is compared with the current output
             first = max(first, self._upto // self._every * self._every)
         again = before // self._every * self._every
         self._tell_from = max(first, again)
         self._at = self._tell_from - (2 if again >= first else 1) * self._every
 
     def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
-        """Work off a piece, unless ``rows_max`` rows are held; return what is to be told."""
+        """Process a piece, unless ``rows_max`` rows are held; return the solutions to deliver."""
         if (self.streams and self.staged) or self.rows_held > rows_max:
             return []
         if self._at is None and self._upto >= 0:
@@ -247,7 +248,7 @@ class Reports(Evaluation):
                 yield leaf, row, weight
 
     def _go_on(self, contents: Contents, log: ResultLog, stamp: int) -> list[News]:
-        """Apply a piece of what the report is made of; when it is made, return what is told of it."""
+        """Apply a piece of the open report's changes; after the last piece return the report's deliveries."""
         assert self._open is not None
         piece: dict[int, list[tuple[Row, int]]] = {}
         done = 0
@@ -274,7 +275,7 @@ class Reports(Evaluation):
         return [*self._tell(changed, log), *self._compare(contents, log, stamp)]
 
     def _stream(self, report: int, touched: dict[Row, int], log: ResultLog) -> list[News]:
-        """Return what a stream has at a report."""
+        """Return the rows of a report in a stream."""
         if self._reported is Reported.RSTREAM:
             wanted = {row: count for row, count in self._flow.output().items() if count > 0}
         elif self._reported is Reported.ISTREAM:
@@ -289,5 +290,5 @@ class Reports(Evaluation):
         return [News(identity, over, row) for row, identity, over in self._told.changes(told, log.knows)]
 
     def _behind(self, report: int) -> Row:
-        """Return what stands behind the rows of a report in a stream: its time, as a term."""
+        """Return the suffix of a report's rows in a stream: its time, as a term."""
         return (self._dictionary.intern(time_term(report)),)

@@ -1,14 +1,14 @@
-"""What a subscriber was told of a standing query, and what is to be told so that it is what is true.
+"""Identities of delivered solutions, and the deliveries that bring the delivered set to the current output.
 
-The answers of a conjunctive query have identities that follow from the triples they are made of.  The
-solutions of a standing query do not: a row may come, go and come again, and may be there several times.
-So its identity follows from the row, a number that tells its copies apart, and how often that copy came
-before.  Of each copy at most one such *incarnation* is true; the next one comes after its withdrawal.
+The identity of a conjunctive query's solution follows from its triples.  A row of another standing query may come, go
+and come again, and may have several copies.  Its identity therefore follows from the row, the number of the copy, and
+the number of times that this copy came before.  Of each copy at most one such *incarnation* holds at a time; the next
+one follows the retraction.
 
-Which incarnation is next follows from the identities in the result log, which all replicas keep.  So a new primary
-knows what was told: it looks up incarnation after incarnation of each row that is true now, or was told.  Of all other
-rows it knows nothing, and what came and went of them must not be told again: so whatever is to be told next is
-looked up first, and if it is over already, the one after it is taken (:meth:`Told.changes`).
+The next incarnation follows from the identities in the result log, which all replicas keep.  A new primary looks up
+incarnation after incarnation of each row that holds now or was delivered.  It knows nothing of other rows, and must
+not repeat an incarnation that came and went.  Each planned delivery is therefore looked up first; if it is over
+already, the next incarnation is taken (:meth:`Told.changes`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Told:
     """The incarnations of each row."""
 
     def __init__(self, hash_of: Callable[[int], int]):
-        """``hash_of`` returns the hash of a term by its number; that of what is unbound, too."""
+        """``hash_of`` returns the hash of a term by its number, also for the unbound term."""
         self._hash_of = hash_of
         self._turns: dict[Row, list[int]] = {}
-        """Per copy how often it came and went: odd while it is told."""
+        """Number of deliveries and retractions per copy: odd while the copy is delivered."""
 
     def identity(self, row: Row, copy: int, turn: int) -> int:
         """Return the identity of an incarnation."""
@@ -44,17 +44,16 @@ class Told:
         return keys.fmix(keys.fmix(found & _MASK) + copy * _COPY + turn * _TURN & _MASK)
 
     def count(self, row: Row) -> int:
-        """Return how many copies of a row the subscriber has been told."""
+        """Return the number of copies of a row that are delivered."""
         return sum(turns & 1 for turns in self._turns.get(row, ()))
 
     def came_and_went(self, row: Row) -> bool:
-        """Return whether a copy of a row was told and taken back."""
+        """Return whether a copy of a row was delivered and retracted."""
         return any(turns > 1 for turns in self._turns.get(row, ()))
 
     def change(self, row: Row, wanted: int) -> list[tuple[int, bool]]:
-        """Note that so many copies are told from now on.
-
-        Return the identities to be told, and of each whether it is that of a withdrawal.
+        """Set the number of delivered copies of a row; return the identities to deliver, each with whether it is a
+        retraction.
         """
         found = []
         turns = self._turns.setdefault(row, [])
@@ -76,9 +75,9 @@ class Told:
     def changes(
         self, wanted: Mapping[Row, int], knows: Callable[[list[int]], list[bool]]
     ) -> list[tuple[Row, int, bool]]:
-        """Note how many copies of some rows are told from now on.
+        """Set the number of delivered copies of some rows.
 
-        Return what is to be told, with the row as in :meth:`change`: nothing that is known already.
+        Returns the deliveries, as in :meth:`change` with the row in front, without those that the log knows already.
         """
         found: list[tuple[Row, int, bool]] = []
         while wanted:
@@ -102,16 +101,16 @@ class Told:
         turns[copy] += 1
 
     def names(self, row: Row) -> list[int]:
-        """Return the identities of the copies that are told."""
+        """Return the identities of the delivered copies."""
         turns = enumerate(self._turns.get(row, ()))
         return [self.identity(row, copy, each >> 1) for copy, each in turns if each & 1]
 
     def forget(self) -> None:
-        """Know nothing of any row."""
+        """Forget all rows."""
         self._turns.clear()
 
     def recall(self, rows: Iterable[Row], knows: Callable[[list[int]], list[bool]]) -> None:
-        """Look up what was told of some rows; ``knows`` tells which identities are known."""
+        """Look up the deliveries of some rows; ``knows`` returns for identities whether the log knows them."""
         open_ = [(row, 0, 0) for row in dict.fromkeys(rows)]
         for row, _, _ in open_:
             self._turns[row] = []

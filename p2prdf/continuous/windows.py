@@ -1,8 +1,8 @@
-"""When answers over the elements of a stream are in a window, and which reports are due.
+"""Windows by time: the reports at which a solution over stream elements enters and leaves a window.
 
-Event times are milliseconds since 1970.  At a report a window ends at the last multiple of its step; so an answer is
-in it from one report on, that of the first end not before its youngest element, and out from another, that of the first
-end that leaves its oldest behind.  Both follow from the answer alone, so a window is two queues.
+Event times are milliseconds since 1970.  At a report, a window ends at the last multiple of its step.  A solution
+enters with the first end at or after its latest element, and leaves with the first end that excludes its earliest
+element.  Both follow from the solution alone, so a window is two queues.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from p2prdf.rdf.algebra import Window
 __all__ = ["NEVER", "WindowQueue", "next_multiple"]
 
 NEVER: Final = 1 << 62
-"""After every report."""
+"""Later than every report."""
 
 
 def next_multiple(time: int, step: int) -> int:
-    """Return the first multiple of a step that is not before a time."""
+    """Return the first multiple of a step at or after a time."""
     return -(-time // step) * step
 
 
 class WindowQueue:
-    """The answers of one leaf on their way through its window, at the reports that are the multiples of ``every``."""
+    """The solutions of one leaf on their way through its window; reports are at the multiples of ``every``."""
 
     def __init__(self, window: Window, every: int):
         self._window = window
@@ -39,9 +39,9 @@ class WindowQueue:
         return len(self._coming) + len(self._going)
 
     def add(self, row: Row, oldest: int, youngest: int) -> int:
-        """Take in an answer with the times of its oldest and youngest element.
+        """Take in a solution with the times of its earliest and latest element.
 
-        Returns the report from which on it is in the window; ``NEVER`` if it is in none.
+        Returns the report at which it enters the window; ``NEVER`` if it never does.
         """
         window = self._window
         first = self._report(youngest)
@@ -56,11 +56,11 @@ class WindowQueue:
         return first
 
     def _report(self, end: int) -> int:
-        """Return the first report at which the window ends at a time, or after it."""
+        """Return the first report at which the window ends at or after a time."""
         return next_multiple(next_multiple(end, self._window.step), self._every)
 
     def at(self, report: int) -> Iterable[tuple[Row, int]]:
-        """Return how the window changes up to a report: answers that are in it now, and that are not any more."""
+        """Return the changes of the window up to a report: 1 for solutions that enter, -1 for those that leave."""
         while self._coming and self._coming[0][0] <= report:
             _, number, last, row = heapq.heappop(self._coming)
             if last > report:

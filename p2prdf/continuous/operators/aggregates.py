@@ -1,9 +1,10 @@
-"""Set functions (SPARQL 1.1, 18.5.1), maintained as members come and go.
+"""Aggregates (SPARQL 1.1, 18.5.1), maintained as members of a group come and go.
 
-Each knows its members only as far as it must.  An error, which is a member without a value, makes the result of all
-but COUNT and SAMPLE an error; it is counted, so that the result comes back when it goes.  Where the recommendation
-leaves a choice, it is one that depends on the members alone, not on when they came: sums are
-exact and rounded once, SAMPLE takes the first in order, GROUP_CONCAT joins in order.
+Each aggregate keeps as little of its members as it needs.  A member without a value is an error, and makes the result
+of all aggregates except COUNT and SAMPLE an error; errors are counted, so the result returns when the last error
+goes.  If the recommendation leaves a choice, the result depends on the members alone, not on their order of arrival:
+sums are exact and rounded once, SAMPLE takes the first member in the order of terms, GROUP_CONCAT joins in that
+order.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ __all__ = ["Accumulator", "accumulator"]
 
 
 class Accumulator(Protocol):
-    """The members of one group for one set function."""
+    """The members of one group for one aggregate."""
 
     def add(self, cells: Row, times: int) -> None:
-        """Let a member come (``times`` above zero) or go (below), so often."""
+        """Add a member ``times`` times, or remove it if ``times`` is negative."""
         ...
 
     def result(self) -> int:
@@ -40,7 +41,7 @@ class Accumulator(Protocol):
 
 
 def accumulator(aggregate: Aggregate, terms: Terms) -> Callable[[], Accumulator]:
-    """Return what makes the accumulator of an empty group."""
+    """Return a factory of accumulators for an empty group."""
 
     def plain() -> Accumulator:
         match aggregate.function:
@@ -60,7 +61,7 @@ def accumulator(aggregate: Aggregate, terms: Terms) -> Callable[[], Accumulator]
 
 
 class _Distinct:
-    """Passes on when a member comes first or goes last.  One step per change."""
+    """Passes on only the first arrival and the last departure of a member.  One step per change."""
 
     def __init__(self, inner: Accumulator):
         self._inner = inner
@@ -81,7 +82,7 @@ class _Distinct:
 
 
 class _Count:
-    """COUNT: all rows, or all members that are no error.  One step per change."""
+    """COUNT: all rows, or all members that are not errors.  One step per change."""
 
     def __init__(self, terms: Terms, *, rows: bool):
         self._terms = terms
@@ -103,7 +104,7 @@ _EXACT: Final = decimal.Context(
 
 
 class _Sum:
-    """SUM, exact and rounded once: of doubles, too, whose sum in turn would depend on the order they came in.
+    """SUM, exact and rounded once; a running sum of doubles would depend on the order of arrival.
 
     One step per change.
     """
@@ -167,7 +168,7 @@ class _Sum:
 
 
 class _Average:
-    """AVG: the sum divided by the number of members, 0 of none.  One step per change."""
+    """AVG: the sum divided by the number of members; 0 for an empty group.  One step per change."""
 
     def __init__(self, terms: Terms):
         self._terms = terms
@@ -185,7 +186,7 @@ class _Average:
 
 
 class _Extreme:
-    """MIN and MAX in the order of terms.  A change costs a place in that order, not a look at the group."""
+    """MIN and MAX in the order of terms.  A change costs one insertion into that order, without a scan of the group."""
 
     def __init__(self, terms: Terms, *, last: bool):
         self._terms = terms
@@ -206,7 +207,7 @@ class _Extreme:
 
 
 class _Sample:
-    """SAMPLE: the first member in the order of terms that is no error."""
+    """SAMPLE: the first member in the order of terms that is not an error."""
 
     def __init__(self, terms: Terms):
         self._members = _Extreme(terms, last=False)
@@ -220,9 +221,9 @@ class _Sample:
 
 
 class _Concatenation:
-    """GROUP_CONCAT of the members' strings (``STR``) in the order of terms; empty of none.
+    """GROUP_CONCAT of the members' strings (``STR``) in the order of terms; the empty string for an empty group.
 
-    A change costs a place in the order; a result costs its length.
+    A change costs one insertion into the order; a result costs its length.
     """
 
     def __init__(self, terms: Terms, separator: str):

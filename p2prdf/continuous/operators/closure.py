@@ -1,18 +1,17 @@
-"""Closure: which nodes a way of edges leads to, under edges that come and go.
+"""Transitive closure: the nodes reachable from each start, under edges that come and go.
 
-The problem: a node may be reached by many ways, in cycles by endless ones.  Counting ways fails there.  Taking back
-everything that a lost edge might have carried, and deriving it again from what is left (DRed), is right, but it
-takes back all that lies behind the edge, whatever other ways there are.
+A node may be reached by many paths, in cycles by infinitely many, so counting paths fails.  Deleting everything that
+a lost edge may have carried and deriving it again (DRed) is correct, but deletes all nodes behind the edge, however
+many other paths there are.
 
-The idea: for each start the nodes it reaches are kept as a *tree*: each with the node it was first
-reached from.  An edge that a tree does not use can go without changing it.  If it uses it, only the
-branch behind the edge is loose, and each loose node that has an edge from a node still in the tree is tied there
-again, and what follows from it; the rest is no longer reached.  A new edge matters only to the starts that reach
-where it begins and not where it ends.
+Here each start keeps a *tree* of the nodes it reaches: each node with the node from which it was first reached.
+Removing an edge outside the tree changes nothing.  Removing an edge of the tree loosens only the branch behind it.  A
+loose node with an edge from a node in the tree is attached there, with its followers; the others are unreachable.  A
+new edge matters only to starts that reach its source and not its target.
 
-Costs.  An edge more: for each start that reaches its beginning one look, and for each node newly reached its
-edges.  An edge less: for each such start one look, and for trees that use it the edges at the nodes of the loose
-branch.  Memory: two entries per pair, from start to node and back.  With seeds there are trees for these alone.
+Costs.  A new edge: one look-up for each start that reaches its source, and the edges of each newly reached node.  A
+removed edge: one look-up for each such start, and in trees that use it the edges of the loose branch.  Memory: two
+entries per pair, from start to node and back.  With seeds only the seeds have trees.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _Nodes = dict[int, None]
 
 
 class Closure:
-    """Output: the pairs (start, node) between which a way of one or more edges leads, once.
+    """Output: the pairs (start, node) connected by a path of one or more edges, each once.
 
-    Edges are rows (from, to) above zero.  Starts are the seeds, rows of one node above zero, or without them all
-    nodes from which an edge leads.  ``reflexive``: also (start, start).  ``backward``: ways are followed
-    from their end, and pairs are (node, start).
+    Edges are rows (from, to) with multiplicity above zero.  Starts are the seeds, rows of one node with multiplicity
+    above zero; without seeds, all nodes with an outgoing edge.  ``reflexive``: also (start, start).  ``backward``:
+    paths are followed from their end, and pairs are (node, start).
     """
 
     def __init__(self, *, seeded: bool, backward: bool, reflexive: bool):
@@ -43,7 +42,7 @@ class Closure:
         self._after: dict[int, _Nodes] = {}
         self._before: dict[int, _Nodes] = {}
         self._trees: dict[int, dict[int, int]] = {}
-        """For each start, the nodes it reaches, each with the node before it on the way."""
+        """For each start, the nodes it reaches, each with its predecessor on the path."""
         self._starts: dict[int, _Nodes] = {}
         """For each node, the starts that reach it."""
         self._pairs = 0
@@ -55,7 +54,7 @@ class Closure:
         return len(self._edges) + len(self._seeds) + self._pairs
 
     def apply(self, *changes: Delta) -> Delta:
-        """See the package; edges, and seeds if there are such."""
+        """See the package.  Inputs: edges and, if seeded, seeds."""
         self._out = {}
         gone, come = self._transitions(self._edges, changes[0])
         for a, b in gone:
@@ -111,7 +110,7 @@ class Closure:
     # --- edges -------------------------------------------------------------------------------
 
     def _tie(self, a: int, b: int) -> None:
-        """Take in an edge."""
+        """Add an edge."""
         self._after.setdefault(a, {})[b] = None
         self._before.setdefault(b, {})[a] = None
         if not self._seeded and a not in self._trees:
@@ -120,14 +119,14 @@ class Closure:
             self._grow(start, b, a)
 
     def _starts_at(self, node: int) -> list[int]:
-        """Return the starts a way leads from to a node, or that are it."""
+        """Return the starts that reach a node, including the node itself if it is a start."""
         starts = list(self._starts.get(node, ()))
         if node in self._trees and node not in self._starts.get(node, ()):
             starts.append(node)
         return starts
 
     def _grow(self, start: int, node: int, before: int) -> None:
-        """Let a start reach a node, and what can be reached from there."""
+        """Make a node, and everything reachable from it, reachable from a start."""
         tree = self._trees[start]
         if node in tree:
             return
@@ -145,7 +144,7 @@ class Closure:
                     reached.append(following)
 
     def _cut(self, a: int, b: int) -> None:
-        """Take an edge out."""
+        """Remove an edge."""
         starts = self._starts_at(a)
         for edges, one, other in ((self._after, a, b), (self._before, b, a)):
             del edges[one][other]
@@ -158,12 +157,12 @@ class Closure:
             self._drop(a)
 
     def _loosen(self, start: int, top: int) -> None:
-        """Tie the branch under a node elsewhere, or let go what cannot be."""
+        """Attach the branch under a node elsewhere, and remove the nodes that are no longer reachable."""
         tree = self._trees[start]
         loose: _Nodes = {top: None}
         for node in (branch := [top]):
             if node == start:
-                continue  # what follows the start hangs on the start itself, which a way back to it does not carry
+                continue  # the start's followers hang on the start itself, not on a cycle back to it
             for following in self._after.get(node, ()):
                 if following not in loose and tree.get(following) == node:
                     loose[following] = None

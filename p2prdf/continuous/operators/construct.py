@@ -10,11 +10,11 @@ __all__ = ["Construct"]
 
 
 class Construct:
-    """Output: for each row above zero the triples of the template, as often as it is there; no triple is left out.
+    """Output: the valid triples of the template for each row above zero, with the row's multiplicity.
 
-    Blank nodes of the template are made anew for each copy of a row, by ``blank`` from the row, the number of the
-    blank node and that of the copy.  So the copies of a row are told apart and only their number
-    matters.  Holds the input; a changed row costs the template times its change of multiplicity.
+    Blank nodes of the template are new for each copy of a row: ``blank`` makes them from the row, the number of the
+    blank node and the number of the copy.  Copies are therefore distinct, and only their number matters.  Holds the
+    input; a changed row costs the size of the template times its change of multiplicity.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class Construct:
         blank: Callable[[Row, int, int], int],
         is_triple: Callable[[int, int, int], bool],
     ):
-        """Slots of the template: see algebra.Construct.  ``width``: of the input's rows."""
+        """Slots of the template: see algebra.Construct.  ``width``: the number of columns of the input's rows."""
         self._template = template
         self._constants = constants
         self._blank = blank

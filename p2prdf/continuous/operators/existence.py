@@ -1,4 +1,4 @@
-"""Exists and Minus: what becomes of a left row by whether there is a right row for it."""
+"""Exists and Minus: left rows, filtered or marked by whether a matching right row exists."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ __all__ = ["Existence"]
 
 
 class Existence:
-    """Output: the left rows for which a right row is there, or those for which none is, or all with a mark.
+    """Output: the left rows with a matching right row, or those without one, or all with a mark.
 
-    What is ``there`` is told by how sides match: compatible rows for EXISTS; for MINUS, they also have a bound
-    variable in common.  Linear in the left input.  Of the right input only the shared columns count, and
-    of those only rows above zero.  Holds the left rows, with how many distinct right ones each has, and
-    the right rows, narrowed.  A changed left row costs what it matches; of right rows, those that
-    appear or vanish cost the left rows they match.
+    ``sides`` define the match: compatible rows for EXISTS; for MINUS, additionally with a common bound variable.
+    Linear in the left input.  Of the right input only the shared columns count, and only rows above zero.  Holds the
+    left rows, each with its number of distinct matches, and the right rows, reduced to the shared columns.  A changed
+    left row costs its matches.  Right rows that appear or vanish cost the left rows they match.
     """
 
     def __init__(self, sides: Sides, found: tuple[int, ...] | None, missing: tuple[int, ...] | None):
-        """``found``: what is put behind a left row that has a right one, ``missing``: if none; None: drop it."""
+        """``found``: the suffix of a left row with a match; ``missing``: of one without; None drops the row."""
         self._columns = tuple(right for _, right in sides.pairs)
         narrowed = sides.narrowed()
         self._left, self._right = narrowed.left(), narrowed.right()
         self._found, self._missing = found, missing
         self._partners: dict[Row, int] = {}
-        """For each left row held."""
+        """The number of distinct matches of each left row held."""
 
     @property
     def rows_held(self) -> int:

@@ -19,10 +19,10 @@ class _Group:
 
 
 class Group:
-    """Output: for each group of rows above zero its keys and aggregates; without keys, for the one group, also empty.
+    """Output: keys and aggregates of each group of rows above zero; without keys, one row also if it is empty.
 
-    Holds the input, so that rows below zero can be made good, and what each aggregate needs.  A change costs
-    one step per row and aggregate, and one result per aggregate of each group it touches.
+    Holds the input, since rows below zero may rise later, and the state of each aggregate.  A change costs one step
+    per row and aggregate, and one result per aggregate of each group that it touches.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Group:
         arguments: Sequence[tuple[int, ...]],
         makers: Sequence[Callable[[], Accumulator]],
     ):
-        """``arguments``: columns each aggregate reads; ``makers`` make its accumulators."""
+        """``arguments``: the columns that each aggregate reads; ``makers``: the factories of its accumulators."""
         self._keys = keys
         self._arguments = arguments
         self._makers = makers

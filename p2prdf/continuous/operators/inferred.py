@@ -1,4 +1,4 @@
-"""What follows from triples by rules, together with them."""
+"""Inference: the closure of triples under rules."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["Inferred"]
 
 
 class Inferred:
-    """The closure of the triples given under rules, each triple once.
+    """Output: the closure of the input triples under rules, each triple once.
 
-    A triple counts as given while its multiplicity is above zero.  What has to be taken back when one is not any more,
-    circles included, the materialiser knows (:mod:`p2prdf.reasoning.materialiser`).
+    A triple is a base fact while its multiplicity is above zero.  The materialiser
+    (:mod:`p2prdf.reasoning.materialiser`) finds the derived facts that end with a base fact, also in cycles.
     """
 
     def __init__(
         self, rules: Iterable[InferenceRule], intern: Callable[[str], int], is_literal: Callable[[int], bool]
     ):
-        """``intern``: the number of a term in rows; ``is_literal``: whether a number is that of a literal."""
+        """``intern``: returns the number of a term in rows; ``is_literal``: whether a number is that of a literal."""
         made = [Rule(Atom(*head), tuple(Atom(*atom) for atom in body)) for head, body in rules]
         self._closure = Materialiser(made, intern, is_literal=is_literal)
         self._given: Delta = {}
 
     def apply(self, *changes: Delta) -> Delta:
-        """Take a change of the triples given; return that of what holds."""
+        """Take a change of the base facts; return the change of the closure."""
         (change,) = changes
         come, gone = {}, []
         for row, weight in change.items():
@@ -46,5 +46,5 @@ class Inferred:
 
     @property
     def rows_held(self) -> int:
-        """Triples that are given, or follow."""
+        """Number of triples, base and derived."""
         return len(self._closure) + len(self._given)

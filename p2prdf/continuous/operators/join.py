@@ -9,7 +9,7 @@ __all__ = ["Join", "Merge"]
 
 
 class Merge:
-    """Puts two compatible rows together: the left columns, then those of the right that are not shared."""
+    """Merges two compatible rows: the left columns, then the right columns that are not shared."""
 
     __slots__ = ("_doubtful", "_others", "_padding")
 
@@ -33,9 +33,9 @@ class Merge:
 
 
 class Join:
-    """Output: for each two compatible rows the merged one, as often as the product of their multiplicities.
+    """Output: each two compatible rows merged, with the product of their multiplicities.
 
-    Bilinear, also where those are negative.  Holds both inputs.  A changed row costs what it matches on the other
+    Bilinear, also for negative multiplicities.  Holds both inputs.  A changed row costs its matches on the other
     side.
     """
 
@@ -53,7 +53,7 @@ class Join:
         of_left, of_right = changes
         out: Delta = {}
         merge = self._merge
-        # dL with the right side before, then the left side after with dR: together each pair once.
+        # dL with the old right side, then the new left side with dR: each pair once.
         for row, weight in of_left.items():
             for other, times in self._right.matches(row):
                 add(out, merge(row, other), weight * times)

@@ -1,4 +1,4 @@
-"""LeftJoin: OPTIONAL, in which a row without a match is given alone, and taken back when one comes."""
+"""LeftJoin: OPTIONAL; a row without a match is output alone and retracted when a match arrives."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["LeftJoin"]
 
 
 class LeftJoin:
-    """Output: for each left row, merged with every right row that is compatible and for which the condition
-    holds on both merged; alone, if there is none.
+    """Output: each left row merged with each compatible right row that meets the condition; alone if there is none.
 
-    Linear in the left input.  Of the right input only rows above zero count.  Holds both inputs, and
-    with each left row how many distinct right rows it has.  A changed row costs what it matches on the other side.
+    The condition is evaluated on the merged row.  Linear in the left input.  Of the right input only rows above zero
+    count.  Holds both inputs, and the number of distinct matches of each left row.  A changed row costs its matches
+    on the other side.
     """
 
     def __init__(self, sides: Sides, right_width: int, holds: Callable[[Row], bool] | None):
@@ -24,7 +24,7 @@ class LeftJoin:
         self._merge = Merge(sides, right_width)
         self._holds = holds
         self._partners: dict[Row, int] = {}
-        """For each left row held."""
+        """The number of distinct matches of each left row held."""
 
     @property
     def rows_held(self) -> int:
@@ -41,7 +41,7 @@ class LeftJoin:
         return out
 
     def _apply_right(self, change: Delta, out: Delta) -> None:
-        """Let right rows come and go; left rows that got their first or lost their last are seen to at the end."""
+        """Add and remove right rows; then handle left rows that gained their first match or lost their last."""
         before: dict[Row, int] = {}
         for row, weight in change.items():
             old, new = self._right.add(row, weight)

@@ -1,4 +1,4 @@
-"""Operators that hold nothing: what they make of a sum is the sum of what they make of its parts.
+"""Linear operators, which have no state: the output of a sum is the sum of the outputs.
 
 Each costs one step per row of the change.
 """
@@ -13,7 +13,7 @@ __all__ = ["Extend", "Filter", "Fix", "Project", "Union"]
 
 
 class Project:
-    """Output: the columns named of each row; -1 is UNBOUND."""
+    """Output: the given columns of each row; -1 stands for UNBOUND."""
 
     rows_held = 0
 
@@ -30,7 +30,7 @@ class Project:
 
 
 class Filter:
-    """Output: the rows for which a condition holds."""
+    """Output: the rows that meet a condition."""
 
     rows_held = 0
 
@@ -44,7 +44,7 @@ class Filter:
 
 
 class Extend:
-    """Output: each row with a computed term behind it, UNBOUND where that is an error."""
+    """Output: each row with a computed term appended, UNBOUND if the computation fails."""
 
     rows_held = 0
 
@@ -58,7 +58,7 @@ class Extend:
 
 
 class Fix:
-    """Output: each row with copies of columns behind it, FIXED_UNBOUND where those are unbound."""
+    """Output: each row with copies of columns appended, FIXED_UNBOUND if the column is unbound."""
 
     rows_held = 0
 

@@ -1,14 +1,13 @@
-"""Rows found by those they are compatible with.
+"""An index of rows that finds the rows compatible with a given row.
 
-Two rows are compatible if they have no shared variable that both bind differently (SPARQL 1.1, 18.3).  If
-shared variables are bound in all rows of both sides, the compatible ones lie under one key of a
-hash table.  If some may be unbound, behind an OPTIONAL, say, a row also matches rows that
-lack a value it has, and no single key finds them.
+Two rows are compatible if no shared variable is bound differently in both (SPARQL 1.1, 18.3).  If all rows of both
+sides bind the shared variables, compatible rows lie under one key of a hash table.  If a variable may be unbound, for
+example after OPTIONAL, a row also matches rows that lack one of its values, and a single key does not find them.
 
-So rows are kept in *classes* by which of the doubtful columns they bind.  For a row that asks, and a class, it is
-clear which columns both bind; the class has a hash table on just those, made when first asked for.
-There are as many classes as ways of being partly bound that occur: few.  Finding then costs what is
-found, plus one probe per class.
+Rows are therefore kept in *classes* by the optional columns (``doubtful``) that they bind.  A given row and a class
+determine the columns that both bind; the class has a hash table on exactly these columns, built at the first look-up.
+There are as many classes as combinations of bound columns occur: few.  A look-up costs its matches plus one probe per
+class.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ __all__ = ["Matching", "Sides"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sides:
-    """Which columns two kinds of rows share, and whether those are always bound.
+    """The columns that left and right rows share, and whether they are always bound.
 
-    ``pairs``: columns of left and right rows; ``certain``, ``doubtful``: places in ``pairs``.  ``counted``: bits of
-    ``doubtful`` one of which must be bound on both sides for rows to match at all (for MINUS); None: rows with no
-    common value match, too.
+    ``pairs``: columns of left and right rows; ``certain``, ``doubtful``: places in ``pairs``.  ``counted``, for
+    MINUS: bits of ``doubtful``, one of which both rows must bind to match at all; None: rows without a common value
+    match too.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -46,13 +45,13 @@ class Sides:
         bits: int | None = None
         if counted is not None:
             places = frozenset(counted)
-            # A certain column that counts is always in common, so nothing else has to be.
+            # A certain column that counts is always in common; nothing else has to be.
             if not places.intersection(certain):
                 bits = sum(1 << bit for bit, at in enumerate(doubtful) if at in places)
         return cls(pairs, certain, doubtful, bits)
 
     def narrowed(self) -> Sides:
-        """Return the sides for right rows that are narrowed to the shared columns, in the order of the pairs."""
+        """Return the sides for right rows that are reduced to the shared columns, in the order of the pairs."""
         return dataclasses.replace(self, pairs=tuple((left, at) for at, (left, _) in enumerate(self.pairs)))
 
     def left(self) -> Matching:
@@ -72,11 +71,11 @@ class _Class:
     def __init__(self) -> None:
         self.rows: Delta = {}
         self.tables: dict[int, dict[Row, Delta]] = {}
-        """By the set of doubtful columns they are on, beside the certain ones."""
+        """By the set of optional columns in the key, besides the certain ones."""
 
 
 class Matching:
-    """Rows of one side, with their multiplicities, found by a row of the other side.
+    """Rows of one side with their multiplicities, found by rows of the other side.
 
     Adding costs one step per table of the row's class.
     """
@@ -106,7 +105,7 @@ class Matching:
         return 0 if kept is None else kept.rows.get(row, 0)
 
     def add(self, row: Row, weight: int) -> tuple[int, int]:
-        """Add to the multiplicity of a row; return what it was and what it is."""
+        """Add to the multiplicity of a row; return the multiplicity before and after."""
         certain, doubtful = self._mine
         mask = _bound(row, doubtful)
         kept = self._classes.get(mask)
@@ -133,7 +132,7 @@ class Matching:
         return before, after
 
     def matches(self, row: Row) -> Iterator[tuple[Row, int]]:
-        """Yield the rows that match one of the other side, with their multiplicities."""
+        """Yield the rows that match a row of the other side, with their multiplicities."""
         certain, doubtful = self._others
         mask = _bound(row, doubtful)
         for other, kept in self._classes.items():
@@ -156,7 +155,7 @@ class Matching:
 
 
 def _bound(row: Row, columns: tuple[int, ...]) -> int:
-    """Return which of some columns a row binds, as bits."""
+    """Return the columns that a row binds, among some columns, as bits."""
     mask = 0
     for bit, at in enumerate(columns):
         if row[at] != UNBOUND:

@@ -1,13 +1,13 @@
-"""Rows in order, with their multiplicities: found by rank, and ranked, without looking at all of them.
+"""Rows in sorted order with multiplicities and ranks.
 
-The problem: a top-k must know which row moves up when one above it goes, MIN which value is next.  A sorted list
-knows, but finding the place of the n-th row of a bag needs the sum of multiplicities before it.
+A top-k operator must find the row that moves up when a row above it goes; MIN must find the next value.  A sorted
+list gives these, but the n-th row of a bag also needs the sum of the multiplicities before it.
 
-The idea: the sorted list is cut into blocks of some hundred entries, and each block knows the sum of its
-multiplicities.  An insertion moves one block's entries; a rank is a walk over blocks, then over one
-block's entries.  Blocks that grow too large are halved, empty ones vanish.  For n entries that is a step of
-O(B + n/B) simple moves: a few microseconds for a hundred thousand.  A balanced tree would need fewer moves and, in
-Python, more time.
+The sorted list is cut into blocks of some hundred entries, each with the sum of its multiplicities.  An insertion
+moves the entries of one block; a rank walks over the blocks and then over one block's entries.  A block that grows
+too large is halved, an empty one is removed.  For n entries and blocks of B an operation takes O(B + n/B) simple
+moves: a few microseconds for a hundred thousand entries.  A balanced tree would need fewer moves and, in Python, more
+time.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _Entry = TypeVar("_Entry")
 
 
 class Ranked(Generic[_Entry]):
-    """Entries by their keys, which are all different, each with a multiplicity above zero."""
+    """Entries by key, each with a multiplicity above zero; keys are distinct."""
 
     __slots__ = ("_counts", "_entries", "_firsts", "_keys", "_size", "_sums", "total")
 
     def __init__(self) -> None:
-        # By block: its first key, its keys in order, their entries and multiplicities, the sum of these.
+        # For each block: first key, sorted keys, their entries, their multiplicities, and the sum of these.
         self._firsts: list[OrderKey] = []
         self._keys: list[list[OrderKey]] = []
         self._entries: list[list[_Entry]] = []
@@ -45,7 +45,7 @@ class Ranked(Generic[_Entry]):
         return self._size
 
     def change(self, key: OrderKey, entry: _Entry, more: int) -> None:
-        """Change the multiplicity of an entry, which must not fall below zero; it leaves at zero."""
+        """Change the multiplicity of an entry, which must not fall below zero; the entry is removed at zero."""
         block = self._block(key)
         if block == len(self._keys):
             for parts in (self._keys, self._entries, self._counts):
@@ -70,7 +70,7 @@ class Ranked(Generic[_Entry]):
         self._tidy(block)
 
     def _block(self, key: OrderKey) -> int:
-        """Return the block a key belongs to: the last whose first key is not above it."""
+        """Return the block that a key belongs to: the last with a first key not above it."""
         block = bisect_left(self._firsts, key)
         if block < len(self._firsts) and self._firsts[block] == key:
             return block
@@ -102,7 +102,7 @@ class Ranked(Generic[_Entry]):
         return sum(self._sums[:block]) + sum(self._counts[block][:place])
 
     def between(self, start: int, stop: int) -> Iterator[tuple[_Entry, int]]:
-        """Yield what stands at the ranks from ``start`` to before ``stop``, each entry with how often."""
+        """Yield the entries at the ranks from ``start`` to before ``stop``, each with its number of copies there."""
         at = block = 0
         while block < len(self._sums) and at + self._sums[block] <= start:
             at += self._sums[block]
@@ -123,10 +123,10 @@ class Ranked(Generic[_Entry]):
 
     @property
     def first(self) -> _Entry:
-        """The first entry; there must be one."""
+        """The first entry; raises IndexError if there is none."""
         return self._entries[0][0]
 
     @property
     def last(self) -> _Entry:
-        """The last entry; there must be one."""
+        """The last entry; raises IndexError if there is none."""
         return self._entries[-1][-1]

@@ -12,11 +12,11 @@ __all__ = ["Slice"]
 
 
 class Slice:
-    """Output: the rows at the places from ``offset`` to ``offset + limit`` of the bag of rows above zero, in order.
+    """Output: the rows at the places from ``offset`` to ``offset + limit`` of the sorted bag of rows above zero.
 
-    ``key`` must tell any two rows apart, so the slice is one and the same whatever the history.  Holds the input.  A
-    changed row costs a place in the order (:mod:`~p2prdf.continuous.operators.ranked`), and as many rows as are
-    pushed over the ends of the slice by it: no more than its change of multiplicity.
+    ``key`` must be different for different rows, so the slice is independent of the history.  Holds the input.  A
+    changed row costs one insertion into the order (:mod:`~p2prdf.continuous.operators.ranked`), and the rows that it
+    pushes over the ends of the slice: at most its change of multiplicity.
     """
 
     def __init__(self, key: Callable[[Row], OrderKey], offset: int, limit: int | None):
@@ -43,10 +43,13 @@ class Slice:
         return out
 
     def _move(self, row: Row, before: int, more: int, out: Delta) -> None:
-        """Change a row's multiplicity; what a prefix of the order gains and loses, the slice does, end by end."""
+        """Change a row's multiplicity.
+
+        The change of a slice is the difference between the changes of two prefixes of the order, one per end.
+        """
         ranked, key = self._ranked, self._key(row)
         total = ranked.total
-        place = ranked.rank(key) + min(before, before + more)  # of the first of the copies that come or go
+        place = ranked.rank(key) + min(before, before + more)  # the place of the first copy that comes or goes
         ends = [(self._start, -1)] if self._stop is None else [(self._stop, 1), (self._start, -1)]
         if self._stop is None:
             add(out, row, more)
@@ -55,7 +58,7 @@ class Slice:
         for end, sign in ends:
             inside = min(max(end - place, 0), abs(more))
             if inside:
-                # Copies that come before the end push as many rows over it; those that go let as many in.
+                # Copies that come before an end push as many rows over it; copies that go let as many in.
                 direction = sign if more > 0 else -sign
                 add(out, row, direction * inside)
                 for other, times in ranked.between(end - inside, min(end, total, ranked.total)):

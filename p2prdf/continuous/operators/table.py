@@ -8,7 +8,7 @@ __all__ = ["Table"]
 
 
 class Table:
-    """Output: its rows, all given the first time."""
+    """Output: its rows, all in the first call."""
 
     rows_held = 0
 

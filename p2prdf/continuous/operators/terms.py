@@ -1,4 +1,4 @@
-"""Terms as operators need them: by number, with their values and places in SPARQL's order."""
+"""Terms for operators: by number, with their values and their places in SPARQL's order."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Dictionary", "Terms"]
 
 
 class Dictionary(Protocol):
-    """What numbers terms: :class:`~p2prdf.rdf.dictionary.TermDictionary`, or a plainer one in tests."""
+    """A numbering of terms: :class:`~p2prdf.rdf.dictionary.TermDictionary`, or a simpler one in tests."""
 
     def intern(self, text: str) -> int:
-        """Return the number of a canonical term, taking it in if new."""
+        """Return the number of a canonical term, adding the term if it is new."""
         ...
 
     def text(self, identifier: int) -> str:
@@ -39,7 +39,7 @@ class Terms:
         return UNBOUND if text is None else self.intern(text)
 
     def known(self, number: int) -> str | None:
-        """Return a term, None for what is no term."""
+        """Return a term; None for a negative number."""
         return self.text(number) if number >= 0 else None
 
     def value(self, number: int) -> Value:
@@ -47,6 +47,6 @@ class Terms:
         return values.decode(self.text(number))
 
     def place(self, number: int) -> OrderKey:
-        """Return a term's place in a total order that extends SPARQL's: no two terms have the same."""
+        """Return a term's place in a total order that extends SPARQL's; different terms have different places."""
         text = self.known(number)
         return (ordering.order_key(text), text or "")

@@ -1,7 +1,7 @@
-"""Rows and Z-sets: the currency between operators.
+"""Rows and Z-sets: the data that operators exchange.
 
-A row is a tuple of term numbers of the :class:`~p2prdf.rdf.dictionary.TermDictionary`; UNBOUND stands where a
-variable has no value.  A Z-set is a dict of rows with their multiplicities, none of which is zero.
+A row is a tuple of term numbers of the :class:`~p2prdf.rdf.dictionary.TermDictionary`; UNBOUND stands for a variable
+without a value.  A Z-set is a dict of rows with their multiplicities, none of which is zero.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Delta: TypeAlias = dict[Row, int]
 UNBOUND: Final = -1
 """No value."""
 FIXED_UNBOUND: Final = -2
-"""What a fixed copy of a column holds where that is unbound: equal to itself, and no term."""
+"""The value of a fixed copy of an unbound column: equal to itself, and not a term."""
 
 
 class Operator(Protocol):
-    """What turns changes of its inputs into the change of its output."""
+    """An operator takes changes of its inputs and returns the change of its output."""
 
     @property
     def rows_held(self) -> int:
