@@ -1,1 +1,1 @@
-"""What a peer holds: tables, result logs, and the indexes under them."""
+"""The stored state of a peer: tables, result logs, and the indexes beneath them."""

@@ -1,9 +1,9 @@
-"""What is known of each answer of a subscription: a mark per identity, for as long as the subscription lives.
+"""Delivery states: one per solution identity, for as long as the subscription lives.
 
-An answer that was told and acknowledged may be derived again at any time, by a retry, by a peer that took
-over, by another replica.  So its identity stays known, and what is kept of it must be little: its number of
-arrival (*ordinal*), found through an index by identity, and a mark of one byte.  Two materials, as everywhere:
-lists with a dictionary for tiny peers (some 100 bytes an answer), arrays with a hash index for batches (some 25).
+An acknowledged solution may be derived again at any time, by a retry, by a new primary, by another replica.  Its
+identity therefore stays known, at little cost: a number of arrival (*ordinal*), found through an index by identity,
+and one byte of state.  There are two implementations: lists with a dictionary for tiny peers (some 100 bytes per
+solution), arrays with a hash index for batches (some 25).
 """
 
 from __future__ import annotations
@@ -22,63 +22,63 @@ from p2prdf.hash_index import HashIndex
 __all__ = ["ArrayMarks", "ListMarks", "Mark", "Marks", "Ordinals", "make_marks"]
 
 Ordinals: TypeAlias = "range | list[int]"
-"""Ordinals, ascending; a range (of step 1) where they follow each other."""
+"""Ordinals, ascending; a range (of step 1) if they are consecutive."""
 
 
 class Mark(enum.IntEnum):
-    """Where an answer is on its way to the subscriber."""
+    """The delivery state of a solution."""
 
     PENDING = 0
-    """To be handed out."""
+    """To be delivered."""
     SENT = 1
-    """Handed out in this epoch, not acknowledged."""
+    """Delivered in this epoch, not acknowledged."""
     DONE = 2
     """Acknowledged, perhaps before it was recorded."""
     LOST = 3
-    """Dropped; the subscriber is still to be told."""
+    """Dropped; the loss is still to be reported to the subscriber."""
     TOLD = 4
-    """Dropped, and the subscriber was told in this epoch."""
+    """Dropped, and the loss was reported in this epoch."""
     DROPPED = 5
-    """Handed out in this epoch, then dropped: lost only if it has to be handed out again."""
+    """Delivered in this epoch, then dropped: lost only if it must be delivered again."""
     OVER = 6
-    """Taken back before it was handed out here: it is not handed out any more."""
+    """Retracted before it was delivered here: it is no longer delivered."""
 
 
 class Marks(Protocol):
-    """Identities with ordinals 0, 1, 2, ... in order of arrival, and their marks."""
+    """Identities with ordinals 0, 1, 2, ... in order of arrival, and their states."""
 
     def __len__(self) -> int: ...
 
     def insert(self, identity: Column, mark: Mark) -> list[int]:
-        """Take in the identities that are not known; return their places in ``identity``, ascending."""
+        """Add the unknown identities in a state; return their places in ``identity``, ascending."""
         ...
 
     def find(self, identity: Column) -> list[int]:
-        """Return the ordinals of those that are known, in order."""
+        """Return the ordinals of the known identities, in order."""
         ...
 
     def knows(self, identity: Column) -> list[bool]:
-        """Return of each whether it is known."""
+        """Return for each identity whether it is known."""
         ...
 
     def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
-        """Mark those anew that have one of the marks ``sources``; return which, in order."""
+        """Set the state of the ordinals with a state in ``sources``; return these ordinals, in order."""
         ...
 
     def move_all(self, source: Mark, mark: Mark) -> int:
-        """Mark all anew that have a mark; return how many."""
+        """Set the state of all entries in a state; return their number."""
         ...
 
     def count(self, mark: Mark) -> int:
-        """Return how many have a mark."""
+        """Return the number of entries in a state."""
         ...
 
     def having(self, marks: tuple[Mark, ...]) -> list[int]:
-        """Return the ordinals of those with one of the marks, ascending."""
+        """Return the ordinals in one of the states, ascending."""
         ...
 
     def places(self, ordinals: Ordinals, marks: tuple[Mark, ...]) -> list[int]:
-        """Return the places of those with one of the marks in an ascending stretch of ordinals."""
+        """Return the places, in an ascending stretch of ordinals, of those in one of the states."""
         ...
 
     def identities(self, ordinals: list[int]) -> Column:
@@ -91,7 +91,7 @@ class Marks(Protocol):
 
 
 class ListMarks:
-    """Marks in a dictionary and plain lists."""
+    """Delivery states in a dictionary and plain lists."""
 
     def __init__(self) -> None:
         self._ordinal: dict[int, int] = {}
@@ -102,7 +102,7 @@ class ListMarks:
         return len(self._identity)
 
     def insert(self, identity: Column, mark: Mark) -> list[int]:
-        """Take in what is not known."""
+        """Add the unknown identities in a state."""
         known = self._ordinal
         fresh = []
         for place, each in enumerate(as_list(identity)):
@@ -114,15 +114,15 @@ class ListMarks:
         return fresh
 
     def find(self, identity: Column) -> list[int]:
-        """Return the ordinals of those that are known."""
+        """Return the ordinals of the known identities."""
         return [ordinal for each in as_list(identity) if (ordinal := self._ordinal.get(each, -1)) >= 0]
 
     def knows(self, identity: Column) -> list[bool]:
-        """Return of each whether it is known."""
+        """Return for each identity whether it is known."""
         return [each in self._ordinal for each in as_list(identity)]
 
     def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
-        """Mark some anew."""
+        """Set the state of some ordinals."""
         moved = []
         for each in ordinals:
             if self._marks[each] in sources:
@@ -131,22 +131,22 @@ class ListMarks:
         return moved
 
     def move_all(self, source: Mark, mark: Mark) -> int:
-        """Mark all of a mark anew."""
+        """Set the state of all entries in a state."""
         found = self._marks.count(source)
         if found:
             self._marks = self._marks.replace(bytes((source,)), bytes((mark,)))
         return found
 
     def count(self, mark: Mark) -> int:
-        """Return how many have a mark."""
+        """Return the number of entries in a state."""
         return self._marks.count(mark)
 
     def having(self, marks: tuple[Mark, ...]) -> list[int]:
-        """Return the ordinals of those with one of the marks."""
+        """Return the ordinals in one of the states."""
         return [ordinal for ordinal, mark in enumerate(self._marks) if mark in marks]
 
     def places(self, ordinals: Ordinals, marks: tuple[Mark, ...]) -> list[int]:
-        """Return the places of those with one of the marks."""
+        """Return the places of those in one of the states."""
         if isinstance(ordinals, range):
             found: Iterable[int] = self._marks[ordinals.start : ordinals.stop]
         else:
@@ -158,16 +158,16 @@ class ListMarks:
         return [self._identity[each] for each in ordinals]
 
     def state(self) -> tuple[Column, Column]:
-        """Return identities, and which are acknowledged."""
+        """Return all identities, and which are acknowledged."""
         return list(self._identity), [int(mark == Mark.DONE) for mark in self._marks]
 
 
 _FEW: Final = 16
-"""Up to so many a loop is faster than numpy's fixed prices."""
+"""Number of elements up to which a loop is faster than numpy's fixed cost."""
 
 
 class ArrayMarks:
-    """Marks in a hash index and an array."""
+    """Delivery states in a hash index and an array."""
 
     def __init__(self) -> None:
         self._index = HashIndex()
@@ -177,7 +177,7 @@ class ArrayMarks:
         return len(self._index)
 
     def insert(self, identity: Column, mark: Mark) -> list[int]:
-        """Take in what is not known."""
+        """Add the unknown identities in a state."""
         if len(identity) <= _FEW:
             insert_one = self._index.insert_one
             places = [place for place, each in enumerate(as_list(identity)) if insert_one(each)[1]]
@@ -187,7 +187,7 @@ class ArrayMarks:
         return places
 
     def find(self, identity: Column) -> list[int]:
-        """Return the ordinals of those that are known."""
+        """Return the ordinals of the known identities."""
         if len(identity) <= _FEW:
             find_one = self._index.find_one
             return [ordinal for each in as_list(identity) if (ordinal := find_one(each)) >= 0]
@@ -196,7 +196,7 @@ class ArrayMarks:
         return ordinals
 
     def knows(self, identity: Column) -> list[bool]:
-        """Return of each whether it is known."""
+        """Return for each identity whether it is known."""
         if len(identity) <= _FEW:
             find_one = self._index.find_one
             return [find_one(each) >= 0 for each in as_list(identity)]
@@ -204,7 +204,7 @@ class ArrayMarks:
         return flags
 
     def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
-        """Mark some anew; one named twice is moved once."""
+        """Set the state of some ordinals; an ordinal named twice is returned once."""
         marks = self._marks.values
         if len(ordinals) <= _FEW:
             moved = []
@@ -220,23 +220,23 @@ class ArrayMarks:
         return found
 
     def move_all(self, source: Mark, mark: Mark) -> int:
-        """Mark all of a mark anew."""
+        """Set the state of all entries in a state."""
         marks = self._marks.values
         flags = marks == source
         marks[flags] = mark
         return int(np.count_nonzero(flags))
 
     def count(self, mark: Mark) -> int:
-        """Return how many have a mark."""
+        """Return the number of entries in a state."""
         return int(np.count_nonzero(self._marks.values == mark))
 
     def having(self, marks: tuple[Mark, ...]) -> list[int]:
-        """Return the ordinals of those with one of the marks."""
+        """Return the ordinals in one of the states."""
         found: list[int] = np.flatnonzero(_among(self._marks.values, marks)).tolist()
         return found
 
     def places(self, ordinals: Ordinals, marks: tuple[Mark, ...]) -> list[int]:
-        """Return the places of those with one of the marks."""
+        """Return the places of those in one of the states."""
         values = self._marks.values
         if isinstance(ordinals, range):
             found = values[ordinals.start : ordinals.stop]
@@ -252,7 +252,7 @@ class ArrayMarks:
         return self._index.keys[np.array(ordinals, np.int64)]
 
     def state(self) -> tuple[Column, Column]:
-        """Return identities, and which are acknowledged."""
+        """Return all identities, and which are acknowledged."""
         return self._index.keys.copy(), (self._marks.values == Mark.DONE).astype(np.uint64)
 
 
@@ -264,5 +264,5 @@ def _among(marks: npt.NDArray[np.uint8], wanted: tuple[Mark, ...]) -> npt.NDArra
 
 
 def make_marks(columns: Columns) -> Marks:
-    """Return empty marks of a material."""
+    """Return empty delivery states for a kind of columns."""
     return ArrayMarks() if columns is ARRAYS else ListMarks()

@@ -1,9 +1,8 @@
-"""Rows that were derived and wait to be stored at this peer, a step of a plan at a time.
+"""Derived rows that wait to be stored at this peer, a step of a plan at a time.
 
-Along a path of k patterns one batch of triples wakes rows of all k steps.  Worked off as they
-come, the rows of step 2 would be stored twice, those of step 3 three times, and so on: a batch
-would cost k^2/2 passes over the tables.  Taken lowest step first, and with all rows of a step
-together, it costs k.
+Along a path of k patterns a batch of triples derives rows for all k steps.  In order of arrival, the rows of step 2
+would be stored twice, those of step 3 three times, and so on: a batch would cost k^2/2 passes over the tables.  With
+the lowest step first, and all rows of a step together, it costs k.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["Backlog", "joined", "part_of"]
 
 
 class Backlog:
-    """Derived rows by plan, step and refresh stamp; lowest step first."""
+    """Derived rows by plan, step and backfill stamp; lowest step first."""
 
     def __init__(self, columns: Columns):
         self._columns = columns
@@ -28,7 +27,7 @@ class Backlog:
         return bool(self._parts)
 
     def add(self, rows: Derived) -> None:
-        """Put rows in."""
+        """Add rows."""
         place = (rows.step, rows.plan.identity, rows.refresh)
         parts = self._parts.get(place)
         if parts is None:
@@ -38,7 +37,7 @@ class Backlog:
             parts.append(rows)
 
     def take(self, rows_max: int | None = None) -> Derived:
-        """Take out rows of the lowest step of some plan: all, or parts until there are ``rows_max`` rows."""
+        """Remove and return rows of the lowest step of some plan: all, or parts until there are ``rows_max`` rows."""
         place = self._order[0]
         parts = self._parts[place]
         count, rows = len(parts), 0
@@ -67,7 +66,7 @@ def part_of(rows: Derived, index: Index, columns: Columns) -> Derived:
 
 
 def joined(parts: list[Derived], columns: Columns) -> Derived:
-    """Return rows of one plan, step and refresh stamp as one."""
+    """Return rows of one plan, step and backfill stamp as one."""
     first = parts[0]
     if len(parts) == 1:
         return first

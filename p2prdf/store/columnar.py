@@ -1,29 +1,21 @@
-"""Tables on numpy columns: whole batches at once.
+"""Columnar tables: the contract of :mod:`p2prdf.store.light` on numpy columns, whole batches at once.
 
-The same contract as :mod:`p2prdf.store.light`, the same steps, but each step is a vector
-operation over the batch.  Three structures carry it:
+- :class:`~p2prdf.hash_index.HashIndex` gives each distinct key a dense ordinal.  The ordinal of a triple, or of a
+  row's identity, is its row number, so one probe answers both whether it is known and where.
+- :class:`~p2prdf.store.postings.Postings` holds a contiguous run of row numbers per ordinal, so the matches of a
+  batch are one gather.
+- A join index (``Lane``) has *one* hash index of its join keys for triples and waiting rows: storing a triple finds
+  the ordinal of the waiting rows.
 
-* :class:`~p2prdf.hash_index.HashIndex` gives every distinct key a dense ordinal.  The
-  ordinal of a triple is its row; the ordinal of a result's identity is its row; so "known?" and
-  "where?" are one probe.
-* :class:`~p2prdf.store.postings.Postings` holds, per ordinal, a contiguous run of rows, so the
-  matches of a batch are one gather.
-* a lane has *one* index of the keys under its mask, shared by its triples and its waiting rows:
-  storing a triple finds the ordinal by which the waiting rows are found.
+Keys are packed identifiers, not hashes: two terms in 64 bits, three through the ordinal of the first two.  A probe
+needs no verification, and a collision cannot join rows that do not match.  Rejected: sorted runs merged by size, with
+a binary search per run and probe and log n moves of every row.
 
-Keys are packed identifiers, never hashes: two terms in 64 bits, three by way of the ordinal of
-the first two.  So a probe needs no verification, and no collision can join what does not match.
+Join indexes are built when the first plan waits in them, from the rows that have the index, and kept.  Indexing under
+all seven keys therefore costs a peer only the join indexes in use.
 
-(Sorted runs merged by size were the alternative.  They need a binary search per run and probe,
-and merges that touch every row log n times; the hash index is as compact and needs neither.)
-
-Lanes are made on demand.  A triple's row says under which roles it is held; the index of a lane is
-built when the first plan waits there, from the rows that have its role, and kept from then on.  So
-indexing under all seven keys costs a peer only what somebody asks for.
-
-A batch may hold one triple twice (the same statement in two publications).  The second must meet
-the table as the first left it, so such a batch is worked off in rounds of distinct triples; what is the same in
-every respect is taken once.
+A batch may contain a triple twice, in two publications.  The second must find the table as the first left it, so the
+batch is processed in rounds of distinct triples; exact repetitions are taken once.
 """
 from __future__ import annotations
 
@@ -71,7 +63,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
         self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,
         probed: Column | None = None,
     ) -> list[Derived]:  # fmt: skip
-        """Store triples under their roles and join them with the rows that wait, if under ``probed`` roles."""
+        """Store triples under their indexes and join them with the waiting rows in ``probed`` indexes."""
         bits = as_array(roles, np.uint32)
         joined = None if probed is None else as_array(probed, np.uint32)
         columns = (
@@ -102,14 +94,14 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
         s, p, o, time, event = columns
         before = len(table)
         rows = table.insert(s, p, o, event)
-        if table.dead and (rows < before).any():  # who numbers events anew may use one that is forgotten
+        if table.dead and (rows < before).any():  # a publisher that renumbers events may reuse a forgotten number
             living = (table.roles.values[rows] != 0) | (rows >= before)
             rows, time, bits = rows[living], time[living], bits[living]
             probed = None if probed is None else probed[living]
         if table.each_once(rows):
             self._add_round(table, rows, time, bits, probed, out)
             return
-        # The same again in the same batch changes nothing, and somebody may say it a hundred thousand times.
+        # An exact repetition within a batch changes nothing, and a batch may hold a hundred thousand of them.
         once = _first_places((rows, time, bits) if probed is None else (rows, time, bits, probed))
         for places in table.rounds(rows[once]):
             chosen = once[places]
@@ -119,7 +111,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
     def _add_round(
         self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]
     ) -> None:
-        """Store publications of different triples, and removals."""
+        """Store publications of different triples, and deletions."""
         divided = table.divided(rows, time)
         if divided is None:
             self._add_distinct(table, rows, time, bits, probed, out)
@@ -143,7 +135,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
     def _add_distinct(
         self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]
     ) -> None:
-        """Store triples that are all different; new roles first, then what was published again."""
+        """Store distinct triples; new indexes first, then republished triples."""
         held = table.roles.values[rows]
         prior = table.time.values[rows]
         fresh = bits.astype(np.uint16) & ~held
@@ -167,19 +159,19 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
                 again &= probed
             if again.any():
                 met = self._met_from(now, begins)
-                if self.settled:  # a row that had ended was met when the triple came, or when the row ended
+                if self.settled:  # an ended row was joined when the triple came, or when the row ended
                     met[(prior > 0) & (prior < _GONE)] = _NEVER
                 self._each_role(table, rows, again, np.where(now < _GONE, prior, np.uint64(0)), met, out)
 
     def _met_from(self, times: U64, begins: Bools) -> U64:
-        """Return per triple the stamp before which rows ended that it does not meet; ``begins``: it is new here."""
+        """Return per triple the stamp before which ended rows are not joined with it; ``begins``: it is new here."""
         met = np.full(len(times), self.over_before, np.uint64)
         return np.where(begins, np.maximum(met, times + np.uint64(1)), met) if self.settled else met
 
     def _each_role(
         self, table: TripleTable, rows: I64, bits: U16, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
-        """Store and probe (``prior`` None), or probe again, the rows of each role in ``bits``."""
+        """Store and probe (``prior`` None), or probe again, the rows of each index in ``bits``."""
         for role, chosen in _by_role(bits):
             some = rows if chosen is None else rows[chosen]
             before = prior if prior is None or chosen is None else prior[chosen]
@@ -194,7 +186,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
                 self._store_and_probe(lane, some, before, ended, out)
 
     def _store_only(self, table: TripleTable, rows: I64, bits: U16) -> None:
-        """Store the rows of each role in ``bits``, for another to join."""
+        """Store the rows of each index in ``bits``, for another peer to join."""
         for role, chosen in _by_role(bits):
             some = rows if chosen is None else rows[chosen]
             self._sizes.triple_roles += len(some)
@@ -214,7 +206,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
     def add_queries(
         self, plan: Plan, step: int, group: Column, refresh: int, probed: Column | None = None
     ) -> list[Derived]:
-        """Let groups wait for their first pattern (step 0), or mark what a later link must keep."""
+        """Let groups wait for their first pattern (step 0), or mark the triples that a later link must keep."""
         table = self._plan_table(plan)
         numbers = as_array(group, np.int64)
         if step > 0:
@@ -234,7 +226,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
         )
 
     def add_rows(self, rows: Derived, probed: Column | None = None) -> list[Derived]:
-        """Store partial results and join them, or those ``probed``, with the triples held."""
+        """Store partial results and join them, or the ``probed`` ones, with the triples held."""
         table = self._plan_table(rows.plan)
         step = table.steps[rows.step]
         group = as_array(rows.group, np.int64)
@@ -292,7 +284,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
     def _append_rows(
         self, step: StepRows, group: I64, oldest: U64, born: U64, bindings: list[npt.NDArray[Any]]
     ) -> I64:
-        """Store new rows; return the ordinals of their keys in the lane."""
+        """Store new rows; return the ordinals of their keys in the join index."""
         ordinals = step.store(group, oldest, born, bindings)
         if step.number:
             self._sizes.rows += len(group)
@@ -304,7 +296,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
         self, step: StepRows, numbers: I64, oldest: U64, born: U64, probed: Bools | None, refresh: int,
         out: list[Derived],
     ) -> None:  # fmt: skip
-        """Probe for what is new about rows already known: a later ``oldest``, or a refresh."""
+        """Probe for the changes of known rows: a later ``oldest``, or a backfill."""
         held = step.oldest.values[numbers]
         later = oldest > held
         since = np.full(len(numbers), refresh or NEVER, np.uint64)
@@ -322,7 +314,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             probe &= probed
         if probe.any():
             numbers = numbers[probe]
-            # A triple that had ended was met when its row came, or when it ended.
+            # An ended triple was joined when its row came, or when it ended.
             alone = self.settled and not refresh and step.compiled.step.role != keys.ANY
             met = np.full(len(numbers), GONE if alone else self.over_before, np.uint64)
             self._probe_triples(step, numbers, step.ordinal.values[numbers], since[probe], met, refresh, out)
@@ -330,7 +322,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
     # --- ending ----------------------------------------------------------------------------------
 
     def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget groups and what waits for them."""
+        """Forget groups and the rows that wait for them."""
         wanted = np.array(list(dict.fromkeys(ids)), np.uint64)
         unknown = np.ones(len(wanted), np.bool_)
         for table in self._plans_with(wanted):
@@ -353,7 +345,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
                 self._changes += 1
 
     def _compact(self, table: PlanTable) -> None:
-        """Drop the rows of ended groups once they are the larger part; each such plan of few of them has few rows."""
+        """Drop the rows of ended groups once they are the majority; a plan with few groups has few rows."""
         for step in table.steps:
             if len(step) < (_COMPACT_MIN if step.condition == NO_CONDITION else 1):
                 continue
@@ -362,13 +354,13 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
                 self._drop_rows(step, np.flatnonzero(alive))
 
     def _drop_rows(self, step: StepRows, kept: I64) -> None:
-        """Rebuild a step and the waiting rows of its lane with only ``kept`` of its rows."""
+        """Rebuild a step and the waiting rows of its join index with only the rows ``kept``."""
         held, ordinals = len(step), step.ordinal.values
         self._laid_out_anew(per_event=step.plan.plan.per_event)
         kept = step.true(kept)
         dropped = held - len(kept) - step.dead
         step.dead = 0
-        self._changes += dropped  # lest the version fall
+        self._changes += dropped  # so that the version does not fall
         if step.number:
             self._sizes.rows -= dropped
         else:
@@ -405,7 +397,7 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
 
 
 def _first_places(columns: Sequence[npt.NDArray[Any]]) -> I64:
-    """Return where each different row of some columns stands first, ascending."""
+    """Return the first place of each distinct row of some columns, ascending."""
     order = np.lexsort(columns[::-1])  # stable: of equal rows the first place comes first
     differs = np.zeros(len(order), bool)
     differs[:1] = True
@@ -416,7 +408,7 @@ def _first_places(columns: Sequence[npt.NDArray[Any]]) -> I64:
 
 
 def _by_role(bits: U16) -> Iterator[tuple[int, Bools | None]]:
-    """Yield each role that occurs in a column of sets, and where it does; None: everywhere."""
+    """Yield each role in a column of sets, and the places where it occurs; None: everywhere."""
     union = int(np.bitwise_or.reduce(bits))
     for role in range(8):
         if union >> role & 1:

@@ -1,21 +1,20 @@
-"""Columnar tables forget elements of streams, and rows made of them (:mod:`p2prdf.store.horizons`).
+"""Columnar tables: forgetting of stream elements and of rows that contain them (:mod:`p2prdf.store.horizons`).
 
-The problem.  Triples and rows are numbered, and all that finds them holds their numbers: hash indexes, postings, the
-places that fingerprints are summed by.  Taking single ones out of all that would burden each of these structures,
-which know but additions; making all of it anew at once would hold everything up, some microseconds a triple.
+Triples and rows are numbered, and hash indexes, postings and digests refer to these numbers.  These structures only
+add; removing single entries would burden all of them, and rebuilding everything at once would block the peer for some
+microseconds per triple.
 
-The idea.  What is forgotten is first only *dead*: it has no role and no time, so nothing meets it and nobody is told of
-it.  That is a pass over columns, a piece at a time.  When most of what is held is dead, tables of events, their lanes
-and the steps of the plans that are joined with them are *laid out* anew beside, also a piece at a time, in the order
-they have; meanwhile all goes on in the old ones.  What comes is at their end, so the pass comes to it; what changes of
-that which was copied already is noted, and done again at the end.  Then the new take the place of the old.  Each
-element is copied once for one that is forgotten.
+A forgotten item is first only *dead*: it has no index and no time, so it is neither joined nor exported.  When most
+items are dead, the tables of events, their join indexes and the steps of their plans are copied, a piece at a time
+and in order, while the old ones stay in use.  New items are at the end and are reached by the copy; changes to copied
+items are recorded and repeated at the end.  Then the copies replace the originals.  Each element is copied once per
+forgotten element.
 
-Whoever holds a step or a table over a pause, as a rejoin does, goes on with the old one, in which nothing changes any
-more.  If a lane, a step or a plan is made meanwhile, or rows of ended groups are dropped, it is begun anew.
+A recomputation that holds an old step or table over a pause continues with it; it no longer changes.  If a join
+index, step or plan is made meanwhile, or rows of ended groups are dropped, the copy starts again.
 
-Rejected: slots that are used again (each structure would have to know all references to a row), and a table per
-stretch of event time (everything would have to be looked for in each of them).
+Rejected: reuse of slots (each structure would have to know all references to a row); a table per range of event time
+(each would have to be searched).
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from p2prdf.store.triple_table import TripleTable
 __all__ = ["DEAD_MIN", "ColumnarForgetting"]
 
 LOOKED_AT: Final = 16_384
-"""Triples, or rows, looked at per call for what is old: about a millisecond."""
+"""Triples, or rows, checked per call: about a millisecond."""
 COPIED: Final = 1024
-"""Triples, or rows, copied per call: a few milliseconds, with all seven roles."""
+"""Triples, or rows, copied per call: a few milliseconds, with all seven indexes."""
 DEAD_MIN: Final = 8192
-"""So many dead ones are not worth the copying."""
+"""Number of dead items that does not justify the copy."""
 
 U16 = npt.NDArray[np.uint16]
 U64 = npt.NDArray[np.uint64]
@@ -52,23 +51,23 @@ _NEVER = np.uint64(NEVER)
 
 
 class ColumnarForgetting(ColumnarItems):
-    """Columnar tables that forget."""
+    """Columnar tables that forget stream elements."""
 
     _sweep: Iterator[None] | None = None
     _sweep_again = False
     _layout: _Layout | None = None
 
-    # --- what comes ------------------------------------------------------------------------------
+    # --- arrivals --------------------------------------------------------------------------------
 
     def _leave_out_old(self, predicates: npt.NDArray[Any], times: U64, roles: npt.NDArray[np.uint32]) -> None:
-        """Take the roles from those that are forgotten already."""
+        """Remove the indexes from the elements that are forgotten already."""
         old = self.horizons.old(times, predicates)
         if len(old):
             self._sizes.elements_late += int(np.count_nonzero(roles[old]))
             roles[old] = 0
 
     def _not_old(self, table: PlanTable, oldest: U64, group: I64) -> npt.NDArray[np.bool_] | None:
-        """Return which rows of a plan have no forgotten element; None: that is so for all."""
+        """Return which rows of a plan have no forgotten element; None: all of them."""
         old = self._old_rows(table, oldest, group)
         if not len(old):
             return None
@@ -86,21 +85,21 @@ class ColumnarForgetting(ColumnarItems):
         constants = zip(*params, strict=True) if params else [()] * len(groups)
         return self.horizons.before(oldest, places, which, map(self.horizons.stream_of, constants))
 
-    # --- what is held ----------------------------------------------------------------------------
+    # --- held items ------------------------------------------------------------------------------
 
     def forget(self, stream: int, before: int) -> bool:
-        """Forget elements of a stream from before an event time; return whether that is news."""
+        """Forget elements of a stream before an event time; return whether that time is later than before."""
         grown = self.horizons.grow(stream, before)
         self._sweep_again |= grown
         return grown
 
     @property
     def forgetting(self) -> bool:
-        """Whether something is to be looked at or copied."""
+        """Whether there are items to check or to copy."""
         return self._sweep is not None or self._sweep_again or self._layout is not None
 
     def forget_some(self) -> None:
-        """Look at some of what is held, or copy some."""
+        """Check some of the held items, or copy some."""
         if self._layout is not None:
             if not self._layout.go_on():
                 self._replace(self._layout)
@@ -146,12 +145,12 @@ class ColumnarForgetting(ColumnarItems):
         step.dead += len(rows)
         self._sizes.rows -= len(rows)
         self._sizes.rows_forgotten += len(rows)
-        self._changes += 2 * len(rows)  # there are fewer, and the version is to grow
+        self._changes += 2 * len(rows)  # there are fewer items, and the version must grow
 
-    # --- laid out anew ---------------------------------------------------------------------------
+    # --- the copy --------------------------------------------------------------------------------
 
     def _begin_layout(self) -> None:
-        """Have what lives copied, if more is dead."""
+        """Begin the copy if most items are dead."""
         plans = [plan for plan in self._plans.values() if plan.plan.per_event]
         dead = self._events.dead + sum(step.dead for plan in plans for step in plan.steps)
         held = len(self._events) + sum(len(step) for plan in plans for step in plan.steps)
@@ -160,24 +159,24 @@ class ColumnarForgetting(ColumnarItems):
             self._layout = _Layout(self._events, lanes, plans, self._full_text)
 
     def _laid_out_anew(self, *, per_event: bool) -> None:
-        """Drop what was copied: lanes or steps are made, or numbered anew."""
+        """Drop the copy: join indexes or steps are made or renumbered."""
         if per_event and self._layout is not None:
             _part(self._layout.lanes)
             self._layout = None
             self._sweep_again = True
 
     def _changed_again(self, rows: I64) -> None:
-        """Take note that events have changed that were there before."""
+        """Record changes to known events."""
         if self._layout is not None:
             self._layout.changed.append(rows)
 
     def _renewed(self, step: StepRows, rows: I64) -> None:
-        """Take note that rows have changed that were there before."""
+        """Record changes to known rows."""
         if self._layout is not None:
             self._layout.renewed.append((step, rows))
 
     def _replace(self, layout: _Layout) -> None:
-        """Let what was laid out take the place of what it was copied from."""
+        """Replace the originals by the copy."""
         fresh = layout.table
         fresh.version, fresh.layout = self._events.version + 1, self._events.layout + 1
         self._events = fresh
@@ -196,10 +195,10 @@ class ColumnarForgetting(ColumnarItems):
 
 
 def _part(lanes: dict[int, list[Lane]]) -> None:
-    """Let lanes that are not used any more go, with their steps: these know each other.
+    """Release unused join indexes and their steps, which refer to each other.
 
-    So only the garbage collector would find them, and that comes round by the number of objects: these are few, and
-    as large as all that is held.  Who goes on with an old step needs its lane, never the other way round.
+    Otherwise only the garbage collector would find them.  It runs by the number of objects, and these are few but as
+    large as all held items.  A caller that continues with an old step needs its join index, never the reverse.
     """
     for each in lanes.values():
         for lane in each:
@@ -207,7 +206,7 @@ def _part(lanes: dict[int, list[Lane]]) -> None:
 
 
 class _Layout:
-    """Events, their lanes and the steps of their plans, as far as they are copied."""
+    """The copy so far: events, their join indexes and the steps of their plans."""
 
     def __init__(self, table: TripleTable, lanes: dict[int, list[Lane]], plans: list[PlanTable], full_text: FullText):
         self._old = table
@@ -221,7 +220,7 @@ class _Layout:
         for _, new in pairs:
             new.steps.sort(key=lambda step: step.place)
         self._moved = GrowingColumn(np.int64)
-        """By row its new number, -1: it was dead."""
+        """The new number by row; -1: the row was dead."""
         self._rows_moved = {id(step): GrowingColumn(np.int64) for plan in plans for step in plan.steps}
         self.changed: list[I64] = []
         self.renewed: list[tuple[StepRows, I64]] = []
@@ -229,7 +228,7 @@ class _Layout:
 
     @staticmethod
     def _empty(step: StepRows, lane: Lane) -> StepRows:
-        """Return a step without rows, in another lane."""
+        """Return a step without rows, in another join index."""
         made = StepRows(step.plan, step.number, step.compiled, lane, step.place, step.condition)
         made.bindings = [GrowingColumn(np.uint32) for _ in step.bindings]
         made.links, made.any_over = step.links, step.any_over
@@ -237,10 +236,10 @@ class _Layout:
         return made
 
     def go_on(self) -> bool:
-        """Copy some; return whether there is more."""
+        """Copy some items; return whether there are more."""
         pairs = [pair for plan, steps in self.steps for pair in zip(plan.steps, steps, strict=True)]
         held = len(self._old) + sum(len(old) for old, _ in pairs)
-        left = max(COPIED, 2 * (held - self._held)) if self._held else COPIED  # more than has come since
+        left = max(COPIED, 2 * (held - self._held)) if self._held else COPIED  # more than have arrived since
         self._held = held
         left -= self._copy_events(left)
         for old, new in pairs:
@@ -288,7 +287,7 @@ class _Layout:
         return count
 
     def _do_again(self, fresh: dict[int, StepRows]) -> None:
-        """Do what has changed since it was copied."""
+        """Repeat the changes to items that were copied before."""
         for rows in self.changed:
             rows = rows[self._moved.values[rows] >= 0]
             moved = self._moved.values[rows]
@@ -306,4 +305,4 @@ class _Layout:
 
 
 _ROLES_IN: Final = np.array([bits.bit_count() for bits in range(1 << keys.EVENT_SHIFT)])
-"""How many roles there are in each set of them."""
+"""The number of indexes in each set of indexes."""

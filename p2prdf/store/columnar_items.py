@@ -26,10 +26,10 @@ _NEVER = np.uint64(NEVER)
 
 
 class ColumnarItems(ColumnarState):
-    """What columnar tables hold, told as items."""
+    """The columnar tables as items."""
 
     def triple_version(self, per_event: bool) -> int:
-        """Return a number that grows whenever a triple (or an event) is an item it was not."""
+        """Return a number that grows whenever a triple (or event) becomes a new item."""
         return (self._events if per_event else self._triples).version
 
     @property
@@ -38,11 +38,11 @@ class ColumnarItems(ColumnarState):
         return self._sizes.rows + self._sizes.queries + self._changes
 
     def changed_triples(self, per_event: bool, seen: Seen) -> tuple[Column | None, Seen]:
-        """Return which triples (or events) came or changed since somebody looked."""
+        """Return the triples (or events) that came or changed after ``seen``."""
         return (self._events if per_event else self._triples).changed_since(seen)
 
     def triple_items(self, role: int, per_event: bool, handle: Column | None = None) -> TripleItems:
-        """Return all triples (or publication events) held under a role, or of some those."""
+        """Return all triples (or publication events) held in an index, or those among some handles."""
         table = self._events if per_event else self._triples
         if handle is None:
             rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
@@ -55,13 +55,13 @@ class ColumnarItems(ColumnarState):
         return TripleItems(rows, self._triple_keys(role, *parts), identities)
 
     def export_triples(self, role: int, per_event: bool, handle: Column) -> TripleColumns:
-        """Return triples by handle, with the bit of that role alone."""
+        """Return triples by handle, with the bit of that index alone."""
         bit = np.uint32(keys.role_bit(role, per_event=per_event))
         rows = as_array(handle, np.int64)
         return self._exported(rows, np.full(len(rows), bit), per_event=per_event)
 
     def triples_since(self, stamp: int) -> TripleColumns:
-        """Return all triples and publication events with a time from ``stamp`` on, with all their roles."""
+        """Return all triples and publication events with a time from ``stamp`` on, with all their indexes."""
         kinds = []
         for table, shift in ((self._triples, 0), (self._events, keys.EVENT_SHIFT)):
             last = table.time.values & np.uint64(GONE - 1)
@@ -75,7 +75,9 @@ class ColumnarItems(ColumnarState):
         return TripleColumns(*(np.concatenate(parts) for parts in zip(*kinds, strict=True)))
 
     def _exported(self, rows: I64, roles: npt.NDArray[Any], *, per_event: bool) -> TripleColumns:
-        """Return triples; of a stay come the removal that it begins after, and what its time is of."""
+        """Return triples; an interval is exported as the deletion that it begins after and its own publication or
+        end.
+        """
         table = self._events if per_event else self._triples
         time, begins = table.time.values[rows], table.begins(rows)
         if begins is not None and begins.any():
@@ -89,7 +91,7 @@ class ColumnarItems(ColumnarState):
         return TripleColumns(s, p, o, time, event, roles)
 
     def row_items(self) -> Iterator[RowItems]:
-        """Yield all rows that wait, of groups that live, a step of a plan (or a part of it) at a time."""
+        """Yield all waiting rows of live groups, a step of a plan (or a part of it) at a time."""
         for table in list(self._plans.values()):
             for step in table.steps:
                 names = step.index.keys.copy()
@@ -106,12 +108,12 @@ class ColumnarItems(ColumnarState):
             yield RowItems(plan, step.number, names, ring, identities)
 
     def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
-        """Return rows by handle; those that have ended are left out."""
+        """Return rows by handle, without those that have ended."""
         held = self._plan_table(plan).steps[step]
         return self._rows_at(held, self._living(held, as_array(handle)))
 
     def link_items(self) -> Iterator[LinkItems]:
-        """Yield all later links held, of groups that live, a step of a plan at a time."""
+        """Yield all later links of live groups, a step of a plan at a time."""
         for table in list(self._plans.values()):
             for step in table.steps[1:]:
                 if step.links:
@@ -139,7 +141,7 @@ class ColumnarItems(ColumnarState):
         return found + list(self._ended)
 
     def ended_among(self, plan: Plan, group: Column) -> list[int]:
-        """Return the identities of those of some groups of a plan that have ended."""
+        """Return the identities of the ended groups among some groups of a plan."""
         groups, numbers = self._plan_table(plan).groups, as_array(group, np.int64)
         ended = np.unique(numbers[groups.since_min.values[numbers] == _NEVER])
         found: list[int] = groups.index.keys[ended].tolist()

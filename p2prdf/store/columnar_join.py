@@ -1,4 +1,4 @@
-"""Columnar tables, middle part: waiting rows and triples are joined, a step and many pairs at a time."""
+"""Join of the columnar tables: waiting rows with triples, one step and many pairs at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GONE = np.uint64(GONE)
 _PLAIN_TIME = np.uint64(GONE - 1)
 _ELEMENT = np.uint64(ELEMENT)
 _COUNTER_BITS = np.uint64(COUNTER_BITS)
-"""What of a time is a stamp."""
+"""Number of low bits of a stamp that are not its time."""
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
@@ -33,14 +33,14 @@ I64 = npt.NDArray[np.int64]
 
 
 class ColumnarJoin(ColumnarState):
-    """What columnar tables hold, and how pairs of a waiting row and a triple are joined."""
+    """The state of the columnar tables, and the join of waiting rows with triples."""
 
     def _probe_waiting(
         self, lane: Lane, ordinals: I64, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
-        """Join triples (published again after ``prior``) with the rows that wait under their keys.
+        """Join triples (republished after ``prior``) with the rows that wait under their keys.
 
-        ``met``: per triple the stamp from which on rows have ended that it meets.
+        ``met``: per triple the stamp from which on ended rows are joined with it.
         """
         needle, waiting = lane.waiting.expand(ordinals)
         if len(needle):
@@ -59,9 +59,9 @@ class ColumnarJoin(ColumnarState):
         self, lane: Lane, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, met: U64,
         out: list[Derived], names: U64 | None = None,
     ) -> None:  # fmt: skip
-        """Join waiting rows, told by their steps in the lane and their numbers there, with triples.
+        """Join waiting rows, given by their steps in the lane and their numbers there, with triples.
 
-        ``names``: the identities of the triples, for who has few pairs of many steps.
+        ``names``: the identities of the triples, if the caller has few pairs of many steps.
         """
         for number, index in ARRAYS.split(steps):
             step = lane.steps[number]
@@ -80,7 +80,7 @@ class ColumnarJoin(ColumnarState):
     ) -> None:  # fmt: skip
         """Join stored rows with the triples held (since a stamp per row).
 
-        ``met``: per row the stamp from which on triples have ended that it meets.
+        ``met``: per row the stamp from which on ended triples are joined with it.
         """
         needle, triples = step.lane.triples.expand(ordinals)
         if len(needle) == 0:
@@ -99,7 +99,9 @@ class ColumnarJoin(ColumnarState):
         self, step: StepRows, rows: I64, triples: I64, prior: U64 | None, refresh: int, out: list[Derived],
         names: U64 | None = None,
     ) -> None:  # fmt: skip
-        """Extend rows by triples that have the terms of their keys, where the pair counts; it is gone if either is."""
+        """Extend rows by triples with the terms of their keys, where the pair counts; a result has ended if either
+        has.
+        """
         table, compiled = step.lane.table, step.compiled
         groups = step.plan.groups
         group = step.group.values[rows].astype(np.int64)
@@ -145,7 +147,7 @@ class ColumnarJoin(ColumnarState):
 
     @staticmethod
     def _too_far_apart(step: StepRows, rows: I64, time: U64) -> Bools:
-        """Return which pairs no window holds as a whole: their elements are its range or more from each other."""
+        """Return which pairs no window holds together: their elements are its range or more apart."""
         oldest = np.minimum(step.oldest.values[rows], time)
         apart = (np.maximum(step.born.values[rows], time) >> _COUNTER_BITS) - (oldest >> _COUNTER_BITS)
         wide: Bools = (apart >= np.uint64(step.compiled.span_ms)) & (oldest >= _ELEMENT)
@@ -154,7 +156,7 @@ class ColumnarJoin(ColumnarState):
     def _derive(
         self, step: StepRows, rows: I64, triples: I64, group: I64, time: U64, refresh: int, names: U64 | None
     ) -> Derived:
-        """Return the rows that pairs of waiting rows and triples make."""
+        """Return the rows derived from pairs of waiting rows and triples."""
         table, compiled = step.lane.table, step.compiled
         identities = self._identities(table, triples) if names is None else names
         oldest = step.oldest.values[rows]
@@ -193,7 +195,7 @@ class ColumnarJoin(ColumnarState):
             return np.full(len(rows), passes(number, ()))
         return np.array([passes(number, terms) for terms in zip(*columns, strict=True)], np.bool_)
 
-    # --- again -----------------------------------------------------------------------------------
+    # --- recomputation ---------------------------------------------------------------------------
 
     def rejoin(self, chosen: Chosen, pairs_max: int = REJOIN_PAIRS_MAX) -> Iterator[list[Derived]]:
         """Join all rows that wait under chosen ring keys with all triples held, in pieces of bounded work."""
@@ -216,7 +218,7 @@ class ColumnarJoin(ColumnarState):
     def _rejoin_rows(
         self, step: StepRows, names: U64, chosen: Chosen, size: int
     ) -> Iterator[tuple[int, list[Derived]]]:
-        """Join some rows of a step, named by identity, as far as their keys are chosen."""
+        """Join some rows of a step, given by identity, if their keys are chosen."""
         rows = self._living(step, names)
         if step.compiled.step.role != keys.ANY:
             ring = self._keys_of_rows(step, rows)
@@ -232,7 +234,8 @@ class ColumnarJoin(ColumnarState):
             at = np.searchsorted(ends, pairs, side="right")
             triples = step.lane.triples.at(ordinals[at], pairs - (ends - counts)[at])
             low = int(at[0])
-            rows = step.index.find(names[low : int(at[-1]) + 1])[at - low]  # numbered anew since the last pause?
+            # row numbers may have changed in the last pause
+            rows = step.index.find(names[low : int(at[-1]) + 1])[at - low]
             held = rows >= 0
             out: list[Derived] = []
             self._join(step, rows[held], triples[held].astype(np.int64, copy=False), None, 0, out)

@@ -1,4 +1,4 @@
-"""Columnar tables, lowest part: what they hold, and under which keys."""
+"""State of the columnar tables: stored items and their keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NEVER = np.uint64(NEVER)
 
 
 class ColumnarState:
-    """What columnar tables hold: triples, lanes, plans with groups and rows, and the keys of all that."""
+    """Triples, join indexes, plans with groups and rows, and the ring keys of all these."""
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = ARRAYS
@@ -46,29 +46,29 @@ class ColumnarState:
         self._full_text = FullText(dictionary)
         self._plans: dict[Plan, PlanTable] = {}
         self._of_one: dict[int, PlanTable] = {}
-        """Plans that one group was ever known of, by its identity; there may be as many as queries."""
+        """Plans that have only ever had one group, by the group's identity; there may be as many as queries."""
         self._of_many: list[PlanTable] = []
-        """The others, among which a group has to be looked for; there are as many as there are templates."""
+        """The other plans, which are searched for a group; there are as many as templates."""
         self._triples = TripleTable(per_event=False)
         self._events = TripleTable(per_event=True)
         self._lanes: dict[tuple[bool, int], list[Lane]] = {}
         self._hashed: tuple[Any, ...] = (None,) * 6
         self._sizes = Sizes()
         self._skipped = False
-        """Whether anything was ever left out because no subscription was young enough for it."""
+        """Whether a join was ever skipped because no subscription was late enough for it."""
         self._widened = False
         self._changes = 0
-        """Changes of items that the numbers of what is held do not show."""
+        """Changes of items that the numbers of held items do not show."""
         self._ended: dict[int, None] = {}
         """Groups that have ended and were never held here, oldest first."""
 
     # --- plans and lanes -------------------------------------------------------------------------
 
     def _laid_out_anew(self, *, per_event: bool) -> None:
-        """Take note that lanes or steps are made, or numbered anew."""
+        """Hook: join indexes or steps are made or renumbered."""
 
     def _lane(self, per_event: bool, role: int, mask: int) -> Lane:
-        """Return a lane, indexing what is stored under its role if nothing has waited there before."""
+        """Return a join index; a new one is built from the triples stored in its index."""
         lanes = self._lanes.setdefault((per_event, role), [])
         for lane in lanes:
             if lane.mask == mask:
@@ -101,7 +101,7 @@ class ColumnarState:
         return table
 
     def add_groups(self, plan: Plan, groups: Groups) -> Column:
-        """Take in groups, or widen known ones, and return this peer's numbers for them."""
+        """Take in groups, or widen known ones; return this peer's numbers for them."""
         table = self._plan_table(plan)
         before = len(table.groups)
         numbers, widened = table.groups.add(groups, self._ended, self.settled)
@@ -112,7 +112,7 @@ class ColumnarState:
         return numbers
 
     def _file_plan(self, table: PlanTable, *, new: bool) -> None:
-        """Take note of which group a plan is of, or that it is of several now."""
+        """File a plan under its only group, or among the plans of several groups."""
         first = int(table.groups.index.keys[0])
         if new and len(table.groups) == 1 and first not in self._of_one:
             self._of_one[first] = table
@@ -128,16 +128,16 @@ class ColumnarState:
 
     @property
     def ever_removed(self) -> bool:
-        """Whether a removal of a triple was ever heard of."""
+        """Whether a deletion of a triple was ever received."""
         return self._triples.any_over
 
     def take_widened(self) -> bool:
-        """Return whether a group is wider than when something was left out for it, since the last call."""
+        """Return whether, since the last call, a group was widened after a join was skipped for it."""
         widened, self._widened = self._widened and self._skipped, False
         return widened
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
-        """Let groups live until the stamps given."""
+        """Extend the leases of groups to the given stamps."""
         latest: dict[int, int] = {}
         for each, lease in zip(ids, leases, strict=True):
             latest[each] = max(lease, latest.get(each, 0))
@@ -171,7 +171,7 @@ class ColumnarState:
         return groups, places.astype(np.uint32)
 
     def waiting_rows(self, role: int, key: int) -> list[Derived]:
-        """Return all rows that wait under a ring key, queries among them; a pass over all that wait under its role."""
+        """Return all rows, including queries, that wait under a ring key; scans all rows of its index."""
         found = []
         for table in self._plans.values():
             for step in table.steps:
@@ -184,7 +184,7 @@ class ColumnarState:
 
     @staticmethod
     def _rows_at(step: StepRows, rows: I64) -> Derived:
-        """Return rows held, by number, as columns of their own."""
+        """Return held rows, by number, as new columns."""
         return Derived(
             step.plan.plan, step.number, step.group.values[rows].astype(np.int64), step.index.keys[rows],
             step.oldest.values[rows], step.born.values[rows], tuple(column.values[rows] for column in step.bindings),
@@ -217,14 +217,14 @@ class ColumnarState:
         return self._role_keys(compiled.step.role, *parts)
 
     def _keys_of_rows(self, step: StepRows, rows: I64) -> U64:
-        """Return the ring keys of rows held."""
+        """Return the ring keys of held rows."""
         group = step.group.values[rows].astype(np.int64)
         bindings = [column.values[rows] for column in step.bindings]
         return self._route_keys(step.plan.plan, step.compiled, group, bindings)
 
     @staticmethod
     def _living(step: StepRows, names: U64) -> I64:
-        """Return the numbers of the rows of some identities, of those that are held and whose groups live."""
+        """Return the numbers of the held rows with some identities and a live group."""
         rows = step.index.find(names)
         rows = rows[rows >= 0]
         living: I64 = rows[step.plan.groups.since_min.values[step.group.values[rows]] != _NEVER]
@@ -247,7 +247,7 @@ class ColumnarState:
         return self._role_keys(role, *parts)
 
     def _identities(self, table: TripleTable, rows: I64) -> U64:
-        """Return the identities of stays, or of publication events."""
+        """Return the identities of validity intervals, or of publication events."""
         if table.per_event:
             events: U64 = table.event.values[rows]
             return events
@@ -264,7 +264,7 @@ class ColumnarState:
         return keys.role_keys(role, s, p, o)
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
-        """Return how many triples the peer holds under a role and constant parts."""
+        """Return the number of triples held in an index under constant parts."""
         for lane in self._lanes.get((False, role), ()):
             if lane.mask == role and role != keys.SPO:
                 ordinal = lane.index.find(lane.keys_of(*(np.array([term], np.uint32) for term in (s, p, o))))
@@ -277,7 +277,7 @@ class ColumnarState:
         return int(np.count_nonzero(chosen))
 
     def some_waiting(self, group: int, step: int, most: int) -> tuple[Derived | None, int]:
-        """Return rows of a group that wait at a step, at most ``most`` and evenly chosen; how many there are."""
+        """Return at most ``most`` rows of a group at a step, evenly chosen, and the number of all."""
         wanted = np.array([group], np.uint64)
         for table in self._plans_with(wanted):
             number = int(table.groups.index.find(wanted)[0])
@@ -290,10 +290,10 @@ class ColumnarState:
     def some_triples(
         self, role: int, mask: int, parts: tuple[int, int, int], most: int, *, per_event: bool
     ) -> tuple[tuple[Column, Column, Column, Column], float]:
-        """Return triples (or events) held under a role that have the parts a mask names, and what each stands for."""
+        """Return valid triples (or events) of an index with the given parts, and the number each stands for."""
         table = self._events if per_event else self._triples
         lane = next((each for each in self._lanes.get((per_event, role), ()) if each.mask == mask), None)
-        if lane is not None and mask != keys.SPO:  # the key of a whole triple is made by storing it
+        if lane is not None and mask != keys.SPO:  # the key of a whole triple exists only after it is stored
             ordinal = lane.index.find(lane.keys_of(*(np.array([part], np.uint32) for part in parts)))
             rows = lane.triples.expand(ordinal)[1].astype(np.int64)
             step = stride(len(rows), most)
@@ -312,7 +312,7 @@ class ColumnarState:
         return (s, p, o, time[living]), float(step)
 
     def sizes(self) -> Sizes:
-        """Return what is held and has been done."""
+        """Return the sizes and loads."""
         sizes = replace(self._sizes)
         sizes.queries += sum(len(step.links) for table in self._plans.values() for step in table.steps)
         sizes.triples = len(self._triples) + len(self._events) - self._events.dead
@@ -325,12 +325,12 @@ class ColumnarState:
 
     @property
     def held(self) -> int:
-        """Triples and partial results held."""
+        """Number of triples and partial results held."""
         return len(self._triples) + len(self._events) - self._events.dead + self._sizes.rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken by all columns and indexes."""
+        """Bytes used by all columns and indexes."""
         lanes = [lane for lanes in self._lanes.values() for lane in lanes]
         plans = list(self._plans.values())
         return (

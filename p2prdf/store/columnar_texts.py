@@ -1,10 +1,10 @@
-"""Rows of a columnar lane that wait for a text, by the condition it has to satisfy (:mod:`p2prdf.store.full_text`).
+"""Rows of a columnar join index that wait for a text, by full-text condition (:mod:`p2prdf.store.full_text`).
 
-A *pair* is a condition that waits under a key (by its ordinal in the lane): pairs are numbered by an index of packed
-numbers, rows are postings of their pairs, and pairs are postings of their keys.  So a row costs as much as one that
-waits for no text, and a key that many conditions wait under also has an index of them.
+A *pair* is a condition that waits under a key (given by its ordinal in the join index).  Pairs are numbered by an
+index of packed numbers; rows are postings of their pairs, and pairs are postings of their keys.  A row costs as much
+as one without a text, and a key with many conditions also has an index of them.
 
-Pairs are kept for good, as plans are: a pair of which no row is left has no place in an index of texts.
+Pairs are kept for good, as plans are; a pair without rows leaves the index of texts.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ _REWRITE_MIN = 4096
 
 
 class TextRows:
-    """Keys to conditions to rows, these by step and number in it."""
+    """Keys to conditions to rows; a row is given by its step and its number there."""
 
     def __init__(self, full_text: FullText):
         self._full_text = full_text
         self._pairs = HashIndex()
         self._living = GrowingColumn(np.int32)
-        """Of each pair, how many rows it has."""
+        """The number of rows of each pair."""
         self._under = Postings()
         """Pairs by key."""
         self._waiting = Postings()
         """Places in the two columns of rows, by pair."""
         self._step = GrowingColumn(np.uint32)
         self._row = GrowingColumn(np.int32)
-        """-1: it is gone."""
+        """Row numbers; -1 for a removed row."""
         self._gone = 0
         self._indexes: dict[int, FullTextIndex] = {}
-        """Of keys under which more than FEW_MAX conditions wait: pairs by what their conditions ask for."""
+        """For keys with more than FEW_MAX conditions: an index of pairs by condition."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken by columns and postings; the indexes of texts are not counted, which are objects."""
+        """Bytes used by columns and postings, without the indexes of texts, which are objects."""
         parts = (self._pairs, self._living, self._under, self._waiting, self._step, self._row)
         return sum(part.nbytes for part in parts)
 
@@ -76,9 +76,9 @@ class TextRows:
             self._begin(begun)
 
     def renumber(self, condition: int, step: int, ordinals: I64, numbers: I64) -> None:
-        """Give the rows of a step other numbers, by those they have; -1: it is gone.
+        """Give the rows of a step new numbers, by their old ones; -1 removes a row.
 
-        ``ordinals``: the keys they wait under.
+        ``ordinals``: the keys under which they wait.
         """
         pairs = self._pairs.find(_packed(condition, np.unique(ordinals)))
         at, places = self._waiting.expand(pairs)
@@ -95,9 +95,9 @@ class TextRows:
             self._rewrite()
 
     def met_by(self, ordinals: I64, objects: U32) -> tuple[I64, npt.NDArray[Any], I64]:
-        """Return the rows whose conditions hold of the texts of triples' objects, told by the keys of the triples.
+        """Return the rows with a condition that the text of a triple's object satisfies, by the keys of the triples.
 
-        Of each row the place of the triple that asked for it, its step, and its number there.
+        Returns for each row the place of its triple, its step, and its number there.
         """
         askers, pairs = self._satisfied(ordinals, objects)
         at, places = self._waiting.expand(pairs)
@@ -106,7 +106,7 @@ class TextRows:
         return askers[at[held]], self._step.values[places[held]], rows[held].astype(np.int64)
 
     def _satisfied(self, ordinals: I64, objects: U32) -> tuple[I64, I64]:
-        """Return pairs whose conditions hold, and for each the place of the triple that asked for it."""
+        """Return the pairs with a satisfied condition, and for each the place of its triple."""
         counts = self._under.counts(ordinals)
         askers: list[int] = []
         found: list[int] = []
@@ -131,7 +131,7 @@ class TextRows:
         return np.array(askers, np.int64), np.array(found, np.int64)
 
     def _begin(self, pairs: I64) -> None:
-        """Take pairs that had no row into the indexes of their keys."""
+        """Add pairs that had no row to the indexes of their keys."""
         ordinals = (self._pairs.keys[pairs] & _KEY).astype(np.int64)
         many = self._under.counts(ordinals) > FEW_MAX
         pairs = pairs[many]
@@ -145,7 +145,7 @@ class TextRows:
             self._indexes[ordinal] = self._full_text.index(self._named(under[self._living.values[under] > 0]))
 
     def _end(self, pairs: I64) -> None:
-        """Take pairs that have no row any more out of the indexes of their keys."""
+        """Remove pairs that have no row any more from the indexes of their keys."""
         for pair, ordinal in zip(pairs.tolist(), (self._pairs.keys[pairs] & _KEY).tolist(), strict=True):
             index = self._indexes.get(ordinal)
             if index is not None:
@@ -158,7 +158,7 @@ class TextRows:
         return list(zip(pairs.tolist(), (self._pairs.keys[pairs] >> _CONDITION).tolist(), strict=True))
 
     def _rewrite(self) -> None:
-        """Forget the rows that are gone."""
+        """Forget the removed rows."""
         owners, places = self._waiting.expand(np.arange(len(self._pairs)))
         held = self._row.values[places] >= 0
         step, row = self._step.values[places[held]], self._row.values[places[held]]

@@ -1,7 +1,7 @@
-"""One step of a plan, compiled to column positions: what both kinds of tables execute.
+"""One step of a plan, compiled to column positions; both kinds of tables execute it.
 
-A *source* names where a value comes from when a waiting row meets a triple: ``(ROW, i)`` is the
-row's i-th binding, ``(TRIPLE, 0|1|2)`` the triple's subject, predicate or object.
+A *source* says where a value comes from when a waiting row meets a triple: ``(ROW, i)`` is the row's i-th binding,
+``(TRIPLE, 0|1|2)`` the triple's subject, predicate or object.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ Source = tuple[int, int]
 class CompiledStep:
     """How to find, check and extend a row that waits at this step.
 
-    ``key``: per position of the mask (s, p, o order) where the waiting row's part comes from:
-    ``(GROUP, c)``, its group's constant c, or ``(ROW, i)``.
-    ``equal``: pairs of triple positions that must hold the same term (a repeated free variable).
-    ``never_literal``: positions of variables bound here where a literal can never lead to an answer (see below).
-    ``output``: sources of the next step's bindings, or of the answer.
-    ``filters``: filter number and the sources of its variables.
-    ``span_ms``: as in Plan; 0 also at the first step, where a row has no element from which another could be far.
+    ``key``: per position of the mask (s, p, o order) where the waiting row's part comes from: ``(GROUP, c)``, its
+    group's constant c, or ``(ROW, i)``.  ``equal``: pairs of triple positions that must hold the same term (a
+    repeated free variable).  ``never_literal``: positions of variables bound here where a literal can never lead to a
+    solution (see below).  ``output``: sources of the next step's bindings, or of the solution.  ``filters``: filter
+    number and the sources of its variables.  ``span_ms``: as in Plan; 0 also at the first step, where a row has no
+    element yet.
     """
 
     step: Step
@@ -49,20 +48,19 @@ _P, _O = 1, 2
 
 
 def _never_literal(plan: Plan, at: int, variable: int) -> bool:
-    """Tell whether a literal in the place of a variable can never lead to an answer.
+    """Return whether a literal in the place of a variable can never lead to a solution.
 
-    An object that stands as a subject or predicate elsewhere must be none.  Nor may a predicate be one, unless it
-    stands as a subject elsewhere: literals are the predicates of named graphs and of their directory
-    (:mod:`p2prdf.rdf.quads`), and a pattern whose predicate is a variable is about the default graph, if it is not one
-    of those made for ``GRAPH``.  Made for it are the patterns that also have the variable as their subject: it is a
-    predicate of what the directory lists, or of the directory.
+    An object that also stands as a subject or predicate must not be a literal.  Nor may a predicate, unless it also
+    stands as a subject: literals are the predicates of named graphs and of their directory (:mod:`p2prdf.rdf.quads`).
+    A pattern with a variable as predicate reads the default graph, except the patterns made for ``GRAPH``, which have
+    the variable as their subject as well.
 
-    A query that has, by itself, a variable both as predicate and as subject gains nothing by that.  If the variable
-    were such a literal, what it is the subject of would be the directory's, the predicate there a literal, too, and a
-    constant, which no query can spell, or a variable for which the same holds.  The directory is two levels deep, so
-    after two steps there is no literal left that could be a subject.
+    A query that itself has a variable as both predicate and subject gains no solution by that.  If the variable were
+    such a literal, its triples as a subject would be the directory's, with a literal as predicate again: a constant,
+    which no query can spell, or a variable to which the same applies.  The directory is two levels deep, so after two
+    steps no literal is left that could be a subject.
 
-    A plan on the condition that the predicate is one in a stream is about all that stream's elements.
+    A plan with the condition that the predicate is one in a stream reads all elements of that stream.
     """
     if at == _P and any(each.text == quads.of_stream(variable) for each in plan.filters):
         return False

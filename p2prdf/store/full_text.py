@@ -1,24 +1,22 @@
-"""Full-text conditions in front of the rows that wait.
+"""Full-text conditions as an index of waiting rows.
 
-The problem.  Queries that differ in their full-text conditions have plans of their own, for conditions are in filters
-and filters in plans.  A hundred thousand of them about one predicate are as many rows under one key, and a triple that
-comes would be joined with each of them, only for nearly all of their filters to be false.
+Queries with different full-text conditions have different plans, because conditions are filters and filters belong to
+plans.  A hundred thousand such queries about one predicate are as many rows under one key, and a new triple would be
+joined with each of them although nearly all filters reject it.
 
-The idea.  A row whose filters have a full-text condition on the very object that the triple it waits for brings is
-filed by that condition.  Of the conditions that wait under a key, a triple is told which its object's text satisfies,
-and meets their rows alone.  Up to ``FEW_MAX`` conditions are tried one by one; more are found by what is in the text
-(:class:`p2prdf.text.FullTextIndex`).  Rows with equal conditions are found together, however many they are.
+A row with a full-text condition on the object of the triple it waits for is filed by that condition.  A triple meets
+only the rows filed by a condition that its object's text satisfies.  Up to ``FEW_MAX`` conditions under a key are
+tried one by one; for more there is an index of their words (:class:`p2prdf.text.FullTextIndex`).
 
-The invariant: *what a triple does not meet are rows that one of their filters would have kept from it*, however old
-the triple is and whether it is going on or over, for its object is the same all that time.  All filters are asked of
-what it meets, as without any of this: what is found here decides about time, never about answers.
+The invariant: *a filter would have rejected every row that a triple does not meet*, independently of the triple's age
+and end, for its object is constant.  All filters are still evaluated on the rows that it meets, so the index changes
+the cost and never the solutions.
 
-The other way stays as it is: a row that comes, and one that is joined again, has one condition and meets all triples
-of its key, which its filter looks at one by one.  An index over the texts held would make that faster, and take as much
-memory as the texts.
+In the other direction nothing changes: a new row meets all triples of its key, and its filter decides on each.
+Rejected: an index over the stored texts, which would take as much memory as the texts.
 
-Of several conditions on the object the one that asks for most words is the one to file by.  What is within ``||`` or
-``!`` or about a variable that an earlier pattern binds is a filter like others.
+Of several conditions on the object, the one with most required words files the row.  Conditions within ``||`` or
+``!``, or on a variable bound by an earlier pattern, are ordinary filters.
 """
 
 from __future__ import annotations
@@ -37,15 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["FEW_MAX", "NO_CONDITION", "FullText"]
 
 FEW_MAX: Final = 8
-"""Conditions under one key that are tried one by one: about as many as finding one takes."""
+"""Number of conditions under one key that are tried one by one: about the cost of one index look-up."""
 NO_CONDITION: Final = -1
 
 
 class FullText:
-    """The conditions of a peer's tables, each with a number.
-
-    Loads :mod:`p2prdf.text` for the first of them.
-    """
+    """The conditions of a peer's tables, each with a number.  Imports :mod:`p2prdf.text` for the first of them."""
 
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary
@@ -53,10 +48,10 @@ class FullText:
         self._numbers: dict[str, int] = {}
 
     def condition_of(self, plan: Plan, step: Step) -> int:
-        """Return the number of the condition that rows waiting at a step are filed by, NO_CONDITION if there is none.
+        """Return the number of the condition that files the rows waiting at a step; NO_CONDITION if there is none.
 
-        A step has the filters that it is the first to decide, so a condition on its object is about what it binds.
-        Raises QueryRefused if a filter has something for a condition that is none.
+        A step has the filters that it is the first to decide, so a condition on its object concerns the variable it
+        binds.  Raises QueryRefused if a filter contains an invalid condition.
         """
         texts = [plan.filters[each].text for each in step.filters]
         calls = [sole_condition(text) for text in texts if text.startswith(FULL_TEXT)]
@@ -70,22 +65,22 @@ class FullText:
         return number
 
     def text(self, term: int) -> Text | None:
-        """Return the text of a term; None if it has none, so that no condition holds."""
+        """Return the text of a term; None if the term is not a literal, so no condition holds."""
         return recent_text_of(self._dictionary.text(term)) if self._dictionary.literals[term] else None
 
     def holds(self, number: int, text: Text) -> bool:
-        """Tell whether a condition holds of a text."""
+        """Return whether a condition holds for a text."""
         return condition_holds(self._conditions[number], text)
 
     @staticmethod
     def satisfied(index: FullTextIndex, text: Text) -> list[int]:
-        """Return what an index calls the conditions that hold of a text, ascending."""
+        """Return the names, in an index, of the conditions that hold for a text, ascending."""
         from p2prdf.text import Publication
 
         return index.match(Publication.of_text(text))
 
     def index(self, waiting: Iterable[tuple[int, int]]) -> FullTextIndex:
-        """Return an index that holds conditions: by what they are to be called, and their numbers."""
+        """Return an index of conditions, given as pairs of name and condition number."""
         from p2prdf.text import FullTextIndex
 
         index = FullTextIndex()
@@ -94,14 +89,14 @@ class FullText:
         return index
 
     def query(self, number: int) -> TextQuery:
-        """Return a condition as what an index holds: one pattern, of which the key has decided all but the text."""
+        """Return a condition as an entry of an index: one pattern, in which the key has decided all but the text."""
         from p2prdf.text import ANY, TextPattern, TextQuery
 
         return TextQuery((TextPattern(ANY, ANY, "?text", self._conditions[number]),))
 
 
 def _asked(condition: Condition) -> int:
-    """Return how many words a text has to have at least."""
+    """Return the minimum number of words that a text must contain."""
     from p2prdf.text.alternatives import alternatives, count, required
     from p2prdf.text.index import PATHS_MAX
 

@@ -41,8 +41,8 @@ class GroupTable:
     def add(self, groups: Groups, gone: dict[int, None], settled: int) -> tuple[I64, bool]:
         """Take in or widen groups; return their numbers, and whether a known one was widened.
 
-        Those in ``gone`` have ended before anything of them came; they are taken in as ended, and out of it.
-        ``settled``: that of the tables (:class:`p2prdf.store.tables.Tables`), noted for new groups.
+        Groups in ``gone`` ended before they arrived; they are taken in as ended, and leave ``gone``.  ``settled``:
+        that of the tables (:class:`p2prdf.store.tables.Tables`), recorded for new groups.
         """
         ids = as_array(groups.ids)
         since_min, since_max, lease = (
@@ -72,7 +72,7 @@ class GroupTable:
         return numbers, widened
 
     def _as_ended(self, ids: U64, since_min: U64, since_max: U64, gone: dict[int, None]) -> tuple[U64, U64]:
-        """Let groups that have ended already come in ended."""
+        """Take in groups that have ended already as ended."""
         known = [each for each in dict.fromkeys(ids.tolist()) if each in gone]
         if not known:
             return since_min, since_max
@@ -83,7 +83,7 @@ class GroupTable:
         return np.where(ended, _NEVER, since_min), np.where(ended, np.maximum(since_max, np.uint64(1)), since_max)
 
     def _without_ended(self, numbers: I64, since_min: U64, fresh: npt.NDArray[np.bool_]) -> U64:
-        """An ended group stays so, whatever still arrives for it: its identity does not come again."""
+        """Keep ended groups ended despite later arrivals: an identity is not used again."""
         ended = (self.since_min.values[numbers] == _NEVER) & ~fresh
-        ended &= self.since_max.values[numbers] != 0  # else it is new in this very batch
+        ended &= self.since_max.values[numbers] != 0  # otherwise it is new in this very batch
         return np.where(ended, _NEVER, since_min)

@@ -1,17 +1,16 @@
-"""Horizons of streams: before which event time the elements of each are forgotten.
+"""Retention watermarks of streams: the event times before which their elements are forgotten.
 
-The problem.  A stream has no end, and what nobody can ask for any more must not stay.  But copies are compared, lost
-and made again, and messages are repeated: an element that one peer has dropped must not come back from another, nor be
-offered to and fro.
+A stream has no end, so elements that no query can need must go.  But replicas are compared, lost and rebuilt, and
+messages are repeated: an element that one peer has dropped must not return from another.
 
-The idea.  What is forgotten follows from the element alone: its stream, and its event time.  A *horizon* is an event
-time per stream that only grows; elements from before it are forgotten, and so is every partial result with such an
-element.  They are not taken in, not held, and not counted in any sum; so peers with the same horizon hold the same,
-whatever came to them and in which order, and one that hears of a later horizon comes to hold what the others do.
-Where horizons come from: :mod:`p2prdf.peer.retention`.
+Whether an element is forgotten therefore follows from the element alone: its stream and its event time.  A *retention
+watermark* (``horizon``) is an event time per stream that only grows.  Earlier elements, and partial results with such
+an element, are refused, not held, and not counted in any digest.  Peers with the same watermark hold the same items,
+whatever arrived in which order; a peer that learns a later watermark converges to the others.
+:mod:`p2prdf.peer.retention` decides the watermarks.
 
-A time has but a mark of its stream (:mod:`p2prdf.hlc`).  By that almost all is seen not to be old; of the rest the
-predicate says which stream it is, so streams that share a mark are told apart.
+A time contains only a short mark of its stream (:mod:`p2prdf.hlc`).  The mark is enough to see that nearly all
+elements are not old; for the rest, the predicate identifies the stream, so streams that share a mark stay apart.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["STREAMS_MAX", "Horizons"]
 
 STREAMS_MAX: Final = 65_536
-"""Streams whose horizons are known; of further ones nothing is forgotten."""
+"""Bound on the streams with a retention watermark; of further streams nothing is forgotten."""
 
 _TERMS_MAX: Final = 65_536
-"""Predicates whose streams are remembered; then they are looked up anew."""
+"""Bound on the predicates with a cached stream; then the cache is cleared."""
 _ELEMENT: Final = np.uint64(hlc.ELEMENT)
 _MARK: Final = np.uint64((1 << hlc.COUNTER_BITS) - 1)
 
@@ -43,17 +42,19 @@ U64 = npt.NDArray[np.uint64]
 
 
 class Horizons:
-    """The horizon of each stream (by its hash), in milliseconds since 1970; and which elements are before it."""
+    """The retention watermark of each stream (by its hash), in milliseconds since 1970, and the test for old
+    elements.
+    """
 
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary
         self._of: dict[int, int] = {}
         self._limit: dict[int, int] = {}
-        """By mark the first time that is old for none of the streams that have it."""
+        """By mark, the first time that is old for no stream with that mark."""
         self._limits: U64 = np.zeros(0, np.uint64)
-        """The same as a column, made when it is needed."""
+        """The same as a column, made when needed."""
         self._streams: dict[int, int] = {}
-        """By predicate the hash of its stream, 0: it has none."""
+        """By predicate, the hash of its stream; 0: it has none."""
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -62,11 +63,11 @@ class Horizons:
         return iter(self._of.items())
 
     def of(self, stream: int) -> int:
-        """Return the horizon of a stream; 0: nothing of it is forgotten."""
+        """Return the retention watermark of a stream; 0: nothing is forgotten."""
         return self._of.get(stream, 0)
 
     def grow(self, stream: int, before: int) -> bool:
-        """Let a stream have a horizon; return whether that is later than the one it had."""
+        """Raise the retention watermark of a stream; return whether it is later than before."""
         if before <= self.of(stream) or (stream not in self._of and len(self._of) >= STREAMS_MAX):
             return False
         before = min(before, hlc.ELEMENT_MS_MAX)
@@ -76,10 +77,10 @@ class Horizons:
         self._limits = np.zeros(0, np.uint64)
         return True
 
-    # --- what is old -----------------------------------------------------------------------------
+    # --- old elements ----------------------------------------------------------------------------
 
     def stream_of(self, terms: Iterable[int]) -> int:
-        """Return the hash of the stream that one of some terms is qualified by; 0: none is."""
+        """Return the hash of the stream that qualifies one of some terms; 0: none does."""
         for term in terms:
             stream = self._streams.get(term)
             if stream is None:
@@ -92,11 +93,13 @@ class Horizons:
         return 0
 
     def maybe_old(self, time: int) -> bool:
-        """Return whether a time may be that of a forgotten element: mostly it is seen at once that it is not."""
+        """Return whether a time may be that of a forgotten element; cheap, and false for nearly all times."""
         return hlc.is_element(time) and time < self._limit.get(hlc.stream_mark(time), 0)
 
     def is_old(self, time: int, terms: Iterable[int]) -> bool:
-        """Return whether an element is forgotten; ``terms``: its predicate, or the constants of a query about it."""
+        """Return whether an element is forgotten; ``terms``: its predicate, or the constants of a query that reads
+        it.
+        """
         return self.maybe_old(time) and hlc.element_ms(time) < self.of(self.stream_of(terms))
 
     def perhaps_old(self, times: U64) -> npt.NDArray[np.int64]:
@@ -107,11 +110,11 @@ class Horizons:
                 self._limits[mark] = limit
         found: npt.NDArray[np.int64] = np.flatnonzero(times >= _ELEMENT)
         some = times[found]
-        old = some < self._limits[(some & _MARK).astype(np.int64)]  # what is no element is far above
+        old = some < self._limits[(some & _MARK).astype(np.int64)]  # times that are no elements are far above
         return found[old]
 
     def old(self, times: U64, predicates: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Return the places of elements that are forgotten, told by their times and predicates."""
+        """Return the places of forgotten elements, by their times and predicates."""
         places = self.perhaps_old(times)
         if not len(places):
             return places
@@ -121,7 +124,7 @@ class Horizons:
     def before(
         self, times: U64, places: npt.NDArray[np.int64], which: npt.NDArray[Any], streams: Iterable[int]
     ) -> npt.NDArray[np.int64]:
-        """Return which places have times before the horizon of their stream, the ``which``-th of those given."""
+        """Return the places with a time before the watermark of their stream, the ``which``-th of the given streams."""
         limits = np.array([hlc.element(self.of(each), 0) for each in streams], np.uint64)
         found: npt.NDArray[np.int64] = places[times[places] < limits[which]]
         return found

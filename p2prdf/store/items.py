@@ -1,17 +1,16 @@
-"""What tables hold, as items under ring keys: for comparing copies, and for writing them down.
+"""Stored state as items under ring keys, for anti-entropy and snapshots.
 
-Everything a peer holds is a grow-only set of items under ring keys: triples per role, rows that wait, and the later
-links of CQC queries.  An item can change in one way only, it gets *later* (a triple is published again, a row is
-renewed, a group gets another subscription), and of two states of it the later one counts.  So two copies are the
-same if they have the same *item identities*, 64-bit names of item and state, and either can be brought up to date
-by inserting what the other has and it has not.
+A peer holds a grow-only set of items under ring keys: triples per index, waiting rows, and the later links of CQC
+queries.  An item changes in one way only: it gets *later* (a triple is published again, a row is renewed, a group
+gains a subscription), and the later of two states wins.  Two copies are therefore equal if they have the same *item
+identities*, 64-bit names of item and state, and a copy is brought up to date by inserting the items that it lacks.
 
-An item is found again by its *handle*, which stays true whatever happens to the tables: the place of a triple,
-the identity of a row, the number of a group.  What has ended meanwhile is left out of what is exported.
+A *handle* finds an item again after any change of the tables: the place of a triple, the identity of a row, the
+number of a group.  Items that have ended meanwhile are not exported.
 
-A triple has the same item identity under all its roles, and a row that waits for a pattern without constants has
-the same under the keys of all buckets.  A fingerprint of several keys should add identities up, or mix the keys in:
-with exclusive-or two that are equal count for nothing.
+A triple has the same item identity in all its indexes, and a row that waits for a pattern without constants has the
+same under the keys of all buckets.  A digest over several keys should add identities or mix the keys in: with
+exclusive-or two equal identities cancel out.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ ITEMS_AT_ONCE = 65_536
 """Rows per :class:`RowItems`: some ten milliseconds of work."""
 
 ENDED_MAX = 100_000
-"""Ended groups remembered of which nothing was ever held here; beyond it the oldest are forgotten."""
+"""Bound on the remembered ended groups that were never held here; beyond it the oldest are forgotten."""
 
 
 class Seen(NamedTuple):
-    """How far somebody has looked at the triples of one kind."""
+    """A reader's position in the triples of one kind."""
 
     rows: int
     touched: int
     layout: int = 0
-    """Which numbering of the triples this is about."""
+    """The numbering of the triples that the position refers to."""
 
 
 NOT_SEEN: Final = Seen(-1, 0)
 
 
 class TripleItems(NamedTuple):
-    """Triples held under one role: handles, ring keys, item identities."""
+    """Triples held in one index: handles, ring keys, item identities."""
 
     handle: Column
     ring_keys: Column
@@ -65,7 +64,7 @@ class TripleColumns(NamedTuple):
 
 
 class RowItems(NamedTuple):
-    """Rows that wait at a step of a plan (queries at step 0): handles, ring keys, item identities."""
+    """Waiting rows at a step of a plan (queries at step 0): handles, ring keys, item identities."""
 
     plan: Plan
     step: int
@@ -75,7 +74,7 @@ class RowItems(NamedTuple):
 
 
 class LinkItems(NamedTuple):
-    """Groups for which a later link of a CQC query is held: their numbers, ring keys, item identities."""
+    """Groups with a later link of a CQC query: their numbers, ring keys, item identities."""
 
     plan: Plan
     step: int
@@ -85,7 +84,7 @@ class LinkItems(NamedTuple):
 
 
 def remember(ended: dict[int, None], identity: int) -> None:
-    """Note that a group has ended of which nothing is held."""
+    """Record the end of a group that is not held here."""
     ended[identity] = None
     if len(ended) > ENDED_MAX:
         del ended[next(iter(ended))]

@@ -1,4 +1,4 @@
-"""Lanes as columns: where triples and waiting rows of one kind, role and mask meet."""
+"""Join indexes as columns: triples and waiting rows of one kind, role and mask meet here."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class StepRows:
     compiled: CompiledStep
     lane: Lane
     place: int
-    """Its number among the steps of the lane."""
+    """Its number among the steps of the join index."""
     condition: int
-    """By which full-text condition its rows are filed, if by any (:mod:`p2prdf.store.full_text`)."""
+    """The full-text condition that files its rows, or NO_CONDITION (:mod:`p2prdf.store.full_text`)."""
     index: HashIndex = field(default_factory=HashIndex)
     group: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.uint32))
     oldest: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.uint64))
@@ -48,19 +48,21 @@ class StepRows:
     ordinal: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.int64))
     links: set[int] = field(default_factory=set)
     any_over: bool = False
-    """Whether a row here ever stopped being true."""
+    """Whether a row here has ever ended."""
     dead: int = 0
-    """Rows that are forgotten; their ``oldest`` is 0 (:mod:`p2prdf.store.columnar_forget`)."""
+    """Number of forgotten rows; their ``oldest`` is 0 (:mod:`p2prdf.store.columnar_forget`)."""
 
     def __len__(self) -> int:
         return len(self.group)
 
     def true(self, rows: I64) -> I64:
-        """Return those of some rows that are not forgotten."""
+        """Return the rows that are not forgotten, among some."""
         return rows[self.oldest.values[rows] != 0] if self.dead else rows
 
     def store(self, group: npt.NDArray[Any], oldest: U64, born: U64, bindings: Sequence[npt.NDArray[Any]]) -> I64:
-        """Store rows whose identities the index was just given; return the ordinals of their keys in the lane."""
+        """Store rows with identities that the index has just received; return the ordinals of their keys in the join
+        index.
+        """
         lane = self.lane
         first, count = len(self), len(group)
         self.group.append(group)
@@ -81,7 +83,7 @@ class StepRows:
         return ordinals
 
     def lane_keys(self, group: npt.NDArray[Any], bindings: Sequence[npt.NDArray[Any]]) -> U64:
-        """Return the exact keys under which rows wait in the lane."""
+        """Return the exact keys under which rows wait in the join index."""
         empty = np.zeros(len(group), np.uint32)
         sources = iter(self.compiled.key)
         parts = [
@@ -92,31 +94,31 @@ class StepRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken by columns and indexes."""
+        """Bytes used by columns and indexes."""
         columns = (self.group, self.oldest, self.born, self.ordinal, *self.bindings)
         return self.index.nbytes + sum(column.nbytes for column in columns)
 
 
 class Lane:
-    """Triples and waiting rows of one kind, role and mask, by one index of keys."""
+    """A join index: triples and waiting rows of one kind, role and mask, by one index of keys."""
 
     def __init__(self, triples: TripleTable, mask: int):
         self.table = triples
         self.mask = mask
-        # The table already tells pairs of predicate and object apart: their lane needs no index of its own.
+        # The table already numbers pairs of predicate and object: their join index needs none of its own.
         self.by_pair = mask == keys.P | keys.O and not triples.per_event
         self.index = triples.pairs if self.by_pair else HashIndex()
         self.triples = Postings()
         self.waiting = Postings()
         self.texts: TextRows | None = None
-        """Rows that wait for a text; they are not among those in ``waiting``."""
+        """Rows that wait for a text; ``waiting`` does not contain them."""
         self.steps: list[StepRows] = []
         self.waiting_step = GrowingColumn(np.uint32)
         self.waiting_row = GrowingColumn(np.uint32)
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken by columns and indexes."""
+        """Bytes used by columns and indexes."""
         parts = (self.triples, self.waiting, self.waiting_step, self.waiting_row)
         texts = 0 if self.texts is None else self.texts.nbytes
         return sum(part.nbytes for part in parts) + texts + (0 if self.by_pair else self.index.nbytes)
@@ -142,7 +144,7 @@ class Lane:
 
 @dataclass(eq=False)
 class PlanTable:
-    """What a peer holds for one plan."""
+    """The groups and rows that a peer holds for one plan."""
 
     plan: Plan
     filters: PlanFilters
@@ -150,7 +152,7 @@ class PlanTable:
     steps: list[StepRows] = field(default_factory=list)
 
     def terms(self, source: Source, group: npt.NDArray[Any], bindings: Sequence[npt.NDArray[Any]]) -> U32:
-        """Return the terms that rows of some groups have in one place: of their groups, or bound."""
+        """Return the terms of rows in one place: a constant of their groups, or a binding."""
         kind, at = source
         terms: U32 = self.groups.params[at].values[group] if kind == GROUP else bindings[at]
         return terms

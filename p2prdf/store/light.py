@@ -1,7 +1,7 @@
-"""Tables on dictionaries: the readable reference, and the choice for tiny peers and single triples.
+"""Tables on dictionaries: the readable reference, and the implementation for tiny peers and single triples.
 
-Everything is one row at a time.  A lane maps the terms under its mask to the triples and to the
-waiting rows that have them; storing one and probing the other are two dictionary look-ups.
+All operations take one row at a time.  A join index maps the terms of its join key to the triples and the waiting
+rows that have them; storing one and probing the other are two dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from p2prdf.store.tables import NEVER, REJOIN_PAIRS_MAX, Chosen, Derived, identi
 __all__ = ["LightTables"]
 
 _Output = dict[tuple[StepTable, int], list[tuple[int, ...]]]
-"""Rows derived so far, by the step they come from and the refresh stamp: group, identity, oldest,
-born, bindings."""
+"""Rows derived so far, by step and backfill stamp.  Each is a list of group, identity, oldest, born and bindings."""
 
 _ALL = (1 << 2 * keys.EVENT_SHIFT) - 1
-"""The set of all roles of both kinds."""
+"""The set of all indexes of both kinds."""
 
 
 class LightTables(LightForgetting):
@@ -42,7 +41,7 @@ class LightTables(LightForgetting):
         self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,
         probed: Column | None = None,
     ) -> list[Derived]:  # fmt: skip
-        """Store triples under their roles and join them with the rows that wait, if under ``probed`` roles."""
+        """Store triples under their indexes and join them with the waiting rows in ``probed`` indexes."""
         out: _Output = {}
         if probed is not None:
             for *terms, at, number, bits, joined in zip(s, p, o, time, event, roles, probed, strict=True):
@@ -53,7 +52,7 @@ class LightTables(LightForgetting):
         return self._derived(out) if out else []
 
     def add_triple(self, s: int, p: int, o: int, time: int, event: int, roles: int) -> list[Derived]:
-        """Do as :meth:`add_triples` for one triple, without columns."""
+        """Add one triple without columns, see :meth:`add_triples`."""
         out: _Output = {}
         self._add_triple((s, p, o), time, event, roles, out)
         return self._derived(out) if out else []
@@ -89,23 +88,24 @@ class LightTables(LightForgetting):
                 self._join_texts(lane.texts, key, triple, 0, self._met_from(time + 1, lane), out)
 
     def _met_from(self, stamp: int, lane: Lane) -> int:
-        """Return from which stamp on ended rows or triples of a lane are met, ``stamp`` if this peer joins alone there.
+        """Return the end stamp from which on ended rows or triples of a join index are joined.
 
-        Rows that wait for a pattern without constants wait at all peers, and several join them.
+        It is at least ``stamp`` if this peer alone joins there.  Rows that wait for a pattern without constants wait
+        at all peers, and several peers join them.
         """
         return max(self.over_before, stamp) if self.settled and lane.role != keys.ANY else self.over_before
 
     def _add_partly(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
     ) -> None:
-        """Do as :meth:`_add_triple` for a triple that is joined under ``probed`` roles alone."""
+        """Add a triple that is joined only in the ``probed`` indexes, see :meth:`_add_triple`."""
         if bits > PLAIN and time < GONE:
             self._add_event(terms, time, event, bits, probed, out)
         if bits & PLAIN:
             self._add_stays(terms, time, bits & PLAIN, probed & PLAIN, out)
 
     def _add_stays(self, terms: tuple[int, int, int], time: int, bits: int, probed: int, out: _Output) -> None:
-        """Take in a publication, or a removal, and what it does to the stays of its triple."""
+        """Take in a publication or a deletion, and its effect on the validity intervals of its triple."""
 
         def lacks(begin: int) -> bool:
             return bool(bits & ~self._stay(terms, begin)[ROLES])
@@ -120,7 +120,7 @@ class LightTables(LightForgetting):
             self._add_again(self._stay(terms, begin), at, roles, probed, out)
 
     def _stay(self, terms: tuple[int, int, int], begin: int) -> Triple:
-        """Return a stay, new ones without a time."""
+        """Return a validity interval; a new one has no time."""
         name = (*terms, begin) if begin else terms
         return self._triples.setdefault(name, [terms, 0, 0, -1, begin])
 
@@ -128,7 +128,7 @@ class LightTables(LightForgetting):
         return self._stays.heard(terms, lambda begin: self._stay(terms, begin)[TIME])
 
     def _add_again(self, held: Triple, time: int, bits: int, probed: int, out: _Output) -> None:
-        """Store a known stay under roles new to it, and join it again if it was published again or is over."""
+        """Store a known interval in new indexes, and join it again if it was published again or has ended."""
         prior, before = held[TIME], held[ROLES]
         now = held[TIME] = later_time(prior, time)
         held[ROLES] = before | bits
@@ -140,13 +140,13 @@ class LightTables(LightForgetting):
         if now > prior and before:
             met = 0
             if 0 < prior < GONE:
-                met = NEVER  # a row that had ended was met when this triple came, or when the row ended
+                met = NEVER  # an ended row was joined when this triple came, or when the row ended
             elif not prior and now < GONE:
                 met = now + 1
             self._join_again(held, 0 if now >= GONE else prior, before & probed, met, out)
 
     def _join_again(self, held: Triple, prior: int, roles: int, met: int, out: _Output) -> None:
-        """Join under some roles what was published again after ``prior``; ``met`` as in :meth:`_met_from`."""
+        """Join, in some indexes, a triple republished after ``prior``; ``met`` as in :meth:`_met_from`."""
         self._sizes.processing_load += roles.bit_count()
         for lane in self._lanes_in(roles):
             key, ended_from = lane.key_of(held[TERMS]), self._met_from(met, lane)
@@ -168,16 +168,17 @@ class LightTables(LightForgetting):
         prior, before = held[TIME], held[ROLES]
         fresh = bits >> keys.EVENT_SHIFT & ~before
         self._triple_changes[True] += fresh != 0 or time > prior
-        held[TIME] = max(time, prior)  # whoever repeats a publication may be told of its last stamp
+        held[TIME] = max(time, prior)  # a repeated publication may carry its last stamp
         held[ROLES] = before | fresh
         self._store(held, fresh << keys.EVENT_SHIFT, probed, 0, out)
         if time > prior and before:
             self._join_again(held, prior, before << keys.EVENT_SHIFT & probed, 0, out)
 
     def _store(self, triple: Triple, roles: int, probed: int, met: int, out: _Output) -> None:
-        """Store a triple in the lanes of roles new to it, then probe what waits there if the role is ``probed``."""
+        """Store a triple in the join indexes of new indexes, then probe the waiting rows if the index is ``probed``."""
         if roles & ~probed:
-            self._sizes.processing_load -= (roles & ~probed).bit_count()  # sizes() counts a check for each role held
+            # sizes() counts a check for each index that holds it
+            self._sizes.processing_load -= (roles & ~probed).bit_count()
             for lane in self._lanes_in(roles & ~probed):
                 lane.triples.setdefault(lane.key_of(triple[TERMS]), []).append(triple)
         for lane in self._lanes_in(roles & probed):
@@ -190,7 +191,7 @@ class LightTables(LightForgetting):
                 self._join_texts(lane.texts, key, triple, 0, ended_from, out)
 
     def _join_texts(self, texts: TextRows, key: Any, triple: Triple, prior: int, met: int, out: _Output) -> None:
-        """Join a triple with the rows under its key that wait for a text as its object is."""
+        """Join a triple with the rows under its key that wait for a text like that of its object."""
         for table, row in texts.met_by(key, triple[TERMS][2]):
             if row.oldest != GONE or row.born >= met:
                 self._join(table, row, triple, prior, 0, out)
@@ -200,7 +201,7 @@ class LightTables(LightForgetting):
     def add_queries(
         self, plan: Plan, step: int, group: Column, refresh: int, probed: Column | None = None
     ) -> list[Derived]:
-        """Let groups wait for their first pattern (step 0), or mark what a later link must keep."""
+        """Let groups wait for their first pattern (step 0), or mark the triples that a later link must keep."""
         table = self._plan_table(plan)
         if step > 0:
             links = table.steps[step].links
@@ -216,11 +217,11 @@ class LightTables(LightForgetting):
         return self._derived(out)
 
     def add_rows(self, rows: Derived, probed: Column | None = None) -> list[Derived]:
-        """Store partial results and join them, or those ``probed``, with the triples held."""
+        """Store partial results and join them, or the ``probed`` ones, with the triples held."""
         table = self._plan_table(rows.plan)
         step, groups = table.steps[rows.step], table.groups
         out: _Output = {}
-        if len(rows.group) == 1:  # the rule where triples come one at a time
+        if len(rows.group) == 1:  # the usual case where triples come one at a time
             row = Row(
                 groups[rows.group[0]], rows.identity[0], rows.oldest[0], rows.born[0],
                 tuple([column[0] for column in rows.bindings]),
@@ -237,7 +238,7 @@ class LightTables(LightForgetting):
         return self._derived(out)
 
     def _add_row(self, table: StepTable, row: Row, refresh: int, out: _Output, *, probe: bool) -> None:
-        """Store a row, then probe the triples held; a known row is probed for what is new about it."""
+        """Store a row, then probe the triples held; a known row is probed only for its change."""
         if self.horizons and self.horizons.is_old(row.oldest, row.group.params):
             return
         key = self._lane_key(table, row)
@@ -261,7 +262,7 @@ class LightTables(LightForgetting):
         else:
             since = refresh or NEVER
             if not refresh:
-                # A triple that had ended was met when this row came, or when the triple ended.
+                # An ended triple was joined when this row came, or when the triple ended.
                 met = self._met_from(GONE, table.lane)
             if row.oldest > known.oldest:
                 self._changes += 1
@@ -280,7 +281,7 @@ class LightTables(LightForgetting):
                 self._join(table, row, triple, 0, refresh, out)
 
     def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget groups and what waits for them."""
+        """Forget groups and the rows that wait for them."""
         for identity in ids:
             table = self._owners.pop(identity, None)
             if table is None:
@@ -289,7 +290,7 @@ class LightTables(LightForgetting):
                     self._changes += 1
                 continue
             self._changes += 1
-            group = table.by_id[identity]  # stays, so that what still arrives for it finds it ended
+            group = table.by_id[identity]  # stays, so that later arrivals find the group ended
             group.since_min, group.since_max = NEVER, 0
             for step in table.steps:
                 step.links.discard(group.number)
@@ -297,13 +298,13 @@ class LightTables(LightForgetting):
                 for row in ended:
                     del step.rows[row.identity]
                     self._row_count -= 1
-                    self._changes += 1  # lest the version fall
+                    self._changes += 1  # so that the version does not fall
                 for key in dict.fromkeys(self._lane_key(step, row) for row in ended):
                     self._drop_waiting(step, key, group)
 
     @staticmethod
     def _drop_waiting(step: StepTable, key: Any, group: Group) -> None:
-        """Take the rows of a group that wait at a step out of its lane, those under one key."""
+        """Remove a group's rows under one key of a step from its join index."""
         if step.condition != NO_CONDITION:
             assert step.lane.texts is not None, "it was made with the step"
             step.lane.texts.drop(key, step, group)
@@ -319,7 +320,8 @@ class LightTables(LightForgetting):
     def _join(
         self, table: StepTable, row: Row, triple: Triple, prior: int, refresh: int, out: _Output
     ) -> None:
-        """Extend a row by a triple that has the terms of its key, if the pair counts; it is gone if either is."""
+        """Extend a row by a triple with the terms of its key, if the pair counts; the result has ended if either has.
+        """
         group, time, oldest = row.group, triple[TIME], row.oldest
         if time >= GONE:
             time, oldest = time - GONE, GONE
@@ -410,6 +412,6 @@ class LightTables(LightForgetting):
 
 
 def _apart_ms(row: Row, time: int) -> int:
-    """Return how far the oldest and the youngest of the elements of a row and one more lie apart."""
+    """Return the distance (ms) between the earliest and the latest element of a row and one more element."""
     oldest = min(row.oldest, time)
     return (max(row.born, time) >> COUNTER_BITS) - (oldest >> COUNTER_BITS) if oldest >= ELEMENT else 0

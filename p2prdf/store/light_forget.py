@@ -1,7 +1,7 @@
-"""Light tables forget elements of streams, and rows made of them (:mod:`p2prdf.store.horizons`).
+"""Light tables: forgetting of stream elements and of rows that contain them (:mod:`p2prdf.store.horizons`).
 
-What is old is looked for some hundreds at a time, and taken out of the lists it is in.  A list is gone through as a
-whole for each such part of it, which is what makes these tables the ones for few triples.
+Each call looks at some hundreds of items and removes the forgotten ones from their lists.  Each removal scans the
+whole list, so these tables suit few triples only.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _AT_ONCE: Final = 512
 
 
 class LightForgetting(LightItems):
-    """Light tables that forget."""
+    """Light tables that forget stream elements."""
 
     _sweep: Iterator[None] | None = None
     _sweep_again = False
 
     def forget(self, stream: int, before: int) -> bool:
-        """Forget elements of a stream from before an event time; return whether that is news."""
+        """Forget elements of a stream before an event time; return whether that time is later than before."""
         grown = self.horizons.grow(stream, before)
         self._sweep_again |= grown
         return grown
 
     @property
     def forgetting(self) -> bool:
-        """Whether there may be something to drop."""
+        """Whether there may be items to drop."""
         return self._sweep is not None or self._sweep_again
 
     def forget_some(self) -> None:
-        """Look at some of what is held, and drop what is forgotten."""
+        """Look at some of the held items, and drop the forgotten ones."""
         if self._sweep is None:
             if not self._sweep_again:
                 return
@@ -67,7 +67,7 @@ class LightForgetting(LightItems):
 
     @staticmethod
     def _lane_key(table: StepTable, row: Row) -> Any:
-        """Return the terms under which a row waits in its lane."""
+        """Return the terms under which a row waits in its join index."""
         parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in table.compiled.key]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
@@ -79,7 +79,8 @@ class LightForgetting(LightItems):
         for triple in old:
             gone.add(triple[IDENTITY])
             del self._events[triple[IDENTITY]]
-            self._sizes.processing_load += triple[ROLES].bit_count()  # sizes() counts a check for each role held
+            # sizes() counts a check for each index that holds it
+            self._sizes.processing_load += triple[ROLES].bit_count()
             for lane in self._lanes_in(triple[ROLES] << keys.EVENT_SHIFT):
                 under.setdefault(lane, {})[lane.key_of(triple[TERMS])] = None
         for lane, lane_keys in under.items():
@@ -90,7 +91,7 @@ class LightForgetting(LightItems):
                 else:
                     del lane.triples[key]
         self._in_order[True].clear()
-        self._triple_changes[True] += 2 * len(old)  # there are fewer, and the version is to grow
+        self._triple_changes[True] += 2 * len(old)  # there are fewer items, and the version must grow
         self._sizes.elements_forgotten += len(old)
 
     def _drop_rows(self, step: StepTable, old: list[Row]) -> None:

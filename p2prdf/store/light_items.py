@@ -17,10 +17,10 @@ __all__ = ["LightItems"]
 
 
 class LightItems(LightState):
-    """What light tables hold, told as items."""
+    """The light tables as items."""
 
     def triple_version(self, per_event: bool) -> int:
-        """Return a number that grows whenever a triple (or an event) is an item it was not."""
+        """Return a number that grows whenever a triple (or event) becomes a new item."""
         return len(self._events if per_event else self._triples) + self._triple_changes[per_event]
 
     @property
@@ -29,12 +29,12 @@ class LightItems(LightState):
         return self._row_count + self._changes
 
     def changed_triples(self, per_event: bool, seen: Seen) -> tuple[Column | None, Seen]:
-        """Return None and how much is held: which triples changed is not noted here, for there are few."""
+        """Return None and the number of items: changes are not recorded here, for there are few items."""
         del seen
         return None, Seen(len(self._events if per_event else self._triples), 0)
 
     def _listed(self, *, per_event: bool) -> list[Triple]:
-        """Return all triples (or publication events) in order of insertion, in which each keeps its place."""
+        """Return all triples (or publication events) in order of insertion; each keeps its place."""
         held = self._events if per_event else self._triples
         listed = self._in_order[per_event]
         if len(listed) < len(held):
@@ -42,7 +42,7 @@ class LightItems(LightState):
         return listed
 
     def triple_items(self, role: int, per_event: bool, handle: Column | None = None) -> TripleItems:
-        """Return all triples (or publication events) held under a role, or of some those."""
+        """Return all triples (or publication events) held in an index, or those among some handles."""
         listed = self._listed(per_event=per_event)
         some = range(len(listed)) if handle is None else as_list(handle)
         index = [at for at in some if listed[at][ROLES] >> role & 1]
@@ -51,13 +51,13 @@ class LightItems(LightState):
         return TripleItems(index, self.triple_keys(role, s, p, o), identities)
 
     def export_triples(self, role: int, per_event: bool, handle: Column) -> TripleColumns:
-        """Return triples by handle, with the bit of that role alone."""
+        """Return triples by handle, with the bit of that index alone."""
         listed = self._listed(per_event=per_event)
         bit = keys.role_bit(role, per_event=per_event)
         return self._columns_of([(listed[at], bit, per_event) for at in as_list(handle)])
 
     def triples_since(self, stamp: int) -> TripleColumns:
-        """Return all triples and publication events with a time from ``stamp`` on, with all their roles."""
+        """Return all triples and publication events with a time from ``stamp`` on, with all their indexes."""
         return self._columns_of([
             (triple, triple[ROLES] << (keys.EVENT_SHIFT if per_event else 0), per_event)
             for per_event, held in ((False, self._triples), (True, self._events))
@@ -66,9 +66,9 @@ class LightItems(LightState):
         ])  # fmt: skip
 
     def _columns_of(self, triples: list[tuple[Triple, int, bool]]) -> TripleColumns:
-        """Return triples, each with its roles and whether it is an event, as columns.
+        """Return triples, each with its indexes and whether it is an event, as columns.
 
-        Of a stay come the removal that it begins after and the publication, or the removal, that its time is of.
+        An interval is exported as the deletion that it begins after and its own publication or end.
         """
         rows = [
             (*triple[TERMS], time, self._identity_of(triple) if event else 0, bits)
@@ -79,7 +79,7 @@ class LightItems(LightState):
         return TripleColumns(*(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(6))))
 
     def row_items(self) -> Iterator[RowItems]:
-        """Yield all rows that wait, of groups that live, a step of a plan (or a part of it) at a time."""
+        """Yield all waiting rows of live groups, a step of a plan (or a part of it) at a time."""
         for table in list(self._plans.values()):
             for step in table.steps:
                 names = list(step.rows)
@@ -97,12 +97,12 @@ class LightItems(LightState):
             yield RowItems(step.plan.plan, step.number, names, ring, identities)
 
     def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
-        """Return rows by handle; those that have ended are left out."""
+        """Return rows by handle, without those that have ended."""
         held = self._plan_table(plan).steps[step]
         return self._rows_at(held, self._living(held, as_list(handle)))
 
     def link_items(self) -> Iterator[LinkItems]:
-        """Yield all later links held, of groups that live, a step of a plan at a time."""
+        """Yield all later links of live groups, a step of a plan at a time."""
         for table in list(self._plans.values()):
             for place, step in enumerate(table.steps[1:], 1):
                 if step.links:
@@ -127,7 +127,7 @@ class LightItems(LightState):
         return [group.identity for group in groups if group.since_min == NEVER] + list(self._ended)
 
     def ended_among(self, plan: Plan, group: Column) -> list[int]:
-        """Return the identities of those of some groups of a plan that have ended."""
+        """Return the identities of the ended groups among some groups of a plan."""
         groups = self._plan_table(plan).groups
         found = (groups[number] for number in dict.fromkeys(as_list(group)))
         return [each.identity for each in found if each.since_min == NEVER]

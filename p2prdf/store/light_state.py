@@ -1,4 +1,4 @@
-"""Light tables, lower part: what they hold, in dictionaries, and under which keys."""
+"""State of the light tables: stored items in dictionaries, and their keys."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
 Terms = tuple[int, ...]
 
 Triple = list[Any]
-"""A stay of a triple, or one publication event of it: ``[terms, time, roles, identity, begin]``.
+"""A validity interval of a triple, or one publication event: ``[terms, time, roles, identity, begin]``.
 
-A bare list because one is made per triple; the identity of a triple is computed when first needed
-and -1 before.  ``begin``: after which removal the stay begins (:mod:`p2prdf.store.stays`), 0 for an event.
+A bare list because one is made per triple.  A triple's identity is computed when first needed and -1 before.
+``begin``: the deletion after which the interval begins (:mod:`p2prdf.store.stays`), 0 for an event.
 """
 
 TERMS, TIME, ROLES, IDENTITY, BEGIN = range(5)
@@ -49,7 +49,7 @@ class Group:
     lease: int
     params: Terms
     first_heard: int
-    """``settled`` (:class:`p2prdf.store.tables.Tables`) when the group came here first."""
+    """The value of ``settled`` (:class:`p2prdf.store.tables.Tables`) when the group first arrived here."""
 
 
 class Row:
@@ -74,13 +74,13 @@ class StepTable:
     compiled: CompiledStep
     lane: Lane
     condition: int
-    """By which full-text condition its rows are filed, if by any (:mod:`p2prdf.store.full_text`)."""
+    """The full-text condition that files its rows, or NO_CONDITION (:mod:`p2prdf.store.full_text`)."""
     rows: dict[int, Row] = field(default_factory=dict)
     links: set[int] = field(default_factory=set)
 
 
 class Lane:
-    """Triples and waiting rows of one kind, role and mask, by the terms under the mask."""
+    """A join index: triples and waiting rows of one kind, role and mask, by the terms under the mask."""
 
     __slots__ = ("key_of", "mask", "role", "texts", "triples", "waiting")
 
@@ -91,12 +91,12 @@ class Lane:
         self.triples: dict[Any, list[Triple]] = {}
         self.waiting: dict[Any, list[tuple[StepTable, Row]]] = {}
         self.texts: TextRows | None = None
-        """Rows that wait for a text; they are not among those in ``waiting``."""
+        """Rows that wait for a text; ``waiting`` does not contain them."""
 
 
 @dataclass(slots=True, eq=False)
 class PlanTable:
-    """What a peer holds for one plan."""
+    """The groups and rows that a peer holds for one plan."""
 
     plan: Plan
     filters: PlanFilters
@@ -106,7 +106,7 @@ class PlanTable:
 
 
 def _key_of(mask: int) -> Callable[[Terms], Any]:
-    """Return what picks the terms under a mask: one term, a tuple of them, or always the same."""
+    """Return a function that picks the terms under a mask: one term, a tuple of them, or always the same."""
     places = [at for at, bit in enumerate((keys.S, keys.P, keys.O)) if mask & bit]
     return itemgetter(*places) if places else lambda _: ()
 
@@ -114,11 +114,11 @@ def _key_of(mask: int) -> Callable[[Terms], Any]:
 _KEY_OF = [_key_of(mask) for mask in range(8)]
 
 PLAIN = (1 << keys.EVENT_SHIFT) - 1
-"""The bits of set semantics in a set of roles."""
+"""The bits of set semantics in a set of indexes."""
 
 
 class LightState:
-    """What light tables hold: triples, lanes, plans with groups and rows, and the keys of all that."""
+    """Triples, join indexes, plans with groups and rows, and the ring keys of all these."""
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = LISTS
@@ -129,34 +129,34 @@ class LightState:
         self._full_text = FullText(dictionary)
         self._plans: dict[int, PlanTable] = {}
         self._triples: dict[tuple[int, ...], Triple] = {}
-        """Stays by terms; those that begin after a removal by terms and beginning."""
+        """Validity intervals by terms; those that begin after a deletion by terms and beginning."""
         self._events: dict[int, Triple] = {}
         self._stays: Stays[tuple[int, int, int]] = Stays()
         self._lanes: tuple[list[list[Lane]], list[list[Lane]]] = (
             [[Lane(role, role)] for role in range(8)],
             [[Lane(role, role)] for role in range(8)],
         )
-        """Lanes per role, of triples and of events; the first of a role has the role as its mask."""
+        """Join indexes per role, of triples and of events; the first of a role has the role as its mask."""
         self._lanes_by_roles: dict[int, tuple[Lane, ...]] = {}
         self._owners: dict[int, PlanTable] = {}
         self._sizes = Sizes()
         self._row_count = 0
         self._in_order: tuple[list[Triple], list[Triple]] = ([], [])
-        """Triples and events in order of insertion, as far as somebody has asked for it."""
+        """Triples and events in order of insertion, as far as a caller has needed it."""
         self._skipped = False
-        """Whether anything was ever left out because no subscription was young enough for it."""
+        """Whether a join was ever skipped because no subscription was late enough for it."""
         self._widened = False
         self._triple_changes = [0, 0]
         """Changes of triples and of events that their numbers do not show."""
         self._changes = 0
-        """Changes of items that the numbers of what is held do not show."""
+        """Changes of items that the numbers of held items do not show."""
         self._ended: dict[int, None] = {}
         """Groups that have ended and were never held here, oldest first."""
 
     # --- plans and lanes -------------------------------------------------------------------------
 
     def _lanes_in(self, roles: int) -> tuple[Lane, ...]:
-        """Return the lanes of a set of roles."""
+        """Return the join indexes of a set of roles."""
         lanes = self._lanes_by_roles.get(roles)
         if lanes is None:
             lanes = tuple(
@@ -197,7 +197,7 @@ class LightState:
         return table
 
     def add_groups(self, plan: Plan, groups: Groups) -> Column:
-        """Take in groups, or widen known ones, and return this peer's numbers for them."""
+        """Take in groups, or widen known ones; return this peer's numbers for them."""
         table = self._plan_table(plan)
         numbers = []
         params = list(zip(*groups.params, strict=True)) if groups.params else [()] * len(groups)
@@ -225,16 +225,16 @@ class LightState:
 
     @property
     def ever_removed(self) -> bool:
-        """Whether a removal of a triple was ever heard of."""
+        """Whether a deletion of a triple was ever received."""
         return bool(self._stays)
 
     def take_widened(self) -> bool:
-        """Return whether a group is wider than when something was left out for it, since the last call."""
+        """Return whether, since the last call, a group was widened after a join was skipped for it."""
         widened, self._widened = self._widened and self._skipped, False
         return widened
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
-        """Let groups live until the stamps given."""
+        """Extend the leases of groups to the given stamps."""
         for identity, lease in zip(ids, leases, strict=True):
             table = self._owners.get(identity)
             if table is not None:
@@ -270,7 +270,7 @@ class LightState:
         return groups, order
 
     def waiting_rows(self, role: int, key: int) -> list[Derived]:
-        """Return all rows that wait under a ring key, queries among them; a pass over all that wait under its role."""
+        """Return all rows, including queries, that wait under a ring key; scans all rows of its index."""
         found = []
         for table in self._plans.values():
             for step in table.steps:
@@ -283,7 +283,7 @@ class LightState:
 
     @staticmethod
     def _rows_at(step: StepTable, rows: list[Row]) -> Derived:
-        """Return rows held as columns."""
+        """Return held rows as columns."""
         places = range(len(step.compiled.step.bound))
         return Derived(
             step.plan.plan, step.number, [row.group.number for row in rows], [row.identity for row in rows],
@@ -292,7 +292,7 @@ class LightState:
         )  # fmt: skip
 
     def _identity_of(self, triple: Triple) -> int:
-        """Return the identity of a stay, computed once, or of a publication event."""
+        """Return the identity of a validity interval, computed once, or of a publication event."""
         identity: int = triple[IDENTITY]
         if identity < 0:
             hashes = self._dictionary.hashes
@@ -318,13 +318,13 @@ class LightState:
         ]
 
     def _keys_of_rows(self, step: StepTable, rows: list[Row]) -> list[int]:
-        """Return the ring keys of rows held."""
+        """Return the ring keys of held rows."""
         hashes = self._dictionary.hashes
         return [_route_key(step.compiled, row.group.params, row.bindings, hashes) for row in rows]
 
     @staticmethod
     def _living(step: StepTable, names: list[int]) -> list[Row]:
-        """Return the rows of some identities, of those that are held; rows of ended groups are not."""
+        """Return the held rows with some identities; rows of ended groups are not held."""
         return [step.rows[name] for name in names if name in step.rows]
 
     def query_keys(self, plan: Plan, step: int, group: Column) -> Column:
@@ -351,12 +351,12 @@ class LightState:
         return [int(keys.role_key(role, hashes[a], hashes[b], hashes[c])) for a, b, c in terms]
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
-        """Return how many triples the peer holds under a role and constant parts."""
+        """Return the number of triples held in an index under constant parts."""
         lane = self._lanes[0][role][0]
         return len(lane.triples.get(lane.key_of((s, p, o)), ()))
 
     def some_waiting(self, group: int, step: int, most: int) -> tuple[Derived | None, int]:
-        """Return rows of a group that wait at a step, at most ``most`` and evenly chosen; how many there are."""
+        """Return at most ``most`` rows of a group at a step, evenly chosen, and the number of all."""
         table = self._owners.get(group)
         if table is None or step >= len(table.steps):
             return None, 0
@@ -367,7 +367,7 @@ class LightState:
     def some_triples(
         self, role: int, mask: int, parts: tuple[int, int, int], most: int, *, per_event: bool
     ) -> tuple[tuple[Column, Column, Column, Column], float]:
-        """Return triples (or events) held under a role that have the parts a mask names, and what each stands for."""
+        """Return valid triples (or events) of an index with the given parts, and the number each stands for."""
         lane = next((each for each in self._lanes[per_event][role] if each.mask == mask), None)
         if lane is not None:
             found = lane.triples.get(lane.key_of(parts), [])
@@ -385,11 +385,11 @@ class LightState:
 
     @property
     def held(self) -> int:
-        """Triples and partial results held."""
+        """Number of triples and partial results held."""
         return len(self._triples) + len(self._events) + self._row_count
 
     def sizes(self) -> Sizes:
-        """Return what is held and has been done."""
+        """Return the sizes and loads."""
         sizes = replace(self._sizes)
         sizes.triple_roles = sum(
             len(held) for kind in self._lanes for lanes in kind for held in lanes[0].triples.values()

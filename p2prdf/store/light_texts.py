@@ -1,4 +1,4 @@
-"""Rows of a light lane that wait for a text, by the condition it has to satisfy (:mod:`p2prdf.store.full_text`)."""
+"""Rows of a light join index that wait for a text, by full-text condition (:mod:`p2prdf.store.full_text`)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _Rows = list[tuple["StepTable", "Row"]]
 
 
 class TextRows:
-    """By the terms under the lane's mask: conditions, and the rows that have each."""
+    """By the terms under the join index's mask: conditions, and the rows of each."""
 
     def __init__(self, full_text: FullText):
         self._full_text = full_text
         self._under: dict[Any, dict[int, _Rows]] = {}
         self._indexes: dict[Any, FullTextIndex] = {}
-        """Of keys under which more than FEW_MAX conditions wait."""
+        """For keys with more than FEW_MAX conditions."""
 
     def add(self, key: Any, table: StepTable, row: Row) -> None:
         """Let a row wait under a key."""
@@ -41,11 +41,11 @@ class TextRows:
             self._indexes[key] = self._full_text.index((each, each) for each in conditions)
 
     def drop(self, key: Any, table: StepTable, group: Group) -> None:
-        """Take out the rows of a group that wait at a step under a key."""
+        """Remove a group's rows that wait at a step under a key."""
         self._drop(key, table, lambda row: row.group is group)
 
     def drop_rows(self, key: Any, table: StepTable, gone: Container[int]) -> None:
-        """Take out rows that wait at a step under a key, told by their identities."""
+        """Remove rows, given by their identities, that wait at a step under a key."""
         self._drop(key, table, lambda row: row.identity in gone)
 
     def _drop(self, key: Any, table: StepTable, gone: Callable[[Row], bool]) -> None:
@@ -63,7 +63,7 @@ class TextRows:
             self._indexes.pop(key, None)
 
     def met_by(self, key: Any, term: int) -> Sequence[tuple[StepTable, Row]]:
-        """Return the rows under a key whose condition the text of a term satisfies."""
+        """Return the rows under a key with a condition that the text of a term satisfies."""
         conditions = self._under.get(key)
         if conditions is None:
             return ()

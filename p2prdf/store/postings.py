@@ -77,7 +77,7 @@ class Postings:
             self._compact()
 
     def append_one(self, ordinal: int, value: int) -> None:
-        """Append one value; an arriving single triple should not pay for a batch."""
+        """Append one value; a single triple should not pay for a batch."""
         assert ordinal >= 0, "ordinals count from 0"
         self._cover(ordinal + 1)
         length = int(self._length[ordinal])
@@ -90,7 +90,7 @@ class Postings:
             self._compact()
 
     def expand(self, ordinals: Ints) -> tuple[I64, Ints]:
-        """Return all values of the ordinals, and for each the place in ``ordinals`` that asked for it.
+        """Return all values of the ordinals, and for each its place in ``ordinals``.
 
         Places with -1 or an ordinal never appended to give nothing.
         """
@@ -178,7 +178,7 @@ class Postings:
 
 
 def _runs(ordinals: Ints) -> tuple[Ints, I64, I64]:
-    """Return the distinct ordinals ascending, how often each occurs, and the stable order that sorts."""
+    """Return the distinct ordinals ascending, their counts, and the stable order that sorts."""
     # Sorting (ordinal, place) packed into one number is several times faster than a stable argsort.
     bits = len(ordinals).bit_length()
     packed = ordinals.astype(np.int64) << bits

@@ -1,24 +1,21 @@
-"""Rejoin: everything that waits under some keys is probed again with all triples held.
+"""Recomputation: all rows that wait under some keys are joined again with all triples held.
 
-The problem.  Of the peers that store an item only one joins it, the primary of its key; the others store and
-keep quiet.  When another becomes primary, nobody can say which of the pairs that meet there have been joined and
-whether what came of them has arrived: the one who knew may be gone, with what it had under way.
+Of the peers that store an item only one joins it, the primary of its key.  A new primary cannot know which pairs were
+joined and whether the solutions arrived: the former primary may be lost with its messages in flight.  Solutions have
+the same identity wherever and whenever they are derived, so the new primary derives and sends everything again, and
+the receivers drop known identities.  No record of past joins is needed.  A derived solution may be later than before,
+never earlier: a republished triple is joined with its current stamp.
 
-The idea.  Results have the same identity whoever derives them, whenever.  So the new primary derives everything
-again and sends it; whoever knows it drops it.  Nothing needs to be remembered about what was joined: not by triples
-that are only stored, not by rows, not by what is under way.  (What is derived may be later than it was before, never
-earlier: a triple that was published again is joined as of now, also with rows that were late enough without it.)
+The invariant: *each compatible pair of a row and a triple that are both held when the recomputation begins is
+derived* in one of its pieces, if the row's key is chosen and its group is live.  New arrivals are joined as usual; if
+they are only stored, the recomputation may or may not find them.
 
-The invariant: *each compatible pair of a row and a triple that are both held when the rejoin begins is derived*,
-in one of its pieces, if the row's key is chosen and its group lives.  What comes in meanwhile is joined on its
-way in, as ever; or it is only stored, and the rejoin finds it or not.
+Between two pieces the tables may change in any way.  Across a pause only identities of rows are held, since row
+numbers change when the rows of ended groups are dropped.  Places in the postings of a key are stable: triples are
+only added, at the end.
 
-A rejoin may be long, and between two pieces anything may be inserted, ended or compacted.  So it holds no row
-numbers over a pause, which change when the rows of ended groups are dropped, but identities of rows.  Places in
-the postings of a key are safe to hold: triples are only ever added, at the end.
-
-Rejected: a bit per pair or per row that says "joined".  It would have to be as durable as what was sent, and would
-still not tell whether it arrived.
+Rejected: a bit "joined" per pair or row.  It would have to be as durable as the messages and would not show whether
+they arrived.
 """
 
 from __future__ import annotations
@@ -31,14 +28,14 @@ __all__ = ["in_pieces", "part_max"]
 
 
 def part_max(pairs_max: int) -> int:
-    """Return the most pairs that are joined at once, or rows looked at, for pieces of ``pairs_max``."""
+    """Return the bound on pairs joined, or rows looked at, in one step of a piece of ``pairs_max``."""
     return max(1, pairs_max // 2)
 
 
 def in_pieces(parts: Iterator[tuple[int, list[Derived]]], pairs_max: int) -> Iterator[list[Derived]]:
-    """Put parts of at most half a piece together to pieces of ``pairs_max``; a part comes with its cost.
+    """Combine parts of at most half a piece into pieces of ``pairs_max``; each part comes with its cost.
 
-    A piece may be empty: so much was looked at, and nothing came of it.
+    A piece may be empty, if its cost went into rows without matches.
     """
     piece: list[Derived] = []
     spent = 0

@@ -1,41 +1,25 @@
-"""What a subscription still has to be told: its answers, until they are acknowledged.
+"""Result log: the solutions of one subscription until they are acknowledged.
 
-The problem
------------
-Each replica of a home keeps a log of its own for each subscription.  Answers reach the replicas in different
-orders, more than once, and perhaps after they were acknowledged (the acknowledgement of an answer that one
-replica delivered may reach another before the answer does).  A replica that becomes home hands out what it
-holds, and nobody has told it how far its predecessor was.
+Each replica of a coordinator keeps a log per subscription.  Solutions reach the replicas in different orders,
+repeatedly, and perhaps after their acknowledgement.  The log is therefore a set by identity with a delivery state per
+solution (:mod:`p2prdf.store.answer_marks`), without an agreed order: logs of different replicas converge.
 
-The idea
---------
-The log is a set by identity, and a mark per answer (:mod:`p2prdf.store.answer_marks`) says how far it is; no
-order is agreed on.  Adding what is known changes nothing, acknowledging what is not known yet makes it known
-as done.  So the log comes out the same whatever the order, and logs of different replicas grow together.
+One replica delivers, in *epochs*.  Within an epoch solutions are numbered from 1 in order of arrival, and at most a
+window of them is unacknowledged.  :meth:`ResultLog.restart` begins an epoch: everything unacknowledged is delivered
+again, from 1.
 
-Handing out is the business of one replica and of one *epoch*.  In an epoch answers are handed out in order of
-arrival, numbered from 1, at most a window of them unacknowledged.  :meth:`ResultLog.restart` begins another:
-everything not acknowledged is to be handed out, from 1.
+A *retraction* is an entry of its own: same bindings, the stamp of the deletion with ``GONE`` as its time, and an
+identity derived from the solution's.  It stops the delivery of a solution that still waits or arrives later.  Another
+replica may have delivered the solution, so a retraction is always delivered and states whether the solution is known
+to be acknowledged (``SURE``).  When the retraction is acknowledged or dropped, the solution counts as acknowledged
+too; otherwise a snapshot would forget it, and a late copy would be delivered after its retraction.
 
-What is taken back
-------------------
-An answer that is no longer true is *withdrawn*, by an entry of its own: with the same contents, the stamp of the
-removal (and ``GONE``) as its time, and an identity that follows from that of the answer.  Each of the two comes once,
-and the later state counts: with its withdrawal an answer that waits is not handed out any more, nor is one that
-comes later.  Whether a subscriber has an answer is not known for certain here, for another replica may have told it.
-So withdrawals are always told, and say whether the answer is known to be acknowledged (``SURE``); if it is not, the
-subscriber knows it or has never had it.  An answer that waits no more (``OVER``) is exported with the contents of its
-withdrawal.  A withdrawal that is acknowledged or dropped has none: then the answer counts as acknowledged too.  Else a
-snapshot would forget it, and a late copy from another replica would be handed out after its withdrawal.
+A log holds at most ``rows_max`` unacknowledged solutions and about ``characters_max`` of text, and drops the oldest
+beyond; :meth:`ResultLog.expire` drops those that are too old.  The next solutions report a loss (``lost``) until one
+of them is acknowledged.
 
-What is dropped
----------------
-A log holds at most ``rows_max`` unacknowledged answers and about ``characters_max`` of their text, and drops the
-oldest beyond; :meth:`ResultLog.expire` drops what is older than wanted.  A loss is told with the next answers
-(``lost``), and counts as told when one of these is acknowledged: until then another epoch tells it again.
-
-Contents are kept as the chunks of columns they came in, without an object per row.  Acknowledged rows leave
-with their chunk; if a few that stay hold up many, what is left is copied together.
+Rows are kept as the chunks of columns in which they arrived, without an object per row.  A chunk leaves when all its
+rows are acknowledged; if a few rows hold up many, the remaining ones are copied together.
 """
 
 from __future__ import annotations
@@ -56,19 +40,19 @@ from p2prdf.wire.messages import SURE, WITHDRAWN
 __all__ = ["EARLY_MAX", "Chunk", "ResultLog", "withdrawals"]
 
 EARLY_MAX: Final = 65_536
-"""Acknowledgements of a subscriber that a log takes before their answers."""
+"""Bound on a subscriber's acknowledgements that arrive before their solutions."""
 _WAITING: Final = (Mark.PENDING, Mark.SENT)
 _CLOSED: Final = (Mark.DONE, Mark.LOST, Mark.TOLD, Mark.DROPPED)
-"""Marks of what is not exported with its contents."""
+"""States of entries that are exported without their bindings."""
 _SLACK_ROWS: Final = 4096
-"""Rows that need not be held any more and are not worth copying the others."""
+"""Number of superfluous rows that do not justify copying the others."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """Answers handed out, the first numbered ``first``; ``lost`` were dropped right before it.
+    """Solutions to deliver, numbered from ``first``; ``lost`` solutions were dropped right before.
 
-    Without any answer if there is only a loss to tell; it has no columns of bindings then.
+    Without solutions and without columns of bindings if there is only a loss to report.
     """
 
     first: int
@@ -81,7 +65,7 @@ class Chunk:
         return len(self.identity)
 
     def part(self, start: int, stop: int) -> Chunk:
-        """Return the answers at places start..stop-1."""
+        """Return the solutions at places start..stop-1."""
         return Chunk(
             self.first + start,
             self.lost if start == 0 else 0,
@@ -93,7 +77,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class _Stretch:
-    """Contents of answers by ordinal."""
+    """The rows of solutions by ordinal."""
 
     ordinals: Ordinals
     identity: Column
@@ -103,14 +87,14 @@ class _Stretch:
 
 
 def withdrawals(columns: Columns, identity: Column) -> Column:
-    """Return the identities of the withdrawals of some answers, or of the answers of some withdrawals."""
+    """Return the identities of the retractions of some solutions, or of the solutions of some retractions."""
     if columns is ARRAYS:
         return as_array(identity) ^ np.uint64(WITHDRAWN)
     return [each ^ WITHDRAWN for each in as_list(identity)]
 
 
 def _places_over(born: Column) -> list[int]:
-    """Return the places of withdrawals."""
+    """Return the places of retractions."""
     if isinstance(born, list):
         return [at for at, each in enumerate(born) if each >= GONE]
     places: list[int] = np.flatnonzero(born >= np.uint64(GONE)).tolist()
@@ -118,7 +102,7 @@ def _places_over(born: Column) -> list[int]:
 
 
 class ResultLog:
-    """The answers of one subscription, those not acknowledged with their contents."""
+    """The solutions of one subscription; the unacknowledged ones with their bindings."""
 
     def __init__(
         self, columns: Columns, rows_max: int, characters_max: int = 1 << 62, *, early_max: int = EARLY_MAX
@@ -127,17 +111,19 @@ class ResultLog:
         self.characters_max = characters_max
         self.early_max = early_max
         self.sent = 0
-        """Number of the answer handed out last in this epoch, or told to be lost."""
+        """Number of the last solution that was delivered, or reported lost, in this epoch."""
         self.dropped_total = 0
-        """Answers dropped here before they were acknowledged."""
+        """Number of solutions dropped here before acknowledgement."""
         self.version = 0
-        """Changes with what other replicas should know: which answers are known, and which are acknowledged."""
+        """Changes with the state that other replicas should know: which solutions are known, and which are
+        acknowledged.
+        """
         self.lost_total = 0
-        """Answers told to be lost, in all epochs."""
+        """Number of solutions reported lost, in all epochs."""
         self._columns = columns
         self._marks = make_marks(columns)
         self._stretches: deque[_Stretch] = deque()
-        self._next = 0  # place of the first stretch that may have something to hand out
+        self._next = 0  # place of the first stretch that may have something to deliver
         self._rows = 0  # of all stretches
         self._held = 0
         self._characters = 0
@@ -145,33 +131,33 @@ class ResultLog:
         self._early = 0
         self._to_tell: list[int] = []
         self._unanchored: list[int] = []
-        self._gaps: dict[int, list[int]] = {}  # told with the answer of this ordinal: these are lost
+        self._gaps: dict[int, list[int]] = {}  # losses reported together with the solution of this ordinal
 
     def __len__(self) -> int:
-        """Return the number of answers held and not acknowledged."""
+        """Return the number of solutions held and not acknowledged."""
         return self._held
 
     @property
     def known(self) -> int:
-        """Number of identities known, acknowledged ones among them."""
+        """Number of known identities, including acknowledged ones."""
         return len(self._marks)
 
     def lacks(self, identity: Column) -> bool:
-        """Return whether any of these is not known."""
+        """Return whether any of the identities is unknown."""
         return len(self._marks.find(identity)) < len(identity)
 
     def knows(self, identity: Column) -> list[bool]:
-        """Return of each whether it is known."""
+        """Return for each identity whether it is known."""
         return self._marks.knows(identity)
 
     @property
     def characters(self) -> int:
-        """Characters of text held, as estimated."""
+        """Estimated number of characters of text held."""
         return self._characters
 
     @property
     def handed_out(self) -> bool:
-        """Whether nothing is left to be handed out or told in this epoch."""
+        """Whether this epoch has delivered every solution and reported every loss."""
         while self._next < len(self._stretches):
             if self._marks.places(self._stretches[self._next].ordinals, (Mark.PENDING,)):
                 return False
@@ -181,9 +167,10 @@ class ResultLog:
     # --- in --------------------------------------------------------------------------------------
 
     def withdraw(self, identity: Column, born: Column, bindings: tuple[Column, ...], characters: int = 0) -> int:
-        """Take answers back; return the number of those of which that is news.
+        """Take in retractions; return the number of new ones.
 
-        ``identity`` is that of the withdrawals, and ``born`` says when (with ``GONE``); else as in :meth:`append`.
+        ``identity`` holds the identities of the retractions, and ``born`` their stamps (with ``GONE``); the rest is
+        as in :meth:`append`.
         """
         fresh = self.append(identity, born, bindings, characters)
         if fresh:
@@ -197,7 +184,7 @@ class ResultLog:
         return fresh
 
     def append(self, identity: Column, born: Column, bindings: tuple[Column, ...], characters: int = 0) -> int:
-        """Add those answers that are new; return their number.  ``characters``: the text of all, about."""
+        """Add the solutions that are new; return their number.  ``characters``: the approximate length of all texts."""
         first = len(self._marks)
         places = self._marks.insert(identity, Mark.PENDING)
         fresh = len(places)
@@ -218,10 +205,10 @@ class ResultLog:
         return fresh
 
     def acknowledge(self, identity: Column, *, surely: bool = False) -> Column:
-        """Note that the subscriber is done with some; return the identities of which that is news.
+        """Record the subscriber's acknowledgement; return the identities that were not acknowledged before.
 
-        With an answer the loss is acknowledged that was told with it.  Those that are not known yet will not
-        be handed out when they come; of these some ``early_max`` are remembered, and all that another replica
+        Acknowledging a solution also acknowledges the loss reported with it.  Solutions that are not known yet will
+        not be delivered when they arrive; ``early_max`` of these are remembered, and all that another replica
         remembers (``surely``).
         """
         marks = self._marks
@@ -247,7 +234,9 @@ class ResultLog:
         return marks.identities(done)
 
     def _close_over(self, ordinals: list[int]) -> list[int]:
-        """Count answers as acknowledged whose withdrawals, among these, wait no more; return the answers' ordinals."""
+        """Count solutions as acknowledged if their retraction is among these and no longer waits; return their
+        ordinals.
+        """
         marks = self._marks
         closed = [ordinals[place] for place in marks.places(ordinals, _CLOSED)]
         if not closed:
@@ -256,7 +245,7 @@ class ResultLog:
         return marks.move(answers, (Mark.OVER,), Mark.DONE)
 
     def lose(self, identity: Column) -> None:
-        """Note that some were dropped elsewhere: if they are not known here either, the subscriber is to be told."""
+        """Record that another replica dropped solutions: those that are unknown here are reported to the subscriber."""
         first = len(self._marks)
         self._marks.insert(identity, Mark.LOST)
         self._to_tell += range(first, len(self._marks))
@@ -265,9 +254,8 @@ class ResultLog:
     # --- dropping --------------------------------------------------------------------------------
 
     def expire(self, before: int) -> bool:
-        """Drop the answers born before a stamp, in order, up to the first chunk with a younger one.
-
-        Returns whether there were any.
+        """Drop solutions older than a stamp, in order, up to the first chunk with a later one; return whether there
+        were any.
         """
         held = self._held
         while self._stretches and max(map(hlc.plain, as_list(self._stretches[0].born))) < before:
@@ -284,7 +272,7 @@ class ResultLog:
             self._tidy()
 
     def _drop(self, stretch: _Stretch, count: int) -> None:
-        """Drop the first ``count`` of a stretch that are not acknowledged."""
+        """Drop the first ``count`` unacknowledged solutions of a stretch."""
         places = self._marks.places(stretch.ordinals, _WAITING)[:count]
         ordinals = [stretch.ordinals[place] for place in places]
         self._held -= len(ordinals)
@@ -300,7 +288,7 @@ class ResultLog:
         self._characters -= stretch.characters
 
     def _tidy(self) -> None:
-        """Forget contents that nobody needs."""
+        """Forget rows that are no longer needed."""
         while self._stretches and not self._marks.places(self._stretches[0].ordinals, _WAITING):
             self._shift()
         if self._rows > 2 * self._held + _SLACK_ROWS:
@@ -319,7 +307,7 @@ class ResultLog:
         """Return some rows of a stretch."""
         first, count = places[0], len(places)
         characters = stretch.characters * count // len(stretch.identity)
-        if places[-1] - first + 1 == count:  # they follow each other
+        if places[-1] - first + 1 == count:  # the places are consecutive
             rows = slice(first, first + count)
             bindings = tuple(column[rows] for column in stretch.bindings)
             return _Stretch(stretch.ordinals[rows], stretch.identity[rows], stretch.born[rows], bindings, characters)
@@ -333,7 +321,7 @@ class ResultLog:
     # --- out -------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """Begin another epoch: number from 1 again, and hand out all that is not acknowledged."""
+        """Begin a new epoch: number from 1 again, and deliver everything that is not acknowledged."""
         marks = self._marks
         if self._under_way:
             marks.move_all(Mark.SENT, Mark.PENDING)
@@ -346,7 +334,7 @@ class ResultLog:
         self.sent = self._under_way = self._next = 0
 
     def take(self, window: int, chunk_max: int) -> Iterator[Chunk]:
-        """Hand out what was not handed out, while at most ``window`` answers are unacknowledged."""
+        """Yield the next deliveries, while at most ``window`` solutions are unacknowledged."""
         while (room := min(window - self._under_way, chunk_max)) > 0:
             part = self._next_part(room)
             if part is None:
@@ -366,7 +354,7 @@ class ResultLog:
             yield Chunk(self.sent + 1, lost, nothing, nothing, ())
 
     def _leave_out_withdrawn(self) -> None:
-        """Hand out no answer again whose withdrawal waits."""
+        """Do not deliver a solution again if its retraction waits."""
         for stretch in self._stretches:
             over = _places_over(stretch.born)
             if over:
@@ -377,7 +365,7 @@ class ResultLog:
         self._tidy()
 
     def _with_certainty(self, part: _Stretch) -> Column:
-        """Return the times of what is handed out, with ``SURE`` where the answer taken back was acknowledged."""
+        """Return the times of deliveries, with ``SURE`` on retractions of acknowledged solutions."""
         over = _places_over(part.born)
         if not over:
             return part.born
@@ -389,7 +377,7 @@ class ResultLog:
         return self._columns.column(times)
 
     def _tell_lost(self) -> int:
-        """Count what is lost and not told; it is told with what is handed out next."""
+        """Count the losses that are not reported yet; the next delivery reports them."""
         told = self._marks.move(self._to_tell, (Mark.LOST,), Mark.TOLD)
         self._to_tell = []
         self._unanchored += told
@@ -397,7 +385,7 @@ class ResultLog:
         return len(told)
 
     def _next_part(self, room: int) -> _Stretch | None:
-        """Return what is to be handed out next, at most ``room`` rows, as sent."""
+        """Return the next rows to deliver, at most ``room``, and mark them as sent."""
         while self._next < len(self._stretches):
             stretch = self._stretches[self._next]
             places = self._marks.places(stretch.ordinals, (Mark.PENDING,))
@@ -412,13 +400,13 @@ class ResultLog:
     # --- for the other replicas ------------------------------------------------------------------
 
     def state(self) -> tuple[Column, Column]:
-        """Return the identities of all answers known, by ordinal, and for each 1 if it is acknowledged, else 0."""
+        """Return the identities of all known solutions, by ordinal, and for each 1 if it is acknowledged, else 0."""
         return self._marks.state()
 
     def export(self, ordinals: list[int]) -> tuple[Column, Column, list[Chunk]]:
-        """Return what is known of some answers (ordinals ascending).
+        """Return the state of some solutions (ordinals ascending).
 
-        The identities of those acknowledged, of those lost, and the contents of the others.
+        These are the identities of acknowledged ones, those of lost ones, and the rows of the others.
         """
         marks = self._marks
         done = [ordinals[place] for place in marks.places(ordinals, (Mark.DONE,))]

@@ -1,24 +1,17 @@
-"""Stays of triples: from a publication to a removal.
+"""Validity intervals of triples: from a publication to a deletion.
 
-The problem.  A triple is published, removed, and perhaps published again.  Publications and removals reach the
-peers that hold it in any order, more than once, and not all of them everywhere at first; yet all of them must come to
-the same, and so must everybody that has derived something from it meanwhile.
+Publications and deletions of a triple arrive in any order, repeatedly, and not everywhere at first; all peers must
+reach the same state.  Each deletion divides the triple's time.  The time between two deletions is one *validity
+interval* (``stay``), named by the stamp of the deletion that it begins after (0: none).  A publication belongs to the
+interval that contains its stamp; a deletion ends all intervals that began before it and wins over a publication with
+the same stamp.  The known deletions alone determine the intervals and which of them have ended.  An interval has an
+identity of its own, *begins once and ends once*, so solutions derived from different intervals differ.
 
-The idea.  Each removal divides the time of a triple.  What is between two removals is one *stay*, named by the stamp
-of the removal that it begins after (0: none).  A publication belongs to the stay that its stamp lies in, a removal
-ends all stays that began before it.  So what stays there are, and which of them is over, follows from the set
-of removals known, and from nothing else.  Every stay has an identity of its own, so what is derived from one is
-told from what is derived from the next, and is over for good when the stay is: *a stay begins, and ends, once*.
-That is all that joins, copies and homes need to agree on: the later state counts (:mod:`p2prdf.store.tables`).
-
-Who has not heard of a removal takes what is published after it for the stay before.  That may be for long: a removal
-goes under the roles that are in use then, and later ones have keepers it never came to.  So a stay that is over
-is held under all roles that a later one is held under, too, for what others derived from it there is to be taken back.
-And the end of a stay that is heard of under a role counts under it for all stays after that: replicas that know many
-removals of a triple, and keep them under different roles, are equal once they have told each other theirs, not once
-for each removal.
-
-A removal and a publication with the same stamp: the removal counts.
+A peer that has not heard of a deletion assigns later publications to the earlier interval, perhaps for long: a
+deletion goes under the indexes in use at its time and misses the replicas of later indexes.  An ended interval is
+therefore held under all indexes of later intervals too, so that its solutions there are retracted.  The end of an
+interval, received in one index, counts in that index for all later intervals: replicas with different deletions
+become equal in one exchange, not one per deletion.  docs/explanation/design/deletions.md has the argument.
 """
 
 from __future__ import annotations
@@ -35,44 +28,46 @@ __all__ = ["LATE", "Stays", "later_time"]
 K = TypeVar("K", bound=Hashable)
 
 LATE: Final = hlc.from_seconds(600.0)
-"""A removal is not under way for longer.
+"""The longest time for which a deletion is in flight.
 
-A stay that was over before a query was left may have led to answers all the same: of a later publication, by somebody
-who had not heard of the removal.  They are taken back if the removal is not older than this, or if the triple was heard
-of since (:meth:`Stays.heard`): the removal may have gone under other roles.  Else none of it is looked at, or a new
-query would have to take back answers of everything that was ever removed.
+An interval that ended before a query began may have led to solutions all the same, from a later publication at a peer
+that had not heard of the deletion.  They are retracted if the deletion is not older than this, or if the triple had
+any news since (:meth:`Stays.heard`): the deletion may have gone under other indexes.  Otherwise such intervals are
+ignored, or a new query would have to retract solutions of everything that was ever deleted.
 """
 
 
 def later_time(time: int, other: int) -> int:
-    """Return which of two times of a stay counts: over before going on, the earlier end, the later publication."""
+    """Return the later state of two times of an interval: ended before valid, the earlier end, the later publication.
+    """
     if time >= GONE and other >= GONE:
         return min(time, other)
     return max(time, other)
 
 
 class Stays(Generic[K]):
-    """The removals known of some triples; the table keeps a row per stay with its time.
+    """The known deletions of some triples; the table keeps a row per interval with its time.
 
-    The time of a stay is the stamp of its latest publication (0: it has none yet), or, once it is over, ``GONE`` and
-    the stamp of the removal that ended it.
+    The time of an interval is the stamp of its latest publication (0: none yet) or, once it has ended, ``GONE`` and
+    the stamp of the deletion that ended it.
     """
 
     def __init__(self) -> None:
         self._removals: dict[K, list[int]] = {}
 
     def __len__(self) -> int:
-        """Return the number of triples that were ever removed."""
+        """Return the number of triples that were ever deleted."""
         return len(self._removals)
 
     def __contains__(self, triple: K) -> bool:
         return triple in self._removals
 
     def publish(self, triple: K, stamp: int, lacks: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
-        """Yield the beginning of the stay that a publication belongs to, and its time: perhaps it is over already.
+        """Yield the beginning and the time of the interval that a publication belongs to; it may have ended already.
 
-        And those of the stays before, which others may have taken it for, until one ``lacks`` none of the roles that
-        the publication came under, told by its beginning: then those before that one lack none, either.
+        Earlier intervals follow, since other peers may have assigned the publication to them, until one ``lacks``
+        none of the indexes that the publication came under; then all before it lack none either.  ``lacks`` takes an
+        interval's beginning.
         """
         removals = self._removals.get(triple, [])
         at = bisect_left(removals, stamp)
@@ -86,16 +81,16 @@ class Stays(Generic[K]):
     def remove(
         self, triple: K, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
     ) -> Iterator[tuple[int, int, int | None]]:
-        """Take note of a removal; yield the stays that it changes or makes: their beginnings and times, its own first.
+        """Record a deletion; yield the intervals that it changes or makes, its own first.
 
-        Then the stay that it ends, and those others that ``lacks`` says are not held yet under the roles that the
-        removal came under; a time of 0 changes nothing.  Stays of one triple get roles from the newest to the oldest,
-        so a stay that lacks none proves that all older ones lack none: a removal costs the same however many stays
-        there are.
+        Each comes as beginning, time and source.  The interval that the deletion ends follows, then those that
+        ``lacks`` reports to be missing in an index that the deletion came under; a time of 0 changes nothing.
+        Intervals of a triple get indexes from the newest to the oldest, so one that lacks none proves that no older
+        one does: the cost of a deletion is independent of the number of intervals.
 
-        The third value is the beginning of another stay if the publication of this one, or its end, was taken for that
-        of the other until now: this one is to be held as that was.  ``time_of`` returns the time of the stay with some
-        beginning, 0 if there is none.  To be called again for a removal that is known changes nothing.
+        The source is the beginning of another interval that was credited with this one's publication or end until
+        now: this interval must be held as that one was; else None.  ``time_of`` returns the time of the interval with
+        a beginning, 0 if there is none.  Recording a known deletion again changes nothing.
         """
         removals = self._removals.setdefault(triple, [])
         at = bisect_left(removals, stamp)
@@ -105,8 +100,8 @@ class Stays(Generic[K]):
             removals.insert(at, stamp)
         newer = self._lacking(removals, len(removals), at + 1, lacks)
         if at + 1 < len(removals):
-            yield stamp, GONE | removals[at + 1], before  # until now it was the end of that which ended the stay before
-        elif stamp < latest < GONE:  # it was published again, and that was heard of first
+            yield stamp, GONE | removals[at + 1], before  # until now this end was the end of the interval before
+        elif stamp < latest < GONE:  # it was published again, and the publication arrived first
             yield stamp, latest, before
         else:
             yield stamp, 0, None
@@ -120,9 +115,9 @@ class Stays(Generic[K]):
     def _lacking(
         removals: list[int], newest: int, oldest: int, lacks: Callable[[int], bool]
     ) -> Iterator[tuple[int, int]]:
-        """Yield beginnings and ends of stays by number, from the newest on until one lacks nothing.
+        """Yield beginnings and ends of intervals by number, from the newest on until one lacks nothing.
 
-        Stay 0 begins with the triple, and stay n after the n-th removal.
+        Interval 0 begins with the triple, interval n after the n-th deletion.
         """
         for number in range(newest, oldest, -1):
             begin = removals[number - 1] if number else 0
@@ -131,6 +126,6 @@ class Stays(Generic[K]):
             yield begin, removals[number] if number < len(removals) else 0
 
     def heard(self, triple: K, time_of: Callable[[int], int]) -> int:
-        """Return the stamp of what was heard of a removed triple last; ``time_of`` as in :meth:`remove`."""
+        """Return the stamp of the latest news of a deleted triple; ``time_of`` as in :meth:`remove`."""
         last = self._removals[triple][-1]
         return max(last, time_of(last))

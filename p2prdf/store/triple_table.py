@@ -1,7 +1,7 @@
 """Triples as columns: one table for set semantics, one for publication events.
 
-A triple that is removed and published again has several *stays* (:mod:`p2prdf.store.stays`), each a row of its own.
-The first is the one that the index finds; most triples are never removed, and nothing is kept for them.
+A triple that is deleted and published again has several validity intervals (:mod:`p2prdf.store.stays`), each a row of
+its own.  The index finds the first; most triples are never deleted and need no further state.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ I64 = npt.NDArray[np.int64]
 _SHIFT = np.uint64(32)
 _GONE = np.uint64(GONE)
 _NO_PAIR = np.uint64((1 << 32) - 1)
-"""In the index key of a stay that is not the first of its triple: there are fewer pairs."""
+"""The high half of the index key of an interval that is not the first of its triple: there are fewer pairs."""
 _TOUCHED_MAX = 65_536
-"""So many changes of rows known before are remembered, at least."""
+"""Minimum number of changes to known rows that are remembered."""
 
 
 def pack(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> U64:
@@ -44,10 +44,10 @@ def later_times(times: U64, others: U64) -> U64:
 
 
 class TripleTable:
-    """Stays of triples (or publication events), each once: a row per ordinal of its identity."""
+    """Validity intervals of triples (or publication events), each once: a row per ordinal of its identity."""
 
     def __init__(self, *, per_event: bool, room: int = 0):
-        """``room``: rows that there is room for from the beginning."""
+        """``room``: number of rows to reserve."""
         self.per_event = per_event
         self.index = HashIndex(room)
         self.pairs = HashIndex()
@@ -58,32 +58,32 @@ class TripleTable:
         self.pair = GrowingColumn(np.int32)
         self._mark = GrowingColumn(np.int64)
         self.version = 0
-        """Grows whenever a row gets another time or another role."""
+        """Grows whenever a row gets another time or another index."""
         self._touched = GrowingColumn(np.int64)
         self._forgotten = 0
         self.layout = 0
-        """Changes when the rows are numbered anew."""
+        """Changes when the rows are renumbered."""
         self.dead = 0
-        """Rows that are forgotten; they have no role, and 0 for a time (:mod:`p2prdf.store.columnar_forget`)."""
+        """Number of forgotten rows; they have no index, and 0 as time (:mod:`p2prdf.store.columnar_forget`)."""
         self.any_over = False
-        """Whether anything was ever removed."""
+        """Whether anything was ever deleted."""
         self._stays: Stays[int] = Stays()
         self._rows_of_stays: dict[tuple[int, int], int] = {}
-        """By the row of the first stay, and the beginning."""
+        """Rows by the row of the first interval, and the beginning."""
         self._begin: GrowingColumn | None = None
         self._divided: GrowingColumn | None = None
-        """Of first stays, whether the triple was ever removed."""
+        """For first intervals, whether the triple was ever deleted."""
         self._first: GrowingColumn | None = None
-        """Of the stays of removed triples, the row of the first."""
+        """For the intervals of deleted triples, the row of the first one."""
         self._heard: GrowingColumn | None = None
-        """Of first stays, the stamp of what was heard of the triple last, if it was ever removed."""
+        """For first intervals, the stamp of the latest news of the triple, if it was ever deleted."""
 
     def __len__(self) -> int:
         return len(self.s)
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken by columns and indexes."""
+        """Bytes used by columns and indexes."""
         columns = [self.s, self.p, self.o, self.time, self.roles, self.event, self.pair, self._mark]
         columns += [column for column in self._of_stays if column is not None]
         return sum(column.nbytes for column in columns) + self.index.nbytes + self.pairs.nbytes
@@ -93,13 +93,12 @@ class TripleTable:
         return self._begin, self._divided, self._first, self._heard
 
     def pair_keys(self, s: U32, p: U32, o: U32) -> tuple[U64, I64]:
-        """Return exact keys of whole triples (the ordinal of predicate and object, and the subject),
-        and those ordinals."""
+        """Return exact keys of triples (ordinal of predicate and object, and subject), and those ordinals."""
         pairs, _ = self.pairs.insert(pack(p, o))
         return pack(pairs, s), pairs
 
     def insert(self, s: U32, p: U32, o: U32, event: U64) -> I64:
-        """Return the row of each triple, adding rows (of no role and time 0) for new ones."""
+        """Return the row of each triple, adding rows (without index, time 0) for new ones."""
         identity, pairs = (event, None) if self.per_event else self.pair_keys(s, p, o)
         rows, fresh = self.index.insert(identity)
         count = int(np.count_nonzero(fresh))
@@ -116,16 +115,16 @@ class TripleTable:
             if column is not None:
                 column.extend(count)
 
-    # --- stays -----------------------------------------------------------------------------------
+    # --- validity intervals ----------------------------------------------------------------------
 
     def begins(self, rows: I64) -> U64 | None:
-        """Return after which removals rows begin (0: none); None if that is so for all."""
+        """Return the deletions after which rows begin (0: none); None if that is 0 for all."""
         return None if self._begin is None else self._begin.values[rows]
 
     def divided(self, rows: I64, time: U64) -> npt.NDArray[np.bool_] | None:
-        """Return which of some publications, told by first stay and time, are removals or of triples once removed.
+        """Return which items of a batch, given by first interval and time, concern a triple with deletions.
 
-        None: no one.
+        These are deletions and publications of triples that were ever deleted.  None: no item does.
         """
         over = time >= _GONE
         if self._divided is not None:
@@ -133,16 +132,16 @@ class TripleTable:
         return over if over.any() else None
 
     def heard(self, rows: I64) -> U64:
-        """Return of stays of removed triples the stamp of what was heard of their triples last."""
+        """Return the stamp of the latest news of deleted triples, given by their intervals."""
         assert self._first is not None
         assert self._heard is not None
         heard: U64 = self._heard.values[self._first.values[rows]]
         return heard
 
     def resolve(self, row: int, time: int, bits: int) -> list[tuple[int, int, int]]:
-        """Return the stays that a publication or removal changes or makes, by row, their times, and roles they had.
+        """Return the intervals that a publication or deletion changes or makes: row, time, and indexes to copy.
 
-        ``row``: that of the first stay of the triple; ``bits``: the roles under which it came.
+        ``row``: that of the first interval of the triple; ``bits``: the indexes under which it came.
         """
 
         def lacks(begin: int) -> bool:
@@ -184,7 +183,7 @@ class TripleTable:
         return int(self.roles.values[self._row_of(first, begin)])
 
     def _row_of(self, first: int, begin: int) -> int:
-        """Return the row of a stay, a new one (of no role and time 0) if there is none."""
+        """Return the row of an interval; a new one (without index, time 0) if there is none."""
         if not begin:
             return first
         row = self._rows_of_stays.get((first, begin))
@@ -201,8 +200,8 @@ class TripleTable:
 
     @staticmethod
     def rounds(rows: I64) -> list[I64]:
-        """Return places in the batch such that each round names each row once at most, in order."""
-        # The number of each place among those of its row says in which round it is.
+        """Split the places of a batch into rounds, in order, such that no round names a row twice."""
+        # The number of a place among those of its row is its round.
         by_row = np.argsort(rows, kind="stable")
         begins = np.flatnonzero(np.diff(rows[by_row], prepend=-1))
         numbers = np.empty(len(rows), np.int64)
@@ -218,7 +217,7 @@ class TripleTable:
         return bool((mark[rows] == places).all())
 
     def touched(self, rows: I64, *, anything: bool) -> None:
-        """Note that rows known before have changed, and whether these or others did."""
+        """Record the changed ones among known rows, and whether anything changed."""
         self.version += anything
         if len(rows):
             if len(self._touched) > _TOUCHED_MAX + self.dead:
@@ -227,7 +226,7 @@ class TripleTable:
             self._touched.append(rows)
 
     def changed_since(self, seen: Seen) -> tuple[I64 | None, Seen]:
-        """Return the rows that came or changed since somebody looked (None: that is not known), and how far that is."""
+        """Return the rows that came or changed after ``seen`` (None if unknown), and the new position."""
         now = Seen(len(self), self._forgotten + len(self._touched), self.layout)
         if seen.rows < 0 or seen.touched < self._forgotten or seen.layout != self.layout:
             return None, now
