@@ -82,7 +82,7 @@ class Known(enum.IntEnum):
 
 
 def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, salt: int = 0) -> keys.Key:
-    """Return the ring key of a query's coordinator, shared by equal queries of equal salt; variable names are ignored."""
+    """Return the key of a query's coordinator: equal queries of equal salt share it, whatever their variables."""
     return _home_key(_canonical(query, algorithm, salt, per_event=per_event))
 
 
