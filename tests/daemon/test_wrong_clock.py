@@ -46,13 +46,19 @@ async def subjects(subscription, count):
 
 @pytest.mark.parametrize("count", [1, 3])
 async def test_nodes_that_were_an_hour_ahead_serve_at_once_when_they_start_with_right_clocks(
-    launcher, tmp_path, status, monkeypatch, count
+    launcher, tmp_path, status, until, all_know_each_other, monkeypatch, count
 ):
     monkeypatch.setenv("CLOCK_AHEAD_SECONDS", "3600")
     nodes = started(launcher, tmp_path, count, module="shifted_node")
+    await until(lambda: all_know_each_other(nodes))
     async with p2prdf.connect(nodes[0].address) as client, asyncio.timeout(DEADLINE):
         await client.publish(triples("early"))
         await client.retract(triples("early", 1))
+
+    async def all_copies_acknowledged():  # two of three are enough for the publisher
+        return not any([(await status(node))["peer"]["outbox"] for node in nodes])
+
+    await until(all_copies_acknowledged)
     for number, node in enumerate(nodes):
         kill(node, tmp_path / f"data{number}", ahead=3600)
     nodes = started(launcher, tmp_path, count, module="p2prdf_node")
