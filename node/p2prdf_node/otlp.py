@@ -1,7 +1,7 @@
 """Export of spans to an OpenTelemetry collector, by OTLP over HTTP (extra ``otel``).
 
-:mod:`p2prdf.peer.tracing` creates the spans and their numbers.  This module converts them and passes them to the
-batch processor of OpenTelemetry's SDK; its thread sends them, so that the event loop never waits.  Spans that the
+:mod:`p2prdf.peer.network.tracing` creates the spans and their numbers.  This module converts them and passes them to
+the batch processor of OpenTelemetry's SDK; its thread sends them, so that the event loop never waits.  Spans that the
 collector does not accept are retried for some seconds, then dropped and counted; so are spans beyond the queue of
 ``QUEUE_SPANS``.
 

@@ -93,8 +93,8 @@ class CountedReports(Reports):
         """Determine the first report: the one before the mark, or number 1.
 
         This waits until the watermark has reached the mark.  Without a mark, counting begins with the first element
-        that is kept.  Retention (:mod:`p2prdf.peer.retention`) forgets no further elements before there is a mark, so
-        a new primary begins with the same element until then.
+        that is kept.  Retention (:mod:`p2prdf.peer.progress.retention`) forgets no further elements before there is a
+        mark, so a new primary begins with the same element until then.
         """
         queue, mark = self._counted, self._mark
         if self._upto < self._marked_upto:

@@ -10,8 +10,8 @@ solution uses.  A solution that arrives again with a later ``oldest``, after a t
 to the subscriptions in between.  Each log knows its own solutions, so the order of arrival does not matter.
 
 A standing query that is more than conjunctive (:mod:`p2prdf.rdf.algebra`) has a group of several *leaves*.  The
-network evaluates each leaf as a conjunctive query with an identity of its own; :mod:`p2prdf.peer.evaluation` computes
-the solutions of the whole query.
+network evaluates each leaf as a conjunctive query with an identity of its own;
+:mod:`p2prdf.peer.subscriptions.evaluation` computes the solutions of the whole query.
 
 The primary alone makes, delivers and ends subscriptions; the other replicas take in its *records*.  Records only add:
 subscriptions, solutions, acknowledgements, ends.  They may arrive repeatedly and in any order.  The address of delivery

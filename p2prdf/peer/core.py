@@ -33,26 +33,26 @@ from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
 from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError, StampRefused
-from p2prdf.peer.cluster import Cluster
-from p2prdf.peer.config import PeerConfig
-from p2prdf.peer.deferred import Deferred
-from p2prdf.peer.engine import Engine
-from p2prdf.peer.entry import Entry
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.explain import Explanations
-from p2prdf.peer.expulsions import ExpelledMembers
-from p2prdf.peer.gates import Gates
-from p2prdf.peer.home_items import HomeItems
-from p2prdf.peer.host import Host
-from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
-from p2prdf.peer.listing import listed
-from p2prdf.peer.low_mark import Known, LowMarks, Source
-from p2prdf.peer.pace import Pace
-from p2prdf.peer.repair import Kind, Repair
-from p2prdf.peer.retention import Retention
-from p2prdf.peer.roles import Roles
-from p2prdf.peer.stream_ends import StreamEnds
-from p2prdf.peer.takeover import Takeover
+from p2prdf.peer.entry.entry import Entry
+from p2prdf.peer.explain.explain import Explanations
+from p2prdf.peer.explain.listing import listed
+from p2prdf.peer.joins.derived_facts import Gates
+from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.joins.failover import Takeover
+from p2prdf.peer.joins.index_advertisements import Roles
+from p2prdf.peer.joins.items import HOME, TRIPLES, all_triples, table_kinds
+from p2prdf.peer.network.cluster import Cluster
+from p2prdf.peer.network.config import PeerConfig
+from p2prdf.peer.network.expulsions import ExpelledMembers
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.pace import Pace
+from p2prdf.peer.progress.end_of_stream import StreamEnds
+from p2prdf.peer.progress.low_watermark import Known, LowMarks, Source
+from p2prdf.peer.progress.retention import Retention
+from p2prdf.peer.replication.anti_entropy import Kind, Repair
+from p2prdf.peer.replication.deferred import Deferred
+from p2prdf.peer.subscriptions.coordinator import Host
+from p2prdf.peer.subscriptions.items import HomeItems
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter
 from p2prdf.store.columnar import ColumnarTables
@@ -569,7 +569,7 @@ class Peer:
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        """Everything that is kept here, by kind (:mod:`p2prdf.peer.items`)."""
+        """Everything that is kept here, by kind (:mod:`p2prdf.peer.joins.items`)."""
         return self._kinds
 
     @property

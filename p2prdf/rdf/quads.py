@@ -12,7 +12,7 @@ predicate adds a third, ``?d "of" ?p``.  A deletion leaves the directory unchang
 
 Predicates in a *stream* are qualified by the stream (:func:`streamed`) with a datatype of their own, and have no
 directory; :func:`stream_conditions` selects all elements of a stream.  A predicate qualified by *keywords*
-(:func:`worded`) stands for texts that contain one of them (:mod:`p2prdf.peer.words`).
+(:func:`worded`) stands for texts that contain one of them (:mod:`p2prdf.peer.joins.keyword_index`).
 
 These terms are literals with reserved datatypes, which published literals and queries cannot use.
 :func:`p2prdf.store.compiled.compile_step` excludes them from patterns of the default graph with a variable predicate.
@@ -131,7 +131,7 @@ def predicate_of(term: str) -> str | None:
 def as_triples(quads: Iterable[Quad], *, removed: bool = False) -> tuple[list[Triple], list[Triple]]:
     """Return quads as their indexed triples, one each, and the directory triples published with them.
 
-    Deletions publish no directory.  :mod:`p2prdf.peer.graphs` does the same with columns of identifiers.
+    Deletions publish no directory.  :mod:`p2prdf.peer.entry.graphs` does the same with columns of identifiers.
     """
     statements: list[Triple] = []
     directory: dict[Triple, None] = {}

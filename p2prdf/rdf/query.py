@@ -9,7 +9,7 @@ carries ``bound``: those that later patterns, filters or the projection need.
 
 A *rule* is a query with a conclusion: its last pattern is the head of the rule, with variables that the other
 patterns bind.  A row at that step, indexed under all three positions, is a *derivation* of the triple; no join
-follows (:mod:`p2prdf.peer.gates`).
+follows (:mod:`p2prdf.peer.joins.derived_facts`).
 """
 
 from __future__ import annotations

@@ -25,27 +25,29 @@ from p2prdf.continuous.leaf import LeafAnswers
 from p2prdf.continuous.told import Told
 from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
-from p2prdf.peer import Peer, accepted, entry
-from p2prdf.peer.arrivals import Arrivals
-from p2prdf.peer.batches import TripleBatch, unmarked
-from p2prdf.peer.cluster import Cluster
-from p2prdf.peer.delivery import Delivery
-from p2prdf.peer.engine import Engine
-from p2prdf.peer.entry import Entry
-from p2prdf.peer.evaluation import Evaluations
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.host import Host
-from p2prdf.peer.low_mark import LowMarks, UnderWay
-from p2prdf.peer.members import MISSING_SECONDS, Members
-from p2prdf.peer.opening import Opening
-from p2prdf.peer.records import Records
-from p2prdf.peer.repair import Repair
-from p2prdf.peer.roles import Roles
-from p2prdf.peer.roll_forward import RollForward
-from p2prdf.peer.settled import RecentlySettled
-from p2prdf.peer.tokens import Tokens
-from p2prdf.peer.unknown import Unknown
-from p2prdf.peer.words import Words
+from p2prdf.peer import Peer
+from p2prdf.peer.entry import entry
+from p2prdf.peer.entry.dedup import RecentlySettled
+from p2prdf.peer.entry.entry import Entry
+from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.joins.index_advertisements import Roles
+from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.network.batches import TripleBatch, unmarked
+from p2prdf.peer.network.cluster import Cluster
+from p2prdf.peer.network.completions import Tokens
+from p2prdf.peer.network.inbox import Arrivals
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.quorum import MISSING_SECONDS, Members
+from p2prdf.peer.progress.low_watermark import LowMarks, UnderWay
+from p2prdf.peer.replication import staging as accepted
+from p2prdf.peer.replication.anti_entropy import Repair
+from p2prdf.peer.replication.redelivery import RollForward
+from p2prdf.peer.subscriptions.coordinator import Host
+from p2prdf.peer.subscriptions.delivery import Delivery
+from p2prdf.peer.subscriptions.evaluation import Evaluations
+from p2prdf.peer.subscriptions.opening import Opening
+from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.peer.subscriptions.unresolved import Unknown
 from p2prdf.sim.failures.days import run_day
 from p2prdf.sim.failures.scenario import Verdict
 from p2prdf.sim.failures.world import FailingWorld

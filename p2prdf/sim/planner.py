@@ -21,7 +21,7 @@ Only what lies beyond the sample (:mod:`p2prdf.sim.capacity.growth`): joins grow
 comes after some hours is a range, and nothing far away is foretold.
 
 What is left out: lookups, leases, members who come and go, discovery, what a client and its node
-tell each other, and the splitting of hot keys (:mod:`p2prdf.peer.hot_keys`): here a key has one owner.
+tell each other, and the splitting of hot keys (:mod:`p2prdf.peer.joins.hot_keys`): here a key has one owner.
 The verdict says which keys nodes would split.
 
 Patterns that no constant selects when their turn comes are refused: they wait at every bucket, and a

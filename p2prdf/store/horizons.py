@@ -7,7 +7,7 @@ Whether an element is forgotten therefore follows from the element alone: its st
 watermark* (``horizon``) is an event time per stream that only grows.  Earlier elements, and partial results with such
 an element, are refused, not held, and not counted in any digest.  Peers with the same watermark hold the same items,
 whatever arrived in which order; a peer that learns a later watermark converges to the others.
-:mod:`p2prdf.peer.retention` decides the watermarks.
+:mod:`p2prdf.peer.progress.retention` decides the watermarks.
 
 A time contains only a short mark of its stream (:mod:`p2prdf.hlc`).  The mark is enough to see that nearly all
 elements are not old; for the rest, the predicate identifies the stream, so streams that share a mark stay apart.

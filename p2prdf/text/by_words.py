@@ -3,9 +3,9 @@
 A pattern ``?s <p> ?text`` with a condition on ``?text`` asks for statements of ``<p>`` whose text has certain words.
 Of each alternative of the condition one word is chosen, the most telling one, and the pattern is turned into one whose
 predicate is ``<p>`` qualified by these words (:func:`p2prdf.rdf.quads.worded`).  Statements are indexed with that
-predicate, too, if their text has one of them (:mod:`p2prdf.peer.words`).  So what a pattern waits under depends on a
-word, as it depends on a constant; the condition stays a filter and is decided as ever, and a choice of words decides
-about load, never about answers.
+predicate, too, if their text has one of them (:mod:`p2prdf.peer.joins.keyword_index`).  So what a pattern waits under
+depends on a word, as it depends on a constant; the condition stays a filter and is decided as ever, and a choice of
+words decides about load, never about answers.
 
 Which word is the most telling is decided by the words alone, so that all peers choose alike and equal queries stay
 equal: stop words of any language last, the longest first (frequent words are short), then by hash.  No text is

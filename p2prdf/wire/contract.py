@@ -59,8 +59,8 @@ class Heartbeat:
 
     Its first was, or will be, of time ``began``; times are milliseconds since 1970.  ``stream`` is the hash of the
     stream (:func:`p2prdf.keys.term_hash`).  Not completed.  It counts for some seconds: it is repeated as long as the
-    publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).  ``opening``: a number that the publisher drew at
-    random when it opened the stream.
+    publisher is to be waited for (:mod:`p2prdf.peer.progress.event_watermarks`).  ``opening``: a number that the
+    publisher drew at random when it opened the stream.
     """
 
     stream: int
@@ -74,7 +74,7 @@ class Heartbeat:
 class EndStream:
     """A publisher closes a stream: nothing more comes of this ``opening``, and it is not to be waited for any more.
 
-    Other fields as in Heartbeat.  Completed when enough peers keep it (:mod:`p2prdf.peer.stream_ends`).
+    Other fields as in Heartbeat.  Completed when enough peers keep it (:mod:`p2prdf.peer.progress.end_of_stream`).
     """
 
     request: int

@@ -158,25 +158,26 @@ class IndexTriples:
 
     ``time`` is the publication stamp, ``event`` the identity of the publication event,
     ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver; a role whose
-    bit ``role + 16`` is set as well goes to a sub-key of a hot key (:mod:`p2prdf.peer.hot_keys`).
+    bit ``role + 16`` is set as well goes to a sub-key of a hot key (:mod:`p2prdf.peer.joins.hot_keys`).
     Seed 004, section 3.3: NewTriple; one row stands for one logical message per role.
     ``view`` names what the sender knows of the ring (0: not all of it).  The bit ``role + 24`` says that by
     this view the receiver is the primary of the replica set under that role, and so joins what it stores.
 
     ``origin`` is the key of the peer where they were published (0: their publication is known to be at its owners),
     ``published`` all roles they were published under; all that the origin published from the stamp ``began``, when
-    its present life began, to ``complete`` is at its owners (:mod:`p2prdf.peer.roll_forward`).  Rows without any role
-    are not indexed: the receiver only keeps them until they are at their owners (:mod:`p2prdf.peer.accepted`).
+    its present life began, to ``complete`` is at its owners (:mod:`p2prdf.peer.replication.redelivery`).  Rows without
+    any role are not indexed: the receiver only keeps them until they are at their owners
+    (:mod:`p2prdf.peer.replication.staging`).
 
     Of elements of streams ``time`` is the event time (:func:`p2prdf.hlc.element`), and ``stamp`` the latest publication
     stamp of any; of what the origin finishes for another (rolls forward) it is when it began to do so.  Of all else
     ``stamp`` is 0.
 
     ``words`` names the words of texts that the origin knew to be waited for, and has sent these texts under
-    (:mod:`p2prdf.peer.words`); 0: none, or it is not known.
+    (:mod:`p2prdf.peer.joins.keyword_index`); 0: none, or it is not known.
 
     ``introducer``: on the disk the key of the member that sent the triples, unless that was ``origin`` itself
-    (:mod:`p2prdf.peer.introductions`).  Between peers it counts for nothing: the receiver knows the sender.
+    (:mod:`p2prdf.peer.replication.introductions`).  Between peers it counts for nothing: the receiver knows the sender.
     """
 
     s: Column = _terms()
@@ -211,9 +212,9 @@ class PublicationsComplete:
 class MembersKnown:
     """Peer to its own next life: so many peers there have been at once, but for those that left in order since.
 
-    ``lacks``: :class:`p2prdf.peer.exchange.Lacks`.  ``returned``: it had been there before it began with nothing.
-    ``jumped`` and ``before``: the stamp at which the latest life began whose clock was further ahead of all stamps that
-    were known than clocks may drift, and the latest of these stamps (0: no life was).
+    ``lacks``: :class:`p2prdf.peer.network.messenger.Lacks`.  ``returned``: it had been there before it began with
+    nothing. ``jumped`` and ``before``: the stamp at which the latest life began whose clock was further ahead of all
+    stamps that were known than clocks may drift, and the latest of these stamps (0: no life was).
     """
 
     count: int
@@ -227,7 +228,7 @@ class MembersKnown:
 class Expulsions:
     """Decisions of administrators about members, by key: 1 expelled, 0 readmitted; of two the later one counts.
 
-    A peer tells them to each peer that it meets, and keeps them (:mod:`p2prdf.peer.expulsions`).
+    A peer tells them to each peer that it meets, and keeps them (:mod:`p2prdf.peer.network.expulsions`).
     """
 
     members: Column = _u64()
@@ -240,7 +241,8 @@ class Expulsions:
 
 @dataclass(frozen=True, slots=True)
 class Introduced:
-    """Peer to its own next life: which member sent which statements here (:mod:`p2prdf.peer.introductions`).
+    """Peer to its own next life: which member sent which statements here
+    (:mod:`p2prdf.peer.replication.introductions`).
 
     ``first_hand``: 1 if the member was the origin itself.  ``since``: the record is complete from this stamp on.
     """
@@ -295,7 +297,7 @@ class Forward:
     ``copied``: from the owner of a hot key to a holder of its sub-keys, who keeps the rows and copies
     them no further; a query that waits for its first pattern is copied as the row that it is (step 0).
     ``kept``: by the sender's view the receiver is not the primary of the rows' replica set; it stores them only.
-    ``suspect``: 0, or the key of the primary that should have sent the rows (:mod:`p2prdf.peer.audit`).
+    ``suspect``: 0, or the key of the primary that should have sent the rows (:mod:`p2prdf.peer.joins.audit`).
     """
 
     plan: Plan
@@ -314,7 +316,7 @@ class Forward:
 class Answers:
     """Last link to the group's home: complete solutions, bindings in the order of the plan's answer.
 
-    ``suspect``: 0, or the key of the primary that should have sent them (:mod:`p2prdf.peer.audit`).
+    ``suspect``: 0, or the key of the primary that should have sent them (:mod:`p2prdf.peer.joins.audit`).
     """
 
     groups: Column = _u64()
@@ -507,8 +509,8 @@ class Leaving:
 class Totals:
     """A replica to another: of each kind a fingerprint of all that I hold and you should hold too.
 
-    ``kinds``: :mod:`p2prdf.peer.repair`.  ``view`` as in IndexTriples: only equal views agree on what both should hold.
-    Not acknowledged: whoever asks asks again.
+    ``kinds``: :mod:`p2prdf.peer.replication.anti_entropy`.  ``view`` as in IndexTriples: only equal views agree on what
+    both should hold. Not acknowledged: whoever asks asks again.
     """
 
     request: int
@@ -635,10 +637,10 @@ class TellBookmarks:
 class Summary:
     """A replica to another: fingerprints of what I hold of one kind that you should hold too.
 
-    ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two; those
-    before ``first`` are not asked about.  ``view`` as in IndexTriples: only equal views agree on what both should hold.
-    ``lacks`` and ``returned`` as in MembersKnown.  ``began``: the stamp at which my present life began, 0: nothing
-    has happened in it yet.
+    ``kind``: :mod:`p2prdf.peer.replication.anti_entropy`.  ``sums``: one per bucket of identities, as many as a power
+    of two; those before ``first`` are not asked about.  ``view`` as in IndexTriples: only equal views agree on what
+    both should hold. ``lacks`` and ``returned`` as in MembersKnown.  ``began``: the stamp at which my present life
+    began, 0: nothing has happened in it yet.
     """
 
     request: int
@@ -1061,7 +1063,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """Goes before a message of ``kind`` of which some rows are traced (:mod:`p2prdf.peer.tracing`).
+    """Goes before a message of ``kind`` of which some rows are traced (:mod:`p2prdf.peer.network.tracing`).
 
     For each trace the publication stamp that its rows are known by, the trace (``high`` and ``low``: its 128 bits) and
     the span that the message is sent in.  Before a Deliver ``answers`` are identities of traced answers, else 0.
@@ -1186,8 +1188,8 @@ class ClientHeartbeat:
     """All elements of a publisher of times up to ``upto`` are acknowledged, and its first is not before ``began``.
 
     Times are milliseconds since 1970, ``stream`` is an IRI.  Not answered.  Repeated, each second or so, for as long as
-    the publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).  ``opening``: a number drawn at random when the
-    publisher opened the stream, for it may close it and open it again.
+    the publisher is to be waited for (:mod:`p2prdf.peer.progress.event_watermarks`).  ``opening``: a number drawn at
+    random when the publisher opened the stream, for it may close it and open it again.
     """
 
     stream: str
@@ -1443,7 +1445,8 @@ class ClientListIntroduced:
 
 @dataclass(frozen=True, slots=True)
 class ClientIntroduced:
-    """Statements and members that introduced them: JSON text, as :mod:`p2prdf.peer.introductions` returns it."""
+    """Statements and members that introduced them: JSON text, as :mod:`p2prdf.peer.replication.introductions` returns
+    it."""
 
     request: int
     json: str

@@ -39,7 +39,7 @@ COUNTS_MAX: Final = 256
 KINDS_MAX: Final = 32
 """Kinds of items that replicas compare."""
 LACKS_MAX: Final = 3
-"""The most that a peer lacks which began with nothing (:class:`p2prdf.peer.exchange.Lacks`)."""
+"""The most that a peer lacks which began with nothing (:class:`p2prdf.peer.network.messenger.Lacks`)."""
 MEMBERS_MAX: Final = 1 << 20
 """Peers that another may say there should be."""
 KNOWN_MAX: Final = 4

@@ -1,7 +1,7 @@
 """What it costs a replica to say what it holds, to a fellow that asks, while a few triples come in between.
 
-Kept up (:mod:`p2prdf.peer.holdings`) beside a pass over all that is held, which is what it takes without.  Bar: with
-ten times as much held an answer costs at most twice as much.
+Kept up (:mod:`p2prdf.peer.replication.digests`) beside a pass over all that is held, which is what it takes without.
+Bar: with ten times as much held an answer costs at most twice as much.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rich.table import Table
 
 from p2prdf import keys
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.holdings import Holdings
-from p2prdf.peer.items import table_kinds
+from p2prdf.peer.joins.items import table_kinds
+from p2prdf.peer.replication.digests import Holdings
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.columnar import ColumnarTables
 

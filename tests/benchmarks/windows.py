@@ -24,7 +24,7 @@ from rich.table import Table
 from p2prdf import keys
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.network.messenger import Exchange
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient

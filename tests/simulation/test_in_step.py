@@ -11,7 +11,7 @@ import pytest
 from p2prdf import keys
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.members import Lacks
+from p2prdf.peer.network.quorum import Lacks
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around

@@ -13,8 +13,8 @@ import pytest
 
 from p2prdf import keys
 from p2prdf.columns import as_list
-from p2prdf.peer.depths import Depths
-from p2prdf.peer.hot_keys import HotKeys, _Split
+from p2prdf.peer.joins.depths import Depths
+from p2prdf.peer.joins.hot_keys import HotKeys, _Split
 from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.ring import Ring
 from p2prdf.sim.scenario import draw_scenario, run_scenario

@@ -10,7 +10,7 @@ from reads.peers import Peers
 
 from p2prdf import hlc
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.engine import OVER_SECONDS, SAME_RING_SECONDS
+from p2prdf.peer.joins.engine import OVER_SECONDS, SAME_RING_SECONDS
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.options import Failures

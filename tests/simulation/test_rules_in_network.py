@@ -9,7 +9,8 @@ from rule_days.day import GRAPH, run_seed
 
 from p2prdf import keys
 from p2prdf.columns import as_list
-from p2prdf.peer import PeerConfig, gates
+from p2prdf.peer import PeerConfig
+from p2prdf.peer.joins import derived_facts as gates
 from p2prdf.rdf import quads
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.insertion import parse_insertion

@@ -14,8 +14,8 @@ from p2prdf.continuous.counts import Mark, Place
 from p2prdf.continuous.home import Subscription
 from p2prdf.continuous.reports import time_of
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.retention import Retention
-from p2prdf.peer.watermarks import Watermarks
+from p2prdf.peer.progress.event_watermarks import Watermarks
+from p2prdf.peer.progress.retention import Retention
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient

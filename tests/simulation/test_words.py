@@ -10,8 +10,8 @@ import pytest
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
-from p2prdf.peer import words as words_module
-from p2prdf.peer.words import Words
+from p2prdf.peer.joins import keyword_index as words_module
+from p2prdf.peer.joins.keyword_index import Words
 from p2prdf.rdf.quads import worded
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day, with_texts

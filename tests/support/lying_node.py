@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from p2prdf.peer.engine import Engine
-from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.network.messenger import Exchange
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import Expulsions, IndexTriples
 from p2prdf_node.__main__ import main

@@ -6,7 +6,7 @@ from p2prdf.columns import LISTS, as_list
 from p2prdf.continuous.evaluation import Evaluation
 from p2prdf.continuous.home import Home, home_key
 from p2prdf.hlc import GONE
-from p2prdf.peer.home_items import HomeItems
+from p2prdf.peer.subscriptions.items import HomeItems
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire.messages import (

@@ -5,9 +5,9 @@
     INSERT { GRAPH <urn:x:where> { ?x :isIn ?z } } WHERE { GRAPH <urn:x:where> { ?x :isIn ?y . ?y :isIn ?z } }
 
 An update is executed once; a rule stays in force.  For each solution of the body, the triple is in the graph; when
-its last derivation is gone, the triple is deleted (:mod:`p2prdf.peer.gates`).  The body is a basic graph pattern with
-filters, the template one triple in one named graph.  The body may read the graph that the rule inserts into
-(recursion).
+its last derivation is gone, the triple is deleted (:mod:`p2prdf.peer.joins.derived_facts`).  The body is a basic graph
+pattern with filters, the template one triple in one named graph.  The body may read the graph that the rule inserts
+into (recursion).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Beyond the paper: how far above the mean the busiest peer is on skewed data, with hot keys split and without.
 
 The peers are real ones in virtual time, as in the daemon; the answers of every run are compared
-with a central evaluator's.  See :mod:`p2prdf.sim.skew` for the data and :mod:`p2prdf.peer.hot_keys`
+with a central evaluator's.  See :mod:`p2prdf.sim.skew` for the data and :mod:`p2prdf.peer.joins.hot_keys`
 for what is done about it.
 """
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from p2prdf.peer.members import MISSING_SECONDS
+from p2prdf.peer.network.quorum import MISSING_SECONDS
 from p2prdf.sim.failures.links import SHAPES, Cut, around, draw_cut
 from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.world import FAILPOINTS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from p2prdf.peer.config import PeerConfig
+from p2prdf.peer.network.config import PeerConfig
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.scenario import BadDay
 from p2prdf.sim.faults import Faults

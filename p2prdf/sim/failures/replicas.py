@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from p2prdf.peer.items import HOME, Links, Rows
+from p2prdf.peer.joins.items import HOME, Links, Rows
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.world import FailingWorld

@@ -25,7 +25,7 @@ from p2prdf.columns import as_list
 from p2prdf.continuous.leaf import LATE_MS
 from p2prdf.continuous.reports import time_of
 from p2prdf.peer import Peer
-from p2prdf.peer.evaluation import REPORTED_MS
+from p2prdf.peer.subscriptions.evaluation import REPORTED_MS
 from p2prdf.rdf.algebra import InferenceRule, StandingQuery
 from p2prdf.rdf.quads import stream_parts_of
 from p2prdf.rdf.query import Algorithm

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from p2prdf.columns import LISTS
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.cluster import STEADY_SECONDS, Cluster
-from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.network.cluster import STEADY_SECONDS, Cluster
+from p2prdf.peer.network.messenger import Exchange
 from p2prdf.wire.contract import Persist, Send, Trace
 from p2prdf.wire.messages import FORMER_MAX, ClusterKnown, Contact
 

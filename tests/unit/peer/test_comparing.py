@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from p2prdf.columns import ARRAYS
-from p2prdf.peer import PeerConfig, repair
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.holdings import Changes, Items
-from p2prdf.peer.repair import Repair
+from p2prdf.peer import PeerConfig
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.replication import anti_entropy as repair
+from p2prdf.peer.replication.anti_entropy import Repair
+from p2prdf.peer.replication.digests import Changes, Items
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import Contact, Differing, Given, Offer, Summary, Totals, Want
 

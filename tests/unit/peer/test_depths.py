@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
-from p2prdf.peer.depths import Depths, Frequent, Sampler, depth_for
+from p2prdf.peer.joins.depths import Depths, Frequent, Sampler, depth_for
 
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])

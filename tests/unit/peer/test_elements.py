@@ -8,7 +8,7 @@ from streaming_pair import IDLE, STREAM, WINDOW, Streaming
 
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS
-from p2prdf.peer.watermarks import SOURCES_MAX
+from p2prdf.peer.progress.event_watermarks import SOURCES_MAX
 from p2prdf.wire.contract import Failed, Heartbeat, Published
 
 PLAIN = "SELECT ?x ?y { ?x <urn:p> ?y }"

@@ -6,7 +6,7 @@ import pytest
 from peer_pair import HIGH, LOW, Pair
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
-from p2prdf.peer.repair import OFFER_SECONDS
+from p2prdf.peer.replication.anti_entropy import OFFER_SECONDS
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire.messages import Forward, GroupsGone, IndexQuery, Parcel, Want
 

@@ -10,8 +10,8 @@ from streaming_pair import IDLE, WINDOW, Streaming
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS
-from p2prdf.peer.explain import CASES_MAX, HOME_SECONDS
-from p2prdf.peer.explanation import STEPS_MAX
+from p2prdf.peer.explain.explain import CASES_MAX, HOME_SECONDS
+from p2prdf.peer.explain.explanation import STEPS_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire.contract import ContactLost, Explain, Explained, Failed, Publish, Subscribe, Subscribed, Unsubscribe
@@ -380,9 +380,9 @@ def test_rows_that_are_over_make_no_count_negative_from_whatever_time_they_are_c
 def test_what_is_counted_in_part_is_an_estimate_and_said_to_be_one(pair, monkeypatch):
     number = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(600))
-    monkeypatch.setattr("p2prdf.peer.counts._LOOKED_AT_MIN", 100)
-    monkeypatch.setattr("p2prdf.peer.counts.ROWS_LOOKED_AT", 1)
-    monkeypatch.setattr("p2prdf.peer.counts.TRIPLES_LOOKED_AT", 1)
+    monkeypatch.setattr("p2prdf.peer.joins.counts._LOOKED_AT_MIN", 100)
+    monkeypatch.setattr("p2prdf.peer.joins.counts.ROWS_LOOKED_AT", 1)
+    monkeypatch.setattr("p2prdf.peer.joins.counts.TRIPLES_LOOKED_AT", 1)
     said = explained(pair, subscription=number)
     first, second = said["parts"][0]["steps"]
     assert second["waiting_estimated"]

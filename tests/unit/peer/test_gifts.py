@@ -7,9 +7,9 @@ import pytest
 
 from p2prdf.columns import ARRAYS, as_list
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.holdings import Changes, Items
-from p2prdf.peer.repair import GIVEN_SECONDS, Repair
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.replication.anti_entropy import GIVEN_SECONDS, Repair
+from p2prdf.peer.replication.digests import Changes, Items
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import Contact, Given, Offer, Want
 

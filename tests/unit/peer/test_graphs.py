@@ -13,7 +13,7 @@ from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.errors import Busy, DataRefused
 from p2prdf.hlc import GONE
-from p2prdf.peer.graphs import index_quads
+from p2prdf.peer.entry.graphs import index_quads
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm

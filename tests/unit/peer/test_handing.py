@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from p2prdf.peer.handing import Handing
-from p2prdf.peer.holdings import Items
+from p2prdf.peer.replication.bootstrap import Handing
+from p2prdf.peer.replication.digests import Items
 from p2prdf.wire.messages import Contact, Summary
 
 KIND = 18

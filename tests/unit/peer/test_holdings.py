@@ -12,8 +12,8 @@ from store_tables import new_tables
 
 from p2prdf import hlc, keys
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.holdings import BUCKET_ITEMS, BUCKETS_MAX, Changes, Holdings, Items
-from p2prdf.peer.items import table_kinds
+from p2prdf.peer.joins.items import table_kinds
+from p2prdf.peer.replication.digests import BUCKET_ITEMS, BUCKETS_MAX, Changes, Holdings, Items
 from p2prdf.rdf import quads
 from p2prdf.store import columnar_forget, triple_table
 

@@ -138,7 +138,7 @@ def test_oldest_half_is_dropped_beyond_the_bound_and_the_record_tells_since_when
 
 @both
 def test_list_comes_in_pages(columns, monkeypatch):
-    monkeypatch.setattr("p2prdf.peer.introductions.LISTED_MAX", 2)
+    monkeypatch.setattr("p2prdf.peer.replication.introductions.LISTED_MAX", 2)
     pair = pair_of(columns)
     receive(pair, indexed(pair, *((f"<urn:s:{number}>", "<urn:p>", "<urn:o>") for number in range(5))))
     found, after = [], 0

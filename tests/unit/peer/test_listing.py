@@ -6,7 +6,7 @@ import pytest
 from peer_pair import HIGH, LOW, Pair
 
 from p2prdf.columns import ARRAYS
-from p2prdf.peer.listing import LISTED_MAX
+from p2prdf.peer.explain.listing import LISTED_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire.contract import Subscribe, Subscribed, Unsubscribe

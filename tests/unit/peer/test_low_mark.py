@@ -11,8 +11,8 @@ import pytest
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.low_mark import CALM_CUTS, PEERS_PER_CUT, Known, LowMarks, Source
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.progress.low_watermark import CALM_CUTS, PEERS_PER_CUT, Known, LowMarks, Source
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import (
     Acknowledge,
@@ -470,7 +470,7 @@ def test_who_asks_about_one_more_stream_asks_at_once_and_about_many_in_parts(fol
     assert asked() == []
     following.marks.streams = frozenset({1})
     assert asked() == [], "of less nobody is in a hurry"
-    monkeypatch.setattr("p2prdf.peer.low_mark._STREAMS_MAX", 2)
+    monkeypatch.setattr("p2prdf.peer.progress.low_watermark._STREAMS_MAX", 2)
     following.marks.streams = frozenset({1, 9, 10})
     assert asked() == [[1, 9], [10]]
 

@@ -8,8 +8,8 @@ import pytest
 
 from p2prdf.columns import LISTS
 from p2prdf.peer import Peer, PeerConfig
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.members import Lacks
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.quorum import Lacks
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Send
 from p2prdf.wire.messages import Contact, Leaving, MembersKnown, Offer, Parcel, Summary

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from p2prdf.columns import ARRAYS, LISTS
-from p2prdf.peer.batches import TripleBatch
-from p2prdf.peer.outgoing import Outgoing
+from p2prdf.peer.network.batches import TripleBatch
+from p2prdf.peer.network.send_buffers import Outgoing
 
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])

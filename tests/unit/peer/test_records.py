@@ -8,7 +8,7 @@ import pytest
 from standing_homes import Replica
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
-from p2prdf.peer.records import Records
+from p2prdf.peer.subscriptions.replication import Records
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.result_log import EARLY_MAX
 from p2prdf.wire.messages import WITHDRAWN, Contact, KeepAcknowledged, KeepAnswers

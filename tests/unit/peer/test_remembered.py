@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2prdf.columns import ARRAYS, LISTS
-from p2prdf.peer.batches import TripleBatch
-from p2prdf.peer.remembered import JOINED_ROWS, RememberedBatches
+from p2prdf.peer.network.batches import TripleBatch
+from p2prdf.peer.replication.recent_batches import JOINED_ROWS, RememberedBatches
 
 
 def _batch(columns, first: int, rows: int, published: int) -> TripleBatch:

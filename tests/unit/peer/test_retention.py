@@ -11,7 +11,7 @@ from streaming_pair import IDLE, STREAM, WINDOW, Streaming
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.peer import Peer
-from p2prdf.peer.retention import whole_from
+from p2prdf.peer.progress.retention import whole_from
 from p2prdf.rdf.algebra import CountWindow, Window
 from p2prdf.wire.contract import ContactSeen, Publish, Published, Send
 from p2prdf.wire.messages import Contact, ElementsForgotten

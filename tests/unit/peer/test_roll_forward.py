@@ -10,8 +10,8 @@ from peer_pair import HIGH, LOW, Pair
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer import Peer, PeerConfig
-from p2prdf.peer.batches import TripleBatch
-from p2prdf.peer.roll_forward import STRANGER_SECONDS
+from p2prdf.peer.network.batches import TripleBatch
+from p2prdf.peer.replication.redelivery import STRANGER_SECONDS
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.contract import ContactSeen, Send
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete

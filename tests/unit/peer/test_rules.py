@@ -15,7 +15,7 @@ from p2prdf import hlc
 from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.continuous.home import Known
 from p2prdf.peer import Peer, PeerConfig
-from p2prdf.peer.unknown import Unknown
+from p2prdf.peer.subscriptions.unresolved import Unknown
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.wire.contract import ContactSeen, Subscribe, Subscribed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from p2prdf.peer.low_mark import Known
-from p2prdf.peer.seeking import Seeking
+from p2prdf.peer.progress.backfill import Seeking
+from p2prdf.peer.progress.low_watermark import Known
 
 HOME, OTHER = 7 << 44, 8 << 44
 OPENED = 100

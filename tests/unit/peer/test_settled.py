@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from p2prdf.hlc import GONE
-from p2prdf.peer.settled import RecentlySettled
+from p2prdf.peer.entry.dedup import RecentlySettled
 from p2prdf.wire.messages import SURE, WITHDRAWN
 
 MATERIALS = {"lists": list, "arrays": lambda numbers: np.array(numbers, np.uint64)}

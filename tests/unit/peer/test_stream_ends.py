@@ -11,9 +11,9 @@ from peer_pair import HIGH, LOW, Pair
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.low_mark import Source
-from p2prdf.peer.stream_ends import OPENINGS_MAX, STREAMS_MAX, StreamEnds
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.progress.end_of_stream import OPENINGS_MAX, STREAMS_MAX, StreamEnds
+from p2prdf.peer.progress.low_watermark import Source
 from p2prdf.wire.contract import EndStream, Failed, Leave, StreamEnded
 from p2prdf.wire.messages import KeepEnds
 
@@ -83,8 +83,8 @@ def test_replicas_tell_each_other_and_are_equal_then(ends):
 
 
 def test_ends_are_bounded(ends, monkeypatch):
-    monkeypatch.setattr("p2prdf.peer.stream_ends.STREAMS_MAX", 3)
-    monkeypatch.setattr("p2prdf.peer.stream_ends.OPENINGS_MAX", 4)
+    monkeypatch.setattr("p2prdf.peer.progress.end_of_stream.STREAMS_MAX", 3)
+    monkeypatch.setattr("p2prdf.peer.progress.end_of_stream.OPENINGS_MAX", 4)
     for stream in range(1, 6):
         ends.take((stream, 1, 11, 0, 9))
     assert (len(ends.ends), ends.ends.refused) == (3, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.peer.tokens import Tokens
+from p2prdf.peer.network.completions import Tokens
 
 
 class Undertaking:

@@ -11,8 +11,8 @@ import pytest
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.tracing import LIVE_MAX, LIVE_SECONDS, SPANS_MAX
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.tracing import LIVE_MAX, LIVE_SECONDS, SPANS_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
@@ -179,7 +179,7 @@ def test_what_is_not_traced_is_not_even_looked_at(monkeypatch):
     calls: Counter[str] = Counter()
     for name in ("found", "before", "work", "answers", "handed", "routed"):
         monkeypatch.setattr(
-            f"p2prdf.peer.tracing.Traces.{name}", lambda *_, name=name, **__: calls.update([name])
+            f"p2prdf.peer.network.tracing.Traces.{name}", lambda *_, name=name, **__: calls.update([name])
         )
     world = _world()
     subscriber = _subscribed(world, PATH)

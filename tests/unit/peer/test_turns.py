@@ -10,9 +10,9 @@ import pytest
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS, as_list
 from p2prdf.peer import Pace, Peer, PeerConfig
-from p2prdf.peer.deferred import Deferred
-from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.pace import STEP_SECONDS
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.pace import STEP_SECONDS
+from p2prdf.peer.replication.deferred import Deferred
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Send
 from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Offer, Parcel, Summary, Totals, Want

@@ -9,9 +9,9 @@ from standing_homes import Replica
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.errors import RemoteProtocolError
-from p2prdf.peer import unknown
-from p2prdf.peer.delivery import Delivery
-from p2prdf.peer.unknown import ASK_SECONDS, GROUP_SECONDS, Unknown
+from p2prdf.peer.subscriptions import unresolved as unknown
+from p2prdf.peer.subscriptions.delivery import Delivery
+from p2prdf.peer.subscriptions.unresolved import ASK_SECONDS, GROUP_SECONDS, Unknown
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import Contact, KeepWithdrawn, TellKnown
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from p2prdf import hlc
-from p2prdf.peer.low_mark import Known, Source
-from p2prdf.peer.watermarks import SOURCES_MAX, Sources, Watermarks
+from p2prdf.peer.progress.event_watermarks import SOURCES_MAX, Sources, Watermarks
+from p2prdf.peer.progress.low_watermark import Known, Source
 from p2prdf.wire.contract import Heartbeat
 
 IDLE = 10.0

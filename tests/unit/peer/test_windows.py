@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from p2prdf import hlc, keys
-from p2prdf.peer.low_mark import Known, Source
-from p2prdf.peer.windows import Windows
+from p2prdf.peer.progress.low_watermark import Known, Source
+from p2prdf.peer.subscriptions.windows import Windows
 from p2prdf.rdf.standing.query import parse_query
 
 QUERY = parse_query(

@@ -1,0 +1,1 @@
+"""The door of local clients: publications, subscriptions and what they are told."""

@@ -1,0 +1,753 @@
+"""The entry side of a peer: what its local application asks for.
+
+A publication is stamped here, once, and indexed at the owners of its keys; it is complete when
+all of them have taken it in; its publisher may be told before (:mod:`p2prdf.peer.replication.staging`).
+
+A subscription is opened at its home and its solutions come back here, perhaps out of order or twice;
+within an epoch of its home they are put in order and handed on once.
+
+Epochs do not end each other here: whoever is home now may not be the one whose messages come last, and
+there is no telling which of two random numbers is the later one.  Each of the last few has a numbering of its
+own, so whichever is alive gets on; what comes in two of them is told apart by identity, by the subscriber.
+
+What a home is asked and does not answer is asked again, wherever the home is then: it may have been
+taken over, or have forgotten what it was about to answer.  All these requests may come twice.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from p2prdf import keys
+from p2prdf.columns import Column, as_array, as_list
+from p2prdf.continuous.home import home_key, subscription_home
+from p2prdf.errors import Busy, DataRefused, QueryRefused, StampRefused, SubscriptionGone, Unavailable
+from p2prdf.hlc import GONE
+from p2prdf.peer.entry.dedup import RecentlySettled
+from p2prdf.peer.entry.graphs import element_times, index_elements, index_quads
+from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.network.batches import TripleBatch
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.progress.backfill import Seeking
+from p2prdf.peer.progress.event_watermarks import Sources
+from p2prdf.peer.progress.low_watermark import Known, Source
+from p2prdf.peer.subscriptions.coordinator import Host
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import is_directory
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.wire.contract import (
+    AcknowledgeAnswers,
+    Attach,
+    Attached,
+    Bookmark,
+    Completed,
+    Detach,
+    Ended,
+    EndStream,
+    Failed,
+    Heartbeat,
+    Notify,
+    Outcome,
+    Publish,
+    Published,
+    Settled,
+    StreamEnded,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Unsubscribed,
+    WantBookmarks,
+)
+from p2prdf.wire.messages import (
+    ACCEPTED,
+    AskBookmarks,
+    AttachSubscription,
+    CloseSubscription,
+    Contact,
+    Deliver,
+    Delivered,
+    KeepEnds,
+    Message,
+    OpenSubscription,
+    Query,
+    RenewSubscriptions,
+    SettledAnswers,
+    SubscriptionClosed,
+    SubscriptionOpened,
+    SubscriptionRefused,
+    TellBookmarks,
+)
+
+__all__ = ["Entry"]
+
+_EPOCHS_MAX = 4
+"""Epochs of a subscription that are told apart; the one heard of longest ago is forgotten."""
+_ORPHANS_MAX = 4096
+"""Deliveries that came before the answer to their opening."""
+_BOOKMARKS_MAX = 16_384
+"""Subscriptions asked about in one message."""
+_HURRY_SECONDS = 30.0
+"""How long bookmarks are told eight times a second to who is in a hurry."""
+_RENEW_SECONDS_MAX = 30.0
+"""Where homes have replicas a lease is renewed as often as this: who was not told of its end hears of it then."""
+_RENEW_SOON_SECONDS = 1.0
+_RENEWED_MAX = 1024
+"""Leases renewed in one turn."""
+_REPEAT_SECONDS = 2.0
+"""First wait for a home's answer; doubles each time."""
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """A numbering of answers: how far they were told, and what came too early."""
+
+    told: int = 0
+    early: dict[int, Deliver] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Local:
+    """A subscription whose subscriber is here."""
+
+    number: int
+    request: int
+    """By which it was opened or attached here."""
+    lease_seconds: float
+    renew_at: float = 0.0
+    epochs: dict[int, _Epoch] = field(default_factory=dict)
+    first_epochs: dict[int, int] = field(default_factory=dict)
+    """By the home that has answered an attachment: the epoch that it told in then."""
+    early: list[tuple[Contact, Deliver]] = field(default_factory=list)
+    """What came before that answer."""
+    bookmark: int | None = None
+    """The last stamp told, 0: none yet; None: nobody wants any."""
+    hurry_until: float = 0.0
+    """Until when bookmarks are wanted soon."""
+    taken: bool = False
+    """Whether it was told to be elsewhere while an attachment was not answered, which may be so since."""
+    seeking: Seeking | None = None
+    """None: all has come to its home that was true when it was opened or attached."""
+    reaching: tuple[int, int, int] | None = None
+    """Of the next: an epoch, a number that the subscriber must have been given of it before, and the stamp."""
+
+    def told(self, number: int) -> int:
+        """Return the number of the last answer of an epoch that the subscriber was given."""
+        found = self.epochs.get(number)
+        return 0 if found is None else found.told
+
+    def epoch(self, number: int) -> _Epoch:
+        """Return an epoch, as the one heard of last."""
+        found = self.epochs.pop(number, None) or _Epoch()
+        self.epochs[number] = found
+        if len(self.epochs) > _EPOCHS_MAX:
+            del self.epochs[next(iter(self.epochs))]
+        return found
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request that a home has not answered yet."""
+
+    request: int
+    kind: type
+    key: int
+    message: Message
+    due: float
+    asked: int
+    """The key of the peer that was asked last."""
+    subscription: int = 0
+    lease_seconds: float = 0.0
+    repeat_seconds: float = _REPEAT_SECONDS
+
+
+class Entry:
+    """Requests of the local application."""
+
+    def __init__(
+        self, exchange: Exchange, engine: Engine, host: Host, dictionary: TermDictionary, roles: Callable[[], int]
+    ):
+        self._exchange = exchange
+        self._dictionary = dictionary
+        self._engine = engine
+        self._host = host
+        self._roles = roles
+        self._columns = exchange.columns
+        self._locals: dict[int, _Local] = {}
+        self._wanting: dict[int, None] = {}
+        """Subscriptions here that bookmarks are wanted of, or were."""
+        self._hurried: list[_Local] = []
+        """Those of which they are wanted soon, or were."""
+        self._orphans: dict[int, list[tuple[Contact, Deliver]]] = {}
+        self._pending: dict[int, _Pending] = {}
+        self._settled = RecentlySettled()
+        self._renewals: list[tuple[float, int]] = []
+        self._deadlines: list[tuple[float, int]] = []
+        self._repeats: list[tuple[float, int]] = []
+        self._sources = Sources(exchange.config.stream_idle_seconds)
+        self.published = self._publications = 0
+        self.publications_open = 0
+        self.rows_open = 0
+
+    # --- publishing ------------------------------------------------------------------------------
+
+    def publish(self, message: Publish) -> None:
+        """Stamp triples and index them."""
+        elements = bool(message.times)
+        try:
+            s, p, o, events = self._indexed(message)
+            times = element_times(self._dictionary, message.times[0], message.graph[0]) if elements else None
+        except (Busy, DataRefused) as error:
+            self._complete(message.request, Failed(error.code, str(error)))
+            return
+        count = rows = len(s)
+        if self._engine.cutter.too_large((s, p, o)):
+            limit = self._exchange.config.message_bytes_max
+            self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
+            return
+        try:
+            self._exchange.check_stamp(message.after, "the latest publication that the client has heard of")
+        except StampRefused as error:
+            self._complete(message.request, Failed(error.code, str(error)))
+            return
+        self._exchange.merge(message.after)
+        traces = self._exchange.traces
+        traced = message.trace is not None or self._sampled()
+        stamp = self._exchange.tick_apart() if traced else self._exchange.tick()
+        indexed = traces.begin(stamp, message.trace, triples=len(message.s), rows=count) if traced else None
+        self.publications_open += 1
+        self.rows_open += count
+        self._engine.roll_forward.begin(stamp)
+        acknowledged = False
+
+        def acknowledge() -> None:
+            nonlocal acknowledged
+            if not acknowledged:
+                acknowledged = True
+                self._complete(message.request, Published(stamp))
+
+        def done() -> None:
+            self._engine.roll_forward.end(stamp)
+            self.publications_open -= 1
+            self.rows_open -= rows
+            acknowledge()
+            if indexed is not None:
+                indexed()
+
+        token = self._exchange.token(done, sparing=True)
+        roles, words = self._roles(), self._engine.words
+        time: Column
+        if times is not None:  # an element is an event, and no fact
+            roles = (roles | self._exchange.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
+            time = self._columns.adopt(times)
+        elif message.removed:  # what has happened stays so: events are not removed
+            roles &= (1 << keys.EVENT_SHIFT) - 1
+            time = self._columns.full(count, stamp | GONE)
+        else:
+            time = self._columns.full(count, stamp)
+        self.published += len(message.s)
+        if count and (roles or self._exchange.replicated):
+            adopt = self._columns.adopt
+            batch = TripleBatch(
+                adopt(s, "uint32"), adopt(p, "uint32"), adopt(o, "uint32"),
+                time, adopt(events),
+                self._columns.full(count, roles, "uint32"), 0, (token,), None,
+                self._exchange.own.key, roles, self._engine.roll_forward.began, 0, stamp if elements else 0,
+                words.digest,
+            )  # fmt: skip
+            self._engine.introductions.published(batch)
+            if roles:
+                wants = message.level == ACCEPTED and not elements
+                more = words.indexed(batch)
+                if more is not None:
+                    rows += len(more)
+                    self.rows_open += len(more)
+                self._engine.safekeeping.index(
+                    batch, *([] if more is None else [more]), accepted=acknowledge if wants else None
+                )
+            elif self._engine.roles is not None:
+                self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it
+        traces.gathered()
+        self._exchange.release((token,))
+
+    def _sampled(self) -> bool:
+        """Return whether a publication is traced because its turn has come."""
+        every = self._exchange.config.trace_every
+        self._publications += 1
+        return every > 0 and self._publications % every == 0
+
+    def _indexed(self, message: Publish) -> tuple[Column, Column, Column, Column]:
+        """Return a publication's triples and the identities of their events; what its graphs take is behind them."""
+        count = len(message.s)
+        events: Column
+        if message.by_content:
+            events = self._columns.full(count, 0)  # they follow from the triples, as they are indexed
+        elif isinstance(self._columns.full(0, 0), list):
+            events = [keys.event_id(message.publisher, message.first_event + at) for at in range(count)]
+        else:
+            events = keys.event_ids(message.publisher, message.first_event, count)
+        s, p, o = message.s, message.p, message.o
+        if message.times:
+            if not message.graph or message.removed or len(message.times[0]) != count:
+                raise DataRefused("an element has a stream and a time, and is not removed")
+            p = index_elements(self._dictionary, p, *message.graph)
+        elif message.graph:
+            (graph,) = message.graph
+            s, p, o, events = index_quads(self._dictionary, s, p, o, graph, events, removed=message.removed)
+        if message.by_content:
+            hashes = self._dictionary.hash_array()
+            parts = (hashes[as_array(column, np.intp)] for column in (s, p, o))
+            events = keys.event_ids_by_content(message.publisher, *parts)
+        return s, p, o, events
+
+    def heartbeat(self, message: Heartbeat) -> None:
+        """Note how far a publisher is with a stream; others are told with the next low mark."""
+        if not self._sources.take(message, self._exchange.now):
+            self._exchange.trace("too-many-sources", publisher=message.publisher)
+
+    @property
+    def streams(self) -> frozenset[int]:
+        """The streams of which publishers said something here that is not forgotten yet."""
+        return self._sources.streams
+
+    def sources(self, streams: Collection[int]) -> Iterable[Source]:
+        """Return what publishers said here of some streams."""
+        return [each for each in self._sources.told(self._exchange.now) if each.stream in streams]
+
+    def end_stream(self, request: EndStream) -> None:
+        """Have a publisher's end kept where its stream is; that is acknowledged when enough copies are safe."""
+        token = self._exchange.token(lambda: self._complete(request.request, StreamEnded()), sparing=True)
+        each = (request.stream, request.publisher, request.opening, request.began, request.upto)
+        columns = (self._columns.column([value]) for value in each)
+        self._host.to_all(request.stream, KeepEnds(*columns), (token,))
+        self._exchange.release((token,))
+
+    def _complete(self, request: int, outcome: Outcome) -> None:
+        self._exchange.effects.append(Completed(request, outcome))
+
+    # --- subscribing -----------------------------------------------------------------------------
+
+    def _ask(
+        self, request: Subscribe | Attach | Unsubscribe | AcknowledgeAnswers, key: int, message: Message,
+        lease_seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Send a request to the home of ``key``, and again until it is answered or given up."""
+        number, now = request.request, self._exchange.now
+        subscription = 0 if isinstance(request, Subscribe) else request.subscription
+        due = now + self._exchange.config.request_seconds
+        pending = _Pending(number, type(request), key, message, due, 0, subscription, lease_seconds)
+        self._pending[number] = pending
+        heapq.heappush(self._deadlines, (due, number))
+        heapq.heappush(self._repeats, (now + _REPEAT_SECONDS, number))
+        self._send(pending)
+
+    def _send(self, pending: _Pending) -> None:
+        nearest = self._exchange.closest_known(self._columns.column([pending.key]))
+        pending.asked = self._exchange.contact(as_list(nearest)[0]).key
+        self._host.to_owner(pending.key, pending.message)
+
+    def contact_lost(self, contact: Contact) -> None:
+        """Ask another peer what a lost one has not answered."""
+        for pending in list(self._pending.values()):
+            if pending.asked == contact.key:
+                self._send(pending)
+
+    def _keep(self, local: _Local) -> None:
+        """Deliver a subscription here, and renew its lease three times as often as needed, or more often."""
+        self._locals[local.number] = local
+        self._renew_later(local)
+
+    def _renew_later(self, local: _Local) -> None:
+        seconds = local.lease_seconds / 3
+        if self._exchange.replicated:  # else whoever is asked while its home is away says that there is no such
+            seconds = min(seconds, _RENEW_SECONDS_MAX)
+        local.renew_at = self._exchange.now + seconds
+        heapq.heappush(self._renewals, (local.renew_at, local.number))
+
+    def _renew(self, *some: _Local) -> None:
+        """Have subscriptions live on; their homes say which do not, or are delivered elsewhere."""
+        make, at = self._columns.column, dict[int, list[_Local]]()
+        homes = as_list(self._exchange.owners(make([subscription_home(local.number) for local in some])))
+        for local, home in zip(some, homes, strict=True):  # by itself if its home is not known yet
+            at.setdefault(~local.number if home < 0 else home, []).append(local)
+        for there in at.values():
+            numbers, requests = make([each.number for each in there]), make([each.request for each in there])
+            message = RenewSubscriptions(self._exchange.own, numbers, requests)
+            self._host.to_owner(subscription_home(there[0].number), message)
+
+    def _renew_what_is_due(self) -> None:
+        """Renew leases, together with those that are due soon: homes get few messages about many then."""
+        now, due = self._exchange.now, dict[int, _Local]()
+        soon = now + _RENEW_SOON_SECONDS
+        while self._renewals and self._renewals[0][0] <= (soon if due else now) and len(due) < _RENEWED_MAX:
+            when, number = heapq.heappop(self._renewals)
+            local = self._locals.get(number)
+            if local is not None and when == local.renew_at:  # else it is gone, or kept anew since
+                due[number] = local
+        for local in due.values():
+            self._renew_later(local)
+        if due:
+            self._renew(*due.values())
+
+    def subscribe(self, request: Subscribe) -> None:
+        """Open a subscription at its home."""
+        why = _not_per_event(request.query) if request.per_event else ""
+        rule = isinstance(request.query, ConjunctiveQuery) and request.query.concludes
+        if rule and (request.per_event or request.algorithm is Algorithm.CQC):
+            why = "a rule is evaluated per triple, by CSBV"
+        if why:
+            self._complete(request.request, Failed(QueryRefused.code, why))
+            return
+        try:
+            query = self._waiting(request)
+        except (QueryRefused, Busy) as error:
+            self._complete(request.request, Failed(error.code, str(error)))
+            return
+        key = home_key(query, request.algorithm, per_event=request.per_event, salt=request.salt)
+        message = OpenSubscription(
+            request.request, key, query, request.algorithm.value, request.per_event,
+            self._exchange.own, request.lease_seconds, request.since, request.salt, owner=request.owner,
+        )  # fmt: skip
+        self._ask(request, key, message, request.lease_seconds)
+
+    def _waiting(self, request: Subscribe) -> Query:
+        """Return a query as it is to wait: by words where that is wanted, and it counts what is published from now on.
+
+        Per event it is not, nor are rules: their events and facts are not indexed by words.
+        """
+        if not self._exchange.config.hot_text or request.since or request.per_event:
+            return request.query
+        from p2prdf.text.by_words import by_words  # the index comes along: only when it is needed
+
+        return by_words(request.query, self._engine.words.allowed)
+
+    def attach(self, request: Attach) -> None:
+        """Take up a subscription again."""
+        self._give_up(request.subscription, Failed(Unavailable.code, "it was attached again"))
+        self._keep(_Local(request.subscription, request.request, self._exchange.config.request_seconds))
+        have = self._columns.adopt(request.have)
+        message = AttachSubscription(
+            request.request, request.subscription, self._exchange.own, have, owner=request.owner
+        )
+        self._ask(request, subscription_home(request.subscription), message)
+
+    def detach(self, request: Detach) -> None:
+        """The subscriber left; its lease runs on."""
+        self._give_up(request.subscription, Failed(Unavailable.code, "its subscriber left"))
+        self._locals.pop(request.subscription, None)
+
+    def _give_up(self, number: int, failed: Failed) -> None:
+        """End attempts to attach a subscription: repeated, they would take it from who attached it since."""
+        for pending in self._asked_about(number):
+            if pending.kind is Attach:
+                del self._pending[pending.request]
+                self._fail(pending, failed)
+
+    def _asked_about(self, number: int) -> list[_Pending]:
+        """Return the requests about a subscription that are not answered."""
+        return [each for each in self._pending.values() if each.subscription == number]
+
+    @property
+    def wants_bookmarks(self) -> bool:
+        """Whether anybody here does."""
+        while self._wanting:
+            local = self._locals.get(next(iter(self._wanting)))
+            if local is not None and local.bookmark is not None:
+                return True
+            del self._wanting[next(iter(self._wanting))]
+        return False
+
+    def want_bookmarks(self, request: WantBookmarks) -> None:
+        """Tell bookmarks of a subscription from now on."""
+        local = self._locals.get(request.subscription)
+        if local is None:
+            return
+        if request.urgent:
+            local.hurry_until = self._exchange.now + _HURRY_SECONDS
+            self._hurried.append(local)
+        if local.bookmark is None:
+            local.bookmark = 0
+            self._wanting[local.number] = None
+
+    @property
+    def wants_bookmarks_soon(self) -> bool:
+        """Whether anybody here is in a hurry for them."""
+        now = self._exchange.now
+        self._hurried = [
+            each for each in self._hurried if each.hurry_until > now and self._locals.get(each.number) is each
+        ]
+        return bool(self._hurried)
+
+    def low_mark(self, known: Known) -> None:
+        """All that is born up to a stamp has reached its home: ask homes whether it is handed out.
+
+        But not before all has that was true when it was opened or attached, of whatever stamp.
+        """
+        exchange, upto = self._exchange, known.upto
+        at: dict[int, tuple[Contact, list[int]]] = {}
+        for number in self._wanting:
+            local = self._locals.get(number)
+            if local is not None and local.bookmark is not None and local.bookmark < upto:
+                if local.seeking is not None and not local.seeking.over(known):
+                    continue
+                local.seeking = None
+                home = exchange.owner(subscription_home(local.number))
+                if home is not None:
+                    at.setdefault(home.key, (home, []))[1].append(local.number)
+        for home, numbers in at.values():
+            for start in range(0, len(numbers), _BOOKMARKS_MAX):
+                some = self._columns.column(numbers[start : start + _BOOKMARKS_MAX])
+                self._host.reply(home, AskBookmarks(exchange.own, upto, exchange.view, some))
+
+    def bookmarks(self, message: TellBookmarks) -> None:
+        """Tell bookmarks when all answers before them have been told."""
+        columns = (as_list(column) for column in (message.subscriptions, message.epoch, message.sent))
+        for number, epoch, sent in zip(*columns, strict=True):
+            local = self._locals.get(number)
+            if local is not None and local.bookmark is not None and local.bookmark < message.upto:
+                local.reaching = (epoch, sent, message.upto)
+                self._tell_bookmark(local)
+
+    def _tell_bookmark(self, local: _Local) -> None:
+        if local.reaching is not None:
+            epoch, sent, stamp = local.reaching
+            if local.told(epoch) >= sent:
+                local.reaching, local.bookmark = None, stamp
+                self._exchange.effects.append(Bookmark(local.number, stamp))
+
+    def unsubscribe(self, request: Unsubscribe) -> None:
+        """End a subscription."""
+        message = CloseSubscription(request.request, request.subscription, self._exchange.own, owner=request.owner)
+        self._ask(request, subscription_home(request.subscription), message)
+
+    def acknowledge(self, request: AcknowledgeAnswers) -> None:
+        """Tell the home what the subscriber has dealt with."""
+        identity = self._columns.adopt(request.identity)
+        if self._exchange.traces.active:
+            self._exchange.traces.handed("acknowledge", request.subscription, identity)
+        message = Delivered(
+            self._exchange.own, request.request, request.subscription, identity, owner=request.owner
+        )
+        self._ask(request, subscription_home(request.subscription), message)
+
+    def settled(self, message: SettledAnswers) -> None:
+        """What was acknowledged will not come again, once what the home has handed out is here.
+
+        Messages overtake each other: an answer that was handed out again before it was acknowledged may be on its
+        way.  Then this is left, and asked for again.
+        """
+        local = self._locals.get(message.subscription)
+        if local is not None and message.epoch and local.told(message.epoch) < message.sent:
+            return
+        pending = self._pending.pop(message.request, None)
+        if pending is not None:
+            if isinstance(pending.message, Delivered):
+                identities = pending.message.identity
+                self._settled.add(message.subscription, identities, message.epoch, self._exchange.now)
+            self._complete(message.request, Settled(message.subscription))
+
+    def opened(self, sender: Contact, message: SubscriptionOpened) -> None:
+        """A subscription is live, or delivered here again."""
+        pending = self._pending.pop(message.request, None)
+        if pending is None:
+            self._opened_again(message)
+            return
+        if pending.kind is Attach:
+            local = self._locals.get(message.subscription)
+            if local is not None:
+                local.lease_seconds = message.lease_seconds
+                local.seeking = _seeking(message)
+                self._renew_later(local)
+                if local.taken:
+                    local.taken = False
+                    self._renew(local)
+            attached = Attached(
+                message.subscription, message.since, message.names, message.order, message.reads, message.writes
+            )
+            self._complete(message.request, attached)
+            if local is not None:
+                local.first_epochs[sender.key] = message.epoch
+                early, local.early = local.early, []
+                for home, delivery in early:
+                    self.deliver(home, delivery)
+            return
+        local = _Local(message.subscription, message.request, pending.lease_seconds)
+        local.seeking = _seeking(message)
+        self._keep(local)
+        self._complete(message.request, Subscribed(message.subscription, message.since, message.order, message.opened))
+        for home, delivery in self._orphans.pop(message.subscription, []):
+            self.deliver(home, delivery)
+
+    def _opened_again(self, message: SubscriptionOpened) -> None:
+        """Leave one that was told twice; end one that two homes have opened for the same request."""
+        for local in self._locals.values():
+            if local.request == message.request and local.number != message.subscription:
+                close = CloseSubscription(0, message.subscription, self._exchange.own)
+                self._host.to_owner(subscription_home(message.subscription), close)
+                return
+
+    def refused(self, message: SubscriptionRefused) -> None:
+        """The home refused a request."""
+        pending = self._pending.pop(message.request, None)
+        if pending is not None:
+            self._fail(pending, Failed(message.code, message.text))
+
+    def _fail(self, pending: _Pending, failed: Failed) -> None:
+        local = self._locals.get(pending.subscription)
+        if pending.kind is Attach and local is not None and local.request == pending.request:
+            del self._locals[local.number]  # there is nothing to be delivered here
+        elif pending.kind is Unsubscribe and local is not None:
+            self._renew(local)  # another may have ended it, and what was said of that was left for this answer
+        self._complete(pending.request, failed)
+
+    def closed(self, message: SubscriptionClosed) -> None:
+        """A subscription is ended, or delivered elsewhere.
+
+        Whoever ends it here is told that first; whoever it is delivered to here, or attaches it, that it is gone.  That
+        may be said before the home has answered all who end it here: these answers are waited for.
+        """
+        number = message.subscription
+        if message.elsewhere:
+            self._closed_elsewhere(message, self._locals.get(number))
+            return
+        if self._pending.pop(message.request, None) is not None:
+            self._complete(message.request, Unsubscribed(number))
+        if any(each.kind is Unsubscribe for each in self._asked_about(number)):
+            return
+        why = message.why or "it was ended, or its lease ran out"
+        self._give_up(number, Failed(SubscriptionGone.code, f"no subscription {number:016x}: {why}"))
+        local = self._locals.get(number)
+        if local is not None:
+            self._end(local, SubscriptionGone.code, why)
+
+    def _closed_elsewhere(self, message: SubscriptionClosed, local: _Local | None) -> None:
+        why = "it was attached by another client"
+        pending = self._pending.get(message.request)
+        if pending is not None and pending.kind is Attach:  # the home has answered it before, and will again
+            del self._pending[message.request]
+            self._fail(pending, Failed(Unavailable.code, why))
+        elif local is not None and local.request == message.request:
+            self._end(local, Unavailable.code, why)
+        elif local is not None and local.request in self._pending:  # it will be here; or is it taken by then?
+            local.taken = True
+        elif local is not None:  # it is back here; or was it taken since?
+            self._renew(local)
+
+    def _end(self, local: _Local, code: str, text: str) -> None:
+        del self._locals[local.number]
+        self._exchange.effects.append(Ended(local.number, code, text))
+
+    # --- solutions -------------------------------------------------------------------------------
+
+    def deliver(self, sender: Contact, message: Deliver) -> None:
+        """Hand solutions to the local subscriber, in order and once.
+
+        What a home told before the subscriber was attached here may still be on its way, and have been settled where
+        the subscriber was meanwhile.  So until its home has answered all waits, and then what is of an epoch before
+        that of the answer is left out: if it is not settled, it comes in that epoch, too.
+        """
+        local = self._locals.get(message.subscription)
+        if local is None:
+            opening = any(each.kind is Subscribe for each in self._pending.values())
+            if opening and len(self._orphans) < _ORPHANS_MAX:  # told before the opening was: messages overtake
+                self._orphans.setdefault(message.subscription, []).append((sender, message))
+            return
+        pending = self._pending.get(local.request)
+        if pending is not None and pending.kind is Attach:
+            local.early.append((sender, message))
+            return
+        if message.epoch < local.first_epochs.get(sender.key, 0):
+            return
+        epoch = local.epoch(message.epoch)
+        held = epoch.early.get(message.first)
+        if message.first + len(message) - 1 > epoch.told and (held is None or len(held) < len(message)):
+            epoch.early[message.first] = message
+        while epoch.early:
+            first = min(epoch.early)
+            following = epoch.early[first]
+            if first - following.lost > epoch.told + 1:
+                return  # one before it is still on its way
+            del epoch.early[first]
+            known = max(0, epoch.told + 1 - first)  # told already: it was cut otherwise the last time
+            if known and known >= len(following):
+                continue
+            epoch.told = first + len(following) - 1
+            self._notify(following, known)
+        self._tell_bookmark(local)
+
+    def _notify(self, message: Deliver, known: int) -> None:
+        """Hand on what follows the first ``known`` answers, as is fit after what was settled."""
+        identity, born = message.identity[known:], message.born[known:]
+        bindings = tuple(column[known:] for column in message.bindings)
+        lost = 0 if known else message.lost
+        places = self._settled.places_left(message.subscription, identity, message.epoch)
+        if places is not None:
+            if not places and not lost:
+                return
+            take, index = self._columns.take, self._columns.column(places, "int64")
+            identity, born = take(identity, index), take(born, index)
+            bindings = tuple(take(column, index) for column in bindings)
+        born = self._settled.made_sure(message.subscription, identity, born, message.epoch)
+        self._exchange.effects.append(
+            Notify(message.subscription, message.first + known, lost, identity, born, bindings, message.epoch)
+        )
+        if self._exchange.traces.active:
+            self._exchange.traces.handed("deliver", message.subscription, identity, born)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Renew leases; fail what was not answered."""
+        now = self._exchange.now
+        self._renew_what_is_due()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            due, request = heapq.heappop(self._deadlines)
+            pending = self._pending.get(request)
+            if pending is not None and pending.due == due:
+                del self._pending[request]
+                self._fail(pending, Failed("unavailable", "the home of the query did not answer in time"))
+        while self._repeats and self._repeats[0][0] <= now:
+            _, request = heapq.heappop(self._repeats)
+            pending = self._pending.get(request)
+            if pending is not None:
+                pending.repeat_seconds *= 2
+                heapq.heappush(self._repeats, (now + pending.repeat_seconds, request))
+                self._send(pending)
+        if not self._pending and self._orphans:
+            self._orphans.clear()
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due."""
+        for timers in (self._deadlines, self._repeats):
+            while timers and timers[0][1] not in self._pending:
+                heapq.heappop(timers)
+        while self._renewals and self._renewals[0][1] not in self._locals:
+            heapq.heappop(self._renewals)
+        due = [timers[0][0] for timers in (self._renewals, self._deadlines, self._repeats) if timers]
+        return min(due, default=None)
+
+    @property
+    def subscriptions(self) -> int:
+        """Number of subscriptions whose subscriber is here."""
+        return len(self._locals)
+
+
+def _seeking(opened: SubscriptionOpened) -> Seeking:
+    return Seeking(subscription_home(opened.subscription), opened.opened, len(opened.order))
+
+
+def _not_per_event(query: Query) -> str:
+    """Say why a query is not answered per event; "" if it is."""
+    if isinstance(query, StandingQuery):
+        return "per event only conjunctive queries are answered: a basic graph pattern with filters"
+    if any(map(is_directory, query.constants)):
+        return (
+            "per event GRAPH takes an IRI, and patterns in it have predicates: that a graph has a predicate is "
+            "published along with each statement of it, so there would be an answer for each of those"
+        )
+    return ""

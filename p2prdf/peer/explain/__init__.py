@@ -1,0 +1,1 @@
+"""Plans, costs and lists of subscriptions for those who ask."""

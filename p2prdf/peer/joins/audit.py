@@ -1,0 +1,240 @@
+"""Audit: replicas check by samples that the primaries of their keys deliver the results of publications.
+
+The problem.  Of the replicas of a key only the primary joins.  One that acknowledges triples and derives nothing keeps
+solutions from everybody, though the other replicas hold all that they follow from, and nothing fails.
+
+The idea.  Each replica remembers some ring keys under which triples or partial results came that another peer joins:
+a few per second.  ``audit_seconds`` later it joins the content of these keys itself, as if it took over
+(:mod:`p2prdf.store.rejoin`), and sends what follows from triples of that time to where the primary should have sent it,
+with the primary's key (``suspect``).  Results have the same identity at every replica: a receiver that has them
+drops them.  A receiver that lacks some takes them in, so subscribers get them, and reports the primary: to the log
+(``solutions-withheld``), the status and the metrics.
+
+Not audited are elements of streams, deletions, patterns without any constant, and groups that came to this peer after
+the publication: their primary may be busy with older triples.  Nothing is audited within ``audit_seconds`` of a change
+of the view.  A slow primary is reported like a silent one.  A member that lies can accuse an honest one, so a report
+names the replica that sent the missing solutions, too.
+
+Cost: ``SAMPLES_PER_SECOND`` keys per role and second, and pieces of ``PAIRS_MAX`` pairs, one per turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import hlc, keys
+from p2prdf.columns import Column, as_array, as_list
+from p2prdf.store.backlog import part_of
+from p2prdf.store.tables import Derived, Tables
+
+if TYPE_CHECKING:
+    from p2prdf.peer.network.batches import TripleBatch
+    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["Audit"]
+
+SAMPLES_PER_SECOND: Final = 32
+"""Triples, and partial results, that an audit may sample."""
+WINDOW_SECONDS: Final = 5.0
+"""Keys of so many seconds are audited together."""
+WINDOWS_MAX: Final = 16
+"""Windows that wait to be audited; further ones are left out."""
+PAIRS_MAX: Final = 5_000
+"""Pairs of a row and a triple per turn."""
+PIECES_MAX: Final = 2_000
+"""Pieces of one audit; then it ends without the rest."""
+FRESH_MAX: Final = 16_384
+"""Groups that came lately; with more nothing is audited."""
+SUSPECTS_MAX: Final = 1_024
+"""Peers with a count of missing solutions."""
+
+Sampled = dict[int, set[int]]
+"""Ring keys by role."""
+
+
+class Audit:
+    """The samples of one peer, their check, and the rows found missing by primary."""
+
+    def __init__(self, exchange: Exchange, tables: Tables, send: Callable[[Derived, int], None]):
+        """``send`` takes rows or solutions, and the key of the peer that should have sent them."""
+        self._exchange = exchange
+        self._tables = tables
+        self._send = send
+        self._open: Sampled = {}
+        self._open_since = 0.0
+        self._open_view = 0
+        self._room = 0.0
+        self._room_at = 0.0
+        self._ripening: deque[tuple[float, int, Sampled]] = deque()
+        self._to_check: deque[tuple[int, Sampled]] = deque()
+        self._running: Iterator[list[Derived]] | None = None
+        self._pieces = 0
+        self._suspect = 0
+        self._fresh: dict[int, float] = {}
+        self._view = 0
+        self._same_view_since = 0.0
+        self.withheld: Counter[int] = Counter()
+        """Partial results and solutions that were missing here, by the key of the primary that owed them."""
+        self.audited = 0
+        """Rows that this peer derived to check others."""
+
+    @property
+    def active(self) -> bool:
+        """Whether this peer audits."""
+        return self._exchange.config.audit_seconds > 0 and self._exchange.replicated
+
+    # --- sampling --------------------------------------------------------------------------------
+
+    def _samples(self, count: int) -> list[int]:
+        """Return the places of some of so many rows, evenly spread, as there is room for in this second."""
+        now = self._exchange.now
+        self._room = min(SAMPLES_PER_SECOND, self._room + (now - self._room_at) * SAMPLES_PER_SECOND)
+        self._room_at = now
+        taken = min(count, int(self._room))
+        if taken < 1:
+            return []
+        self._room -= taken
+        return [place * count // taken for place in range(taken)]
+
+    def sample_triples(self, batch: TripleBatch) -> None:
+        """Remember keys of triples that this peer stores and another peer joins."""
+        places = self._samples(len(batch)) if self.active else []
+        if not places:
+            return
+        index = self._tables.columns.column(places, "int64")
+        take = self._tables.columns.take
+        s, p, o = (take(column, index) for column in (batch.s, batch.p, batch.o))
+        roles = as_array(take(batch.roles, index)).astype(np.uint32)
+        joined = roles >> np.uint32(keys.PRIMARY_SHIFT)
+        kept = (roles | roles >> np.uint32(keys.EVENT_SHIFT)) & np.uint32(0xFF) & ~joined
+        for role in range(8):
+            chosen = np.flatnonzero(kept >> np.uint32(role) & np.uint32(1))
+            if role != keys.ANY and len(chosen):
+                self._remember(role, as_array(self._tables.triple_keys(role, s, p, o))[chosen])
+
+    def sample_rows(self, rows: Derived) -> None:
+        """Remember keys of partial results that this peer stores and another peer joins."""
+        role = rows.plan.steps[rows.step].role
+        places = self._samples(len(rows)) if self.active and role != keys.ANY else []
+        if places:
+            part = part_of(rows, self._tables.columns.column(places, "int64"), self._tables.columns)
+            self._remember(role, as_array(self._tables.row_keys(part)))
+
+    def _remember(self, role: int, ring: npt.NDArray[np.uint64]) -> None:
+        if not self._open:
+            self._open_since, self._open_view = self._exchange.now, self._exchange.view
+        self._open.setdefault(role, set()).update(ring.tolist())
+
+    def groups_came(self, groups: Column) -> None:
+        """Note groups that came now: results of the past may still be under way to them."""
+        if self.active:
+            self._fresh.update(dict.fromkeys(as_list(groups)[:FRESH_MAX], self._exchange.now))
+
+    # --- checking --------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float | None:
+        """When there is something to do; None if nothing is remembered."""
+        if self._running is not None or self._to_check:
+            return self._exchange.now
+        due = [self._open_since + WINDOW_SECONDS] if self._open else []
+        if self._ripening:
+            due.append(self._ripening[0][0])
+        return min(due, default=None)
+
+    def wake(self, *, steady: bool) -> None:
+        """Do the next piece of work.  ``steady``: this peer lacks nothing."""
+        exchange, now = self._exchange, self._exchange.now
+        if exchange.view != self._view:
+            self._view, self._same_view_since = exchange.view, now
+        if self._open and now >= self._open_since + WINDOW_SECONDS:
+            if len(self._ripening) < WINDOWS_MAX:
+                self._ripening.append((now + exchange.config.audit_seconds, self._open_view, self._open))
+            self._open = {}
+        if self._ripening and now >= self._ripening[0][0] and not self._to_check and self._running is None:
+            _, view, sampled = self._ripening.popleft()
+            self._fresh = {each: at for each, at in self._fresh.items() if at > now - self._back_seconds}
+            if steady and view == exchange.view and self._settled and len(self._fresh) <= FRESH_MAX:
+                self._to_check.extend(self._by_primary(sampled))
+        self._check_some()
+
+    @property
+    def _settled(self) -> bool:
+        return self._exchange.now >= self._same_view_since + self._exchange.config.audit_seconds
+
+    @property
+    def _back_seconds(self) -> float:
+        """How old a triple may be that is audited."""
+        return self._exchange.config.audit_seconds + 3 * WINDOW_SECONDS
+
+    def _by_primary(self, sampled: Sampled) -> list[tuple[int, Sampled]]:
+        """Return the keys by the contact number of their primary."""
+        found = self._exchange.replica_map
+        by_primary: dict[int, Sampled] = {}
+        if found is None:
+            return []
+        for role, ring in sampled.items():
+            for key, ranks in zip(ring, found.list(ring), strict=True):
+                if ranks[0] > 0:
+                    by_primary.setdefault(ranks[0], {}).setdefault(role, set()).add(key)
+        return list(by_primary.items())
+
+    def _check_some(self) -> None:
+        if self._running is None:
+            if not self._to_check:
+                return
+            number, sampled = self._to_check.popleft()
+            self._suspect, self._pieces = self._exchange.contact(number).key, 0
+            chosen = {role: np.array(sorted(ring), np.uint64) for role, ring in sampled.items()}
+            self._running = self._tables.rejoin(partial(_is_chosen, chosen), PAIRS_MAX)
+        piece = next(self._running, None)
+        self._pieces += 1
+        if piece is None or self._pieces > PIECES_MAX or self._exchange.view != self._view:
+            self._running = None
+        for rows in piece or ():
+            part = self._due(rows)
+            if part is not None:
+                self.audited += len(part)
+                self._send(part, self._suspect)
+
+    def _due(self, rows: Derived) -> Derived | None:
+        """Return the rows that must have been derived by now; None if there is none."""
+        now, seconds = self._exchange.now, self._exchange.config.audit_seconds
+        born, oldest = as_array(rows.born), as_array(rows.oldest)
+        first, last = (hlc.from_seconds(max(0.0, now - ago)) for ago in (self._back_seconds, seconds))
+        due = (born >= np.uint64(first)) & (born <= np.uint64(last)) & (oldest < np.uint64(hlc.ELEMENT))
+        if self._fresh and due.any():
+            groups = as_list(self._tables.group_ids(rows.plan, rows.group))
+            came = [hlc.from_seconds(self._fresh.get(each, 0.0)) for each in groups]
+            due &= born > np.array(came, np.uint64)
+        if not due.any():
+            return None
+        index = self._tables.columns.column(np.flatnonzero(due).tolist(), "int64")
+        return part_of(rows, index, self._tables.columns)
+
+    # --- finding ---------------------------------------------------------------------------------
+
+    def found(self, suspect: int, missing: int, sender: Contact) -> None:
+        """Report that rows were missing here which a replica sent in place of the primary ``suspect``."""
+        if missing <= 0 or (suspect not in self.withheld and len(self.withheld) >= SUSPECTS_MAX):
+            return
+        self.withheld[suspect] += missing
+        self._exchange.trace("solutions-withheld", peer=f"{suspect:016x}", rows=missing, reporter=f"{sender.key:016x}")
+
+    def status(self) -> dict[str, int]:
+        """Return how many rows were missing here, by the key of the primary, for people and monitoring."""
+        return {f"{key:016x}": count for key, count in self.withheld.items()}
+
+
+def _is_chosen(chosen: dict[int, npt.NDArray[np.uint64]], role: int, ring: Column) -> npt.NDArray[np.bool_]:
+    """Return which ring keys under a role are audited."""
+    asked = as_array(ring)
+    found: npt.NDArray[np.bool_] = np.isin(asked, chosen.get(role, np.zeros(0, np.uint64)))
+    return found

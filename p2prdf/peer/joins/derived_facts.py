@@ -1,0 +1,380 @@
+"""Gates: what rules conclude is published, and taken back, by the owners of the facts.
+
+The problem.  A rule is a query with a conclusion (:mod:`p2prdf.rdf.query`).  Its body is joined in the network like any
+other, and the rows that come of it, *derivations*, wait under all three parts of the fact that they conclude.  Facts
+have several derivations, over several rules, that come and go at any time; and a fact may be its own reason, over
+however many others.  What is concluded must be published once, and taken back when it follows no more, also if it only
+holds itself up in a circle; whoever fails.
+
+The idea.  The owner of a fact keeps its *gate*: all derivations of the fact are here, and so is the fact itself, for a
+triple is stored under all three parts, too.  Both are items like all others: they have copies, are compared, repaired,
+and derived again by whoever takes over.  So a gate keeps nothing that matters: it compares the two, and publishes or
+removes the fact if they disagree.  One derivation makes a fact, others are only more reasons for it; so a derivation
+costs one message to each keeper, and what is concluded is published and joined on once.
+
+**Circles.**  Where some derivation rests on nothing that is concluded (``Concludes.FROM_GIVEN``), the fact holds.
+Otherwise the reasons that are left may rest on the fact.  So *as soon as one derivation is lost that a fact had while
+it was held, the fact is taken back*, and with it what rests on it; if there are reasons left when that wave has run
+out, it is published again.  This is Delete and Rederive without a barrier between its two phases: a fact that is
+published again too early, on reasons that are about to go, is taken back once more, and each time it waits twice as
+long.
+
+When nothing is under way any more, all that is held is well founded.  Take, of what is not, the fact that was published
+first.  It was for a derivation that was there then, from facts that had been published before and were in stays that
+they were in then.  If all of these stays go on, the facts were published before this one, so they are well founded, and
+so is this.  If one is over, so is the derivation; it was lost while the fact was held, and the fact was taken back.
+
+**Whoever takes over** does not know what was lost while another had the gate, but for facts of which it has been told
+everything from the beginning on.  It takes a fact back unless one of its derivations is from what is given.  For the
+same reason a fact that had derivations before, and has none from what is given, is removed again before it is
+published again: whatever others published of it meanwhile is over then.
+
+Until copies have been compared after a change of the ring nothing is decided: what is held here may be long over.
+
+Rejected: a barrier (everybody would have to wait for everybody, and for whoever is missing); to say with each fact what
+it rests on in the end (sets that grow with the ways there are); facts that hold for a while and are drawn again before
+it is over (all that is concluded would be published all the time).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from p2prdf import keys
+from p2prdf.columns import Column, Index, as_list
+from p2prdf.hlc import GONE
+from p2prdf.peer.network.batches import TripleBatch
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.rdf import quads
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Concludes
+from p2prdf.store.items import remember
+from p2prdf.store.tables import NEVER, Derived, Tables
+
+if TYPE_CHECKING:
+    from p2prdf.peer.replication.redelivery import RollForward
+
+__all__ = ["FIRST_SECONDS", "Gates"]
+
+FIRST_SECONDS: Final = 0.25
+"""How long a fact that was taken back waits before it is published again, if its reasons may rest on it, at first."""
+LEFT_SECONDS: Final = 5.0
+"""How long who keeps a fact without any derivation leaves it to those before it to remove it: for each of them."""
+LONGEST_SECONDS: Final = 16.0
+"""The wait doubles each time, up to this."""
+FORGET_SECONDS: Final = 60.0
+"""A fact that has been held for so long begins with the first wait again."""
+AT_ONCE: Final = 4096
+"""Facts looked at per turn."""
+
+_PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
+
+_ALL_STAYS: Final = 1 << 30
+_LOST: Final = 0
+"""In place of the group of a derivation: it is over."""
+_NEVER: Final = -1
+"""It is, and was never anything else here: somebody joined a fact with another that had been over before."""
+
+Fact: TypeAlias = tuple[int, int, int]
+
+
+class _Gate:
+    """What is known of one fact."""
+
+    __slots__ = ("at", "derivations", "held", "last", "lost", "own", "taken_over", "tries", "witnessed")
+
+    def __init__(self, *, witnessed: bool):
+        self.derivations: dict[int, int] = {}
+        """The group of each derivation by its identity; or that it is over."""
+        self.held: int | None = None
+        """The stamp of its latest publication, 0 if it is not held; None: to be looked up."""
+        self.own = 0
+        """The stamp with which it was published here, or taken over."""
+        self.taken_over = False
+        """Whether another published it."""
+        self.lost = False
+        """Whether a derivation was lost since then."""
+        self.witnessed = witnessed
+        """Whether all that was ever heard of it was heard here."""
+        self.at: float | None = None
+        """When it may be published again."""
+        self.tries = 0
+        self.last = 0.0
+        """When it was published again."""
+
+
+class Gates:
+    """The gates of this peer.
+
+    ``route`` takes triples on their way, ``roles`` tells under which these go, ``whole`` whether copies have been
+    compared since the ring changed.
+    """
+
+    def __init__(
+        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, roll_forward: RollForward,
+        *, route: Callable[[TripleBatch], None], roles: Callable[[], int], whole: Callable[[], bool],
+    ):  # fmt: skip
+        self._exchange = exchange
+        self._tables = tables
+        self._dictionary = dictionary
+        self._roll_forward = roll_forward
+        self._route = route
+        self._roles = roles
+        self._whole = whole
+        self._gates: dict[Fact, _Gate] = {}
+        self._predicates: set[int] = set()
+        self._listed: set[int] = set()
+        """Of these predicates the directory was told in this life."""
+        self._from_given: dict[int, bool] = {}
+        """Of each group that was heard of, whether nothing it rests on is concluded."""
+        self._ended: dict[int, None] = {}
+        self._due: dict[Fact, None] = {}
+        self._later: list[tuple[float, Fact]] = []
+        self._rows_open = 0
+        self.published = 0
+        self.removed = 0
+        self.repeated = 0
+        """Facts published again after they had been taken back."""
+
+    # --- what is heard ---------------------------------------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        """Whether anything was ever concluded here."""
+        return bool(self._predicates)
+
+    def take_rows(self, rows: Derived) -> None:
+        """Take note of derivations that are stored here."""
+        ids = as_list(self._tables.group_ids(rows.plan, rows.group))
+        witnessed = not self._exchange.restoring and self._whole()
+        from_given = rows.plan.concludes is Concludes.FROM_GIVEN
+        facts, since = self._facts(rows)
+        for fact, identity, oldest, group, since_min in zip(
+            facts, as_list(rows.identity), as_list(rows.oldest), ids, since, strict=True
+        ):
+            if since_min == NEVER or group in self._ended:
+                continue  # the rule is no more, here or where the row was made
+            gate = self._gates.get(fact)
+            if gate is None:
+                if self._dictionary.text(fact[0]).startswith('"'):
+                    continue  # a literal is the subject of no triple
+                gate = self._gates[fact] = _Gate(witnessed=witnessed)
+                self._predicates.add(fact[1])
+            self._from_given[group] = from_given
+            known = gate.derivations.get(identity)
+            if oldest == GONE:
+                if known is not None and known <= _LOST:
+                    continue
+                gate.derivations[identity] = _NEVER if known is None else _LOST
+                gate.lost |= known is not None or gate.taken_over  # what its publisher knew was perhaps not known here
+            elif known is None:
+                gate.derivations[identity] = group
+                if gate.held and gate.own == gate.held:
+                    continue  # one reason more for what is held decides nothing
+            else:
+                continue
+            self._due[fact] = None
+
+    def _facts(self, rows: Derived) -> tuple[list[Fact], list[int]]:
+        """Return the facts that rows conclude, and from when on their groups count: NEVER if they have ended."""
+        step = rows.plan.steps[-1]
+        groups, place = self._tables.export_groups(rows.plan, rows.group)
+        params = [as_list(column) for column in groups.params]
+        places = as_list(place)
+        columns = [
+            [params[~slot][at] for at in places] if slot < 0 else as_list(rows.bindings[step.bound.index(slot)])
+            for slot in step.pattern
+        ]
+        since = as_list(groups.since_min)
+        return list(zip(*columns, strict=True)), [since[at] for at in places]
+
+    def take_triples(self, s: Column, p: Column, o: Column) -> None:
+        """Take note of triples that are stored here: some may be facts with a gate."""
+        concluded, take = self._predicates, self._tables.columns.take
+        chosen: Index
+        if isinstance(p, list):
+            chosen = [at for at, predicate in enumerate(p) if predicate in concluded]
+        else:
+            chosen = np.flatnonzero(np.isin(p, list(concluded)))
+        if not len(chosen):
+            return
+        for fact in zip(*(as_list(take(column, chosen)) for column in (s, p, o)), strict=True):
+            if (gate := self._gates.get(fact)) is not None:
+                gate.held = None
+                self._due[fact] = None
+
+    def end_groups(self, ids: Sequence[int]) -> None:
+        """Forget what rules have concluded that are no more: it is lost."""
+        gone = {each for each in ids if self._from_given.pop(each, None) is not None}
+        for each in ids:
+            remember(self._ended, each)
+        if not gone:
+            return
+        for fact, gate in self._gates.items():
+            for identity, group in gate.derivations.items():
+                if group in gone:
+                    gate.derivations[identity] = _LOST
+                    gate.lost = True
+                    self._due[fact] = None
+
+    def view_changed(self) -> None:
+        """Look at all facts again: some may be this peer's to decide about now."""
+        self._due.update(dict.fromkeys(self._gates))
+
+    # --- what follows ----------------------------------------------------------------------------
+
+    @property
+    def restless(self) -> bool:
+        """Whether anything is to be decided, now or later."""
+        return bool(self._due or self._later)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is to be decided; what waits for copies to be compared is, when they have been."""
+        if self._due and self._may_decide():
+            return self._exchange.now
+        return self._later[0][0] if self._later else None
+
+    def _may_decide(self) -> bool:
+        exchange = self._exchange
+        return (
+            self._whole() and not exchange.members.short_of_peers
+            and self._rows_open <= exchange.config.rows_under_way_max
+            and (not exchange.replicated or exchange.replica_map is not None)
+        )  # fmt: skip
+
+    def turn(self) -> None:
+        """Publish and remove what is due."""
+        now = self._exchange.now
+        while self._later and self._later[0][0] <= now:
+            self._due[heapq.heappop(self._later)[1]] = None
+        if not self._due or not self._may_decide():
+            return
+        first: list[Fact] = []
+        again: list[Fact] = []
+        gone: list[Fact] = []
+        for fact in list(islice(self._due, AT_ONCE)):
+            del self._due[fact]
+            gate = self._gates[fact]
+            rank = self._rank(fact)
+            if rank == 0:
+                self._decide(fact, gate, first, again, gone)
+            else:
+                gate.own = 0
+                self._see_to(fact, gate, rank, gone)
+        if gone or again:
+            self._send([*gone, *again], removed=True)
+        if first or again:
+            stamp = self._send([*first, *again], removed=False)
+            for fact in (*first, *again):
+                gate = self._gates[fact]
+                gate.own, gate.lost, gate.taken_over, gate.at, gate.last = stamp, False, False, None, now
+        self.published += len(first) + len(again)
+        self.repeated += len(again)
+        self.removed += len(gone)
+
+    def _rank(self, fact: Fact) -> int:
+        """Return which of those who keep a fact this peer is: 0 if it decides about it, -1 if it is none of them."""
+        hashes = self._dictionary.hashes
+        return self._exchange.rank(keys.role_key(keys.SPO, *(hashes[term] for term in fact)))
+
+    def _see_to(self, fact: Fact, gate: _Gate, rank: int, gone: list[Fact]) -> None:
+        """Remove a fact that nothing leads to, if those who are to decide about it do not.
+
+        They may know of nothing: what rules have derived that are no more is not given to who comes later.
+        """
+        if rank < 0 or any(each > _LOST for each in gate.derivations.values()):
+            gate.at = None
+            return
+        if gate.held is None:
+            gate.held = self._look_up(fact)
+        if not gate.held:
+            gate.at = None
+        elif gate.at is None:
+            gate.at = self._exchange.now + LEFT_SECONDS * rank
+            heapq.heappush(self._later, (gate.at, fact))
+        elif gate.at <= self._exchange.now:
+            gate.at = None
+            gone.append(fact)
+
+    def _decide(self, fact: Fact, gate: _Gate, first: list[Fact], again: list[Fact], gone: list[Fact]) -> None:
+        if gate.held is None:
+            gate.held = self._look_up(fact)
+        groups = [each for each in gate.derivations.values() if each > _LOST]
+        holds = any(self._from_given.get(each) for each in groups)
+        if gate.held:
+            if not groups:
+                gone.append(fact)
+            elif not holds:
+                if gate.own != gate.held:  # others published it
+                    gate.lost = not gate.witnessed or len(groups) < len(gate.derivations)
+                    gate.own, gate.taken_over = gate.held, True
+                if gate.lost:
+                    gone.append(fact)
+        elif not groups:
+            gate.at = None
+        else:
+            now = self._exchange.now
+            if holds or (gate.witnessed and _LOST not in gate.derivations.values()):
+                first.append(fact)
+            elif gate.at is not None and gate.at <= now:
+                again.append(fact)
+            else:
+                if gate.at is None:
+                    gate.tries = gate.tries + 1 if now - gate.last < FORGET_SECONDS else 0
+                    gate.at = now + min(FIRST_SECONDS * 2**gate.tries, LONGEST_SECONDS)
+                heapq.heappush(self._later, (gate.at, fact))
+
+    def _look_up(self, fact: Fact) -> int:
+        """Return the stamp of the latest publication of a fact that is held; 0 if it is not."""
+        (_, _, _, time), _ = self._tables.some_triples(keys.SPO, keys.SPO, fact, _ALL_STAYS, per_event=False)
+        return max(as_list(time), default=0)
+
+    # --- publishing ------------------------------------------------------------------------------
+
+    def _send(self, facts: list[Fact], *, removed: bool) -> int:
+        """Publish facts, or remove them; return the stamp."""
+        exchange, columns = self._exchange, self._tables.columns
+        triples = facts if removed else [*facts, *self._directory(facts)]
+        stamp, count = exchange.tick(), len(triples)
+        self._roll_forward.begin(stamp)
+        self._rows_open += count
+
+        def done() -> None:
+            self._roll_forward.end(stamp)
+            self._rows_open -= count
+
+        token = exchange.token(done, sparing=True)
+        roles = self._roles() & _PLAIN | 1 << keys.SPO
+        s, p, o = (columns.column(list(column), "uint32") for column in zip(*triples, strict=True))
+        batch = TripleBatch(
+            s, p, o, columns.full(count, stamp | GONE if removed else stamp), columns.full(count, 0),
+            columns.full(count, roles, "uint32"), 0, (token,), None,
+            exchange.own.key, roles, self._roll_forward.began, 0, 0,
+        )  # fmt: skip
+        self._route(batch)
+        exchange.release((token,))
+        return stamp
+
+    def _directory(self, facts: list[Fact]) -> list[Fact]:
+        """Return what says of the graphs of facts that they have these predicates, as far as it was not said."""
+        found: list[Fact] = []
+        take = self._dictionary.intern
+        for predicate in dict.fromkeys(fact[1] for fact in facts):
+            parts = quads.parts_of(self._dictionary.text(predicate))
+            if predicate in self._listed or parts is None:
+                continue
+            self._listed.add(predicate)
+            listed = take(quads.directory_term(parts[0]))
+            found += [(predicate, listed, take(parts[1])), (listed, take(quads.OF), take(parts[0]))]
+        return found
+
+    @property
+    def facts(self) -> int:
+        """Facts of which derivations are kept here."""
+        return len(self._gates)

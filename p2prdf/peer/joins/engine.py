@@ -1,0 +1,978 @@
+"""The engine of a peer: triples and rows in, joins, triples and rows on.
+
+Everything that arrives between two turns is taken in first and then worked off by the batch, in
+a loop: store and probe what is this peer's, route what came out, and go on with whatever of it
+is this peer's again.  What belongs to others is gathered per destination and sent when the loop
+comes to rest, so one turn sends each other peer at most one message of a kind.
+
+The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: tables.add_triples
+-> route -> (owner) take_rows -> turn: tables.add_rows -> route -> ... -> on_answers: the home.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from p2prdf import hlc, keys
+from p2prdf.columns import Column, Index, as_array, as_list
+from p2prdf.continuous.home import GROUP_BITS
+from p2prdf.errors import P2PRDFError
+from p2prdf.hlc import GONE
+from p2prdf.peer.joins.audit import Audit
+from p2prdf.peer.joins.derived_facts import Gates
+from p2prdf.peer.joins.hot_keys import HotKeys
+from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.network.batches import (
+    TripleBatch,
+    joined_batches,
+    part_of_batch,
+    probed_roles,
+    roles_by_owner,
+    rows_with,
+    union,
+    unmarked,
+    unresolved,
+    youngest,
+)
+from p2prdf.peer.network.chunking import Cutter
+from p2prdf.peer.network.inbox import Arrival
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.send_buffers import Outgoing
+from p2prdf.peer.network.tracing import ANSWER, INDEX, JOIN, Work, roles_told
+from p2prdf.peer.replication.introductions import Introductions
+from p2prdf.peer.replication.redelivery import RollForward
+from p2prdf.peer.replication.staging import Safekeeping
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Plan
+from p2prdf.store.backlog import Backlog, part_of
+from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_group
+from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQuery, IndexTriples, Message, Rows
+
+__all__ = ["Engine"]
+
+OVER_SECONDS: Final = 120.0
+"""What has been over for so long is not met by what comes, if the ring has been the same for"""
+SAME_RING_SECONDS: Final = 600.0
+"""so long: nobody else has joined what comes with it while it was true."""
+SETTLED_SECONDS: Final = 2.0
+"""How long the ring has to be the same before this peer counts as the only one that joins under its keys."""
+LOST_SECONDS: Final = 10.0
+"""How long after the loss of a peer this peer does not count as the only one: messages to the other may come here."""
+PIECE_ROWS: Final = 8192
+"""A step of a turn stores about so many triples or rows: more would gain little by being stored at once."""
+RESTORED_AT_ONCE: Final = 8192
+"""Triples of so many rows, kept in messages of a few, are stored at once after a restart."""
+
+
+
+class PublishedRoles(Protocol):
+    """What is told of triples that are stored with the roles they were published under."""
+
+    def stored(self, batch: TripleBatch) -> None:
+        """See that no role is missing, now or later."""
+        ...
+
+    def remember(self, batch: TripleBatch) -> None:
+        """Take note, for roles that come later."""
+        ...
+
+
+class Engine:
+    """Joins what this peer owns and sends on the rest."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        tables: Tables,
+        dictionary: TermDictionary,
+        on_answers: Callable[[Column, Rows], None],
+    ):
+        self._exchange = exchange
+        self._traces = exchange.traces
+        self._tables = tables
+        self._columns = tables.columns
+        self._dictionary = dictionary
+        self._on_answers = on_answers
+        self._pace = exchange.pace
+        self._triples_in: deque[tuple[Contact, IndexTriples, Arrival | None]] = deque()
+        self._rows_in: deque[tuple[Contact, Forward, Arrival | None]] = deque()
+        self._not_heard: dict[Contact, dict[int, None]] = {}
+        """Peers that sent something of groups that have ended here, and these groups."""
+        self._queries_in: deque[tuple[Contact, IndexQuery, Arrival | None]] = deque()
+        self._mine: list[TripleBatch] = []
+        self._restored: list[TripleBatch] = []
+        self._restored_rows = 0
+        self._todo = Backlog(tables.columns)
+        self._copied = Backlog(tables.columns)
+        self._kept = Backlog(tables.columns)
+        """Rows to store and not to join: another peer is their primary."""
+        self._rejoins: deque[Chosen] = deque()
+        self.nothing_lacks: Callable[[], bool] = lambda: False
+        """Tells whether this peer holds, and has joined, all that lies under its keys since the ring changed."""
+        self.on_widened: Callable[[], None] = lambda: None
+        """Called when all that this peer is to join should be joined again (:mod:`p2prdf.peer.joins.failover`)."""
+        self._rejoining: Iterator[list[Derived]] | None = None
+        self.cutter = Cutter(exchange, dictionary, tables.columns)
+        self.safekeeping = Safekeeping(exchange, self.cutter, self._keep_whole, self.route_triples)
+        self.roll_forward = RollForward(exchange, self.safekeeping.index)
+        self.introductions = Introductions(exchange, dictionary, self.cutter)
+        self.hot = HotKeys(exchange, tables, dictionary, self._copy)
+        self.words = Words(exchange, tables, dictionary, self.route_triples)
+        self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
+        self.forwards = self._out.forwards
+        self.audit = Audit(exchange, tables, self._send_audited)
+        self.on_audited: Callable[[Answers], None] = lambda _: None
+        """Is given solutions of this peer's own homes that another peer should have sent."""
+        self.gates: Gates | None = None
+        """What is told of derivations and facts that are stored; set by whoever makes both."""
+        self.roles: PublishedRoles | None = None
+        """What looks after roles that came late; set by whoever makes both."""
+        self._view = -1
+        self._same_ring_since = 0.0
+        self._settled = 0
+        """For :attr:`p2prdf.store.tables.Tables.settled`; rows that are copied for a hot key are joined without it."""
+        self.strays = 0
+        """How much was kept here that may belong elsewhere."""
+        self.has_queries = False
+        """Whether any query ever waited here."""
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def take_triples(self, sender: Contact, message: IndexTriples) -> None:
+        """Take in triples from another peer."""
+        self._triples_in.append((sender, message, self._exchange.arrivals.current))
+
+    def take_rows(self, sender: Contact, message: Forward) -> None:
+        """Take in partial results from another peer."""
+        self._rows_in.append((sender, message, self._exchange.arrivals.current))
+
+    def take_queries(self, sender: Contact, message: IndexQuery) -> None:
+        """Take in queries to wait here."""
+        self._queries_in.append((sender, message, self._exchange.arrivals.current))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be worked off or sent."""
+        return not (
+            self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
+            or self._copied or self._kept or self._out or self.hot.restless
+        )  # fmt: skip
+
+    @property
+    def rejoining(self) -> bool:
+        """Whether rows are to be joined again, a piece per turn."""
+        return self._rejoining is not None or bool(self._rejoins)
+
+    # --- a turn ----------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Work off the messages taken in, and send other peers their rows, until the budget of the turn is spent.
+
+        One step is done at least.  The next call works off the rest; until then the engine is not idle.
+        """
+        self._note_ring()
+        self._tables.settled = self._settled
+        self.hot.turn()
+        while (self._accept_next() or self._store_next()) and not self._pace.over:
+            pass
+        self._out.send()
+        self._traces.turn_over()
+
+    def _accept_next(self) -> bool:
+        """Accept the next message taken in, queries first; return whether there was one."""
+        if self._queries_in:
+            sender, query, arrival = self._queries_in.popleft()
+            self._guarded(self._accept_queries, sender, query, arrival)
+            self._pace.did()
+        elif self._triples_in:
+            sender, triples, arrival = self._triples_in.popleft()
+            self._accept_triples(sender, triples, arrival)
+            self._pace.did(len(triples))
+        elif self._rows_in:
+            sender, forward, arrival = self._rows_in.popleft()
+            self._guarded(self._accept_rows, sender, forward, arrival)
+            self._pace.did(len(forward.rows.group))
+        else:
+            return False
+        if not (self._triples_in or self._rows_in or self._queries_in):
+            self._tell_ended()
+        return True
+
+    def _store_next(self) -> bool:
+        """Store and join the next piece of the rows that this peer keeps; return whether there was one."""
+        if self._mine:
+            self._store_mine()
+        elif self._todo or self._copied or self._kept:
+            self._store_rows()
+        else:
+            return False
+        return True
+
+    def _note_ring(self) -> None:
+        """See what is over for so long that it need not be met any more."""
+        exchange = self._exchange
+        if exchange.view != self._view:
+            self._view, self._same_ring_since = exchange.view, exchange.now
+        settled = exchange.now >= self._same_ring_since + SAME_RING_SECONDS
+        self._tables.over_before = hlc.from_seconds(exchange.now - OVER_SECONDS) if settled else 0
+        self._settled = hlc.from_seconds(exchange.now) if self._joins_alone() else 0
+
+    def _joins_alone(self) -> bool:
+        """Return whether no other peer joins, or has joined unknown to this one, what lies under this peer's keys."""
+        exchange = self._exchange
+        return (
+            self._tables.ever_removed and exchange.now >= self._same_ring_since + SETTLED_SECONDS
+            and not exchange.members.lost_within(LOST_SECONDS) and self.nothing_lacks()
+        )  # fmt: skip
+
+    def rejoin(self, chosen: Chosen) -> None:
+        """Join all rows under chosen keys again with all triples held, a piece per call of :meth:`rejoin_some`."""
+        if chosen not in self._rejoins:
+            self._rejoins.append(chosen)
+
+    def rejoin_some(self) -> None:
+        """Join the next piece of what is to be joined again."""
+        if self._rejoining is None:
+            if not self._rejoins:
+                return
+            self._rejoining = self._tables.rejoin(self._rejoins.popleft())
+        piece = next(self._rejoining, None)
+        if piece is None:
+            self._rejoining = None
+            return
+        for derived in piece:
+            self.route(derived)
+
+    def _guarded(
+        self, accept: Callable[[Contact, Any, Arrival | None], None], sender: Contact, message: Any,
+        arrival: Arrival | None,
+    ) -> None:  # fmt: skip
+        """Take in a message whose plan may turn out not to be executable: then it is refused alone."""
+        try:
+            accept(sender, message, arrival)
+        except P2PRDFError as error:
+            self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+
+    def _store_mine(self) -> None:
+        mine = self._take_mine()
+        replicated = self._exchange.replicated
+        for each in mine:
+            self.hot.count_triples(each)
+            if self._exchange.config.durable or replicated:
+                self._note(each)
+            self.words.stored(each)
+        batch = joined_batches(self._columns, mine)
+        if replicated:
+            self.audit.sample_triples(batch)
+        probed = probed_roles(batch.roles) if replicated else None
+        batch.roles = unmarked(batch.roles)
+        work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.active else None
+        for derived in self._tables.add_triples(*batch.columns(), probed):
+            self._route(derived, work)
+        if work is not None:
+            work.end(roles=roles_told(union(batch.roles)))
+        if self.gates is not None and self.gates.active:
+            self.gates.take_triples(batch.s, batch.p, batch.o)
+        self._pace.did(len(batch))
+        for each in mine:
+            self._exchange.release(each.tokens)
+
+    def _take_mine(self) -> list[TripleBatch]:
+        """Take out triples to store, batch by batch, until there are ``PIECE_ROWS``."""
+        rows = count = 0
+        while count < len(self._mine) and rows < PIECE_ROWS:
+            rows += len(self._mine[count])
+            count += 1
+        mine, self._mine = self._mine[:count], self._mine[count:]
+        return mine
+
+    def _route(self, rows: Derived, work: Work | None) -> None:
+        """Send on what came of triples or rows, some of which may be traced."""
+        if work is not None:
+            work.derived(rows)
+        self.route(rows)
+
+    def _note(self, batch: TripleBatch) -> None:
+        """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
+        self.roll_forward.note(batch)
+        self._exchange.persist(batch.message())
+        if self.roles is not None and batch.published and not (self.words.digest and self.words.only_words(batch)):
+            self.roles.stored(batch)
+
+    def _store_rows(self) -> None:
+        if self._kept:
+            rows = self._kept.take(PIECE_ROWS)
+            self._pace.did(len(rows))
+            self.audit.sample_rows(rows)
+            work = self._traced_rows(rows) if self._traces.active else None
+            self._keep_rows(rows)
+            self._tables.add_rows(rows, self._columns.full(len(rows), 0, "bool"))
+            if work is not None:
+                work.end(step=rows.step, kept=True)
+            self._note_derivations(rows)
+            return
+        copied = not self._todo
+        rows = (self._copied if copied else self._todo).take(PIECE_ROWS)
+        self._pace.did(len(rows))
+        self.hot.count_rows(rows, copied=copied)
+        if not copied:
+            self.hot.copy_rows(rows)
+        work = self._traced_rows(rows) if self._traces.active else None
+        self._keep_rows(rows)
+        self._tables.settled = 0 if copied else self._settled
+        for derived in self._tables.add_rows(rows):
+            self._route(derived, work)
+        self._tables.settled = self._settled
+        if work is not None:
+            work.end(step=rows.step)
+        self._note_derivations(rows)
+
+    def _traced_rows(self, rows: Derived) -> Work | None:
+        return self._traces.work("join", JOIN, self._traces.found((rows.born, rows.oldest)))
+
+    def _note_derivations(self, rows: Derived) -> None:
+        if rows.plan.concludes and rows.step == len(rows.plan.steps) - 1 and self.gates is not None:
+            self.gates.take_rows(rows)
+
+    def _keep_rows(self, rows: Derived) -> None:
+        if self._exchange.config.durable:
+            for message in self._out.forwards(rows):
+                self._exchange.persist(message)
+
+    def restore(self, message: IndexTriples | Forward | IndexQuery) -> None:
+        """Take in what was kept by a former life, without joining it."""
+        tables, full = self._tables, self._columns.full
+        match message:
+            case IndexTriples():
+                batch = TripleBatch(
+                    message.s, message.p, message.o, message.time, message.event, message.roles, 0, (), None,
+                    message.origin, message.published, message.began, message.complete, message.stamp, message.words,
+                    message.introducer,
+                )  # fmt: skip
+                self.introductions.restore(message)
+                self.roll_forward.note(batch)
+                indexed = union(batch.roles) != 0  # else it is only kept
+                if self.roles is not None and batch.published and indexed:
+                    self.roles.remember(batch)
+                self.words.restored(batch)
+                self._exchange.advance(youngest(batch))
+                if indexed:
+                    self._restored.append(batch)
+                    self._restored_rows += len(batch)
+                if self._restored_rows >= RESTORED_AT_ONCE:
+                    self._store_restored()
+            case Forward():
+                self.has_queries = True
+                rows = self._rows_of(message)
+                tables.add_rows(rows, full(len(rows), 0, "bool"))
+                self._note_derivations(rows)
+            case IndexQuery():
+                self.has_queries = True
+                group = tables.add_groups(message.plan, message.groups)
+                probed = full(len(group), 0, "bool")
+                tables.add_queries(message.plan, message.step, group, message.refresh, probed)
+
+    def restored(self) -> None:
+        """Note that all that was kept is here."""
+        self._store_restored()
+        self.roll_forward.restored()
+        self.introductions.restored()
+
+    def _store_restored(self) -> None:
+        """Store triples of many messages at once: those of each alone would take much longer."""
+        batches, self._restored, self._restored_rows = self._restored, [], 0
+        if batches:
+            whole = joined_batches(self._columns, batches)
+            not_joined = self._columns.full(len(whole), 0, "uint32")
+            self._tables.add_triples(*whole.columns()[:5], unmarked(whole.roles), not_joined)
+
+    # --- triples ---------------------------------------------------------------------------------
+
+    def _accept_triples(self, sender: Contact, message: IndexTriples, arrival: Arrival | None) -> None:
+        """Keep what this peer owns; pass on the rest and tell the sender."""
+        batch = TripleBatch(
+            message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
+            message.origin, message.published, message.began, message.complete, message.stamp, message.words,
+            self.introductions.received(sender.key, message),
+        )  # fmt: skip
+        roles = union(message.roles)
+        if not roles:
+            self._keep_whole(batch)
+            return
+        agreed = message.view and message.view == self._exchange.view
+        if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
+            self._mine.append(batch)
+            return
+        if message.hops >= self._exchange.config.hops_allowed:
+            self._stray("triples", len(batch), sender)
+            batch.roles = _all_joined(batch.roles)
+            self._mine.append(batch)
+            return
+        batch.tokens = self._exchange.arrivals.keep(arrival)
+        if self._exchange.replicated:
+            self._spread_copies(batch, keep_own=True)
+        else:
+            self._spread(batch, self.hot.accept)
+        self._exchange.release(batch.tokens)
+
+    def _keep_whole(self, batch: TripleBatch) -> None:
+        """Keep triples that are indexed elsewhere, or later, until their publication is complete."""
+        self.roll_forward.note(batch)
+        self._exchange.persist(batch.message())
+
+    def _there_are_peers(self, batch: TripleBatch) -> None:
+        self.route_triples(batch)
+        self._exchange.release(batch.tokens)
+
+    def _stray(self, what: str, rows: int, sender: Contact) -> None:
+        """Note that something stays here that may belong elsewhere: views of the ring disagree."""
+        self._exchange.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
+        self.strays += rows
+
+    def route_triples(self, batch: TripleBatch) -> None:
+        """Send each triple to those who keep it under each of its roles."""
+        batch.sender = None
+        if self._exchange.replicated:
+            self._spread_copies(batch, keep_own=False)
+        else:
+            self._spread(batch, self.hot.place)
+
+    def _spread_copies(self, batch: TripleBatch, *, keep_own: bool) -> None:
+        """Split a batch by who keeps it, every role at several peers; the first of each joins it.
+
+        ``keep_own``: what is this peer's to keep goes to nobody else.
+        """
+        columns, exchange = self._columns, self._exchange
+        batch.roles = unmarked(batch.roles)
+        if exchange.members.short_of_peers and not keep_own:
+            exchange.hold(batch.tokens)
+            exchange.wait_for_peers(partial(self._there_are_peers, batch))
+            return
+        if exchange.replica_map is None:
+            self._hand_over(-1, batch, [exchange.cache.gap() or 0])
+            return
+        roles_met = union(batch.roles)
+        places: list[tuple[int, Index | None, Column, Column | None]] = []
+        for role in range(8):
+            bits = roles_met & (1 << role | 1 << (role + keys.EVENT_SHIFT))
+            if not bits:
+                continue
+            index = rows_with(batch.roles, bits)
+            part = batch if index is None else part_of_batch(columns, batch, index)
+            ring = self._tables.triple_keys(role, part.s, part.p, part.o)
+            marks: Column | None = columns.full(len(part), 1 << (role + keys.PRIMARY_SHIFT), "uint32")
+            for owners in exchange.replicas(ring, keep_own=keep_own) or ():
+                places.append((bits, index, owners, marks))
+                marks = None
+        self._hand_over_parts(batch, places, [])
+
+    def _spread(
+        self, batch: TripleBatch, place: Callable[[int, TripleBatch, Column], tuple[Column, Column, Column | None]]
+    ) -> None:
+        """Split a batch by owner: one part per owner, with the roles meant for it."""
+        columns = self._columns
+        roles_met = union(batch.roles)
+        places: list[tuple[int, Index | None, Column, Column | None]] = []
+        unknown: dict[int, None] = {}
+        for role in range(8):
+            bits = roles_met & (1 << role | 1 << (role + keys.EVENT_SHIFT))
+            if not bits:
+                continue
+            index = rows_with(batch.roles, bits)
+            part = batch if index is None else part_of_batch(columns, batch, index)
+            ring, owners, marks = place(role, part, self._tables.triple_keys(role, part.s, part.p, part.o))
+            places.append((bits, index, owners, marks))
+            if batch.sender is not None:
+                self._exchange.tell_later(batch.tokens, ring, owners)
+            for key, owner in unresolved(ring, owners):
+                if owner < 0:
+                    unknown[key] = None
+        self._hand_over_parts(batch, places, list(unknown))
+
+    def _hand_over_parts(
+        self, batch: TripleBatch, places: list[tuple[int, Index | None, Column, Column | None]], unknown: list[int]
+    ) -> None:
+        columns = self._columns
+        for owner, roles in roles_by_owner(len(batch), places, batch.roles):
+            if owner < 0 and self._exchange.replicated:
+                continue  # nobody
+            if isinstance(roles, list):
+                index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
+                roles = columns.column(roles, "uint32")
+            else:
+                index = np.flatnonzero(roles)
+            part = part_of_batch(columns, batch, index)
+            part.roles = columns.take(roles, index)
+            self._hand_over(owner, part, unknown)
+
+    def _hand_over(self, owner: int, part: TripleBatch, unknown: list[int]) -> None:
+        exchange = self._exchange
+        exchange.hold(part.tokens)
+        if part.sender is not None and owner != 0:
+            part.hops += 1
+        if self._traces.current and owner >= 0:
+            self._traces.routed(INDEX, exchange.contact(owner).key)
+        if owner == 0:
+            self._mine.append(part)
+        elif owner < 0:
+
+            def again() -> None:
+                self.route_triples(part)
+                exchange.release(part.tokens)
+
+            exchange.park(unknown, again)
+        else:
+            if part.sender is not None:
+                exchange.passed(part.sender, exchange.contact(owner))
+            self._out.add_triples(owner, part)
+
+    # --- queries ---------------------------------------------------------------------------------
+
+    def _widened(self, refresh: int) -> None:
+        """Have what this peer joins joined again if it has heard of a subscription late.
+
+        A subscription that is made now comes with a refresh, which does that for what the subscription waits for.
+        """
+        if self._tables.take_widened() and not refresh and self._exchange.replicated:
+            self.on_widened()
+
+    def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
+        plan, step = message.plan, message.step
+        group = self._tables.add_groups(plan, message.groups)
+        self._note_ended(sender, plan, group)
+        self.audit.groups_came(message.groups.ids)
+        self._widened(message.refresh)
+        if self._exchange.replicated:
+            self._accept_copies(sender, message, group, arrival)
+            return
+        if plan.steps[step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
+            self._install(message, group)
+            return
+        ring = self._tables.query_keys(plan, step, group)
+        for owner, index in self._columns.split(self._exchange.closest_known(ring)):
+            part = self._columns.take(group, index)
+            if owner == 0:
+                self._install(message, part)
+            else:
+                self._exchange.not_mine(sender, self._exchange.contact(owner))
+                self._pass_on_queries(message, part, [owner], arrival)
+
+    def _accept_copies(self, sender: Contact, message: IndexQuery, group: Column, arrival: Arrival | None) -> None:
+        """Let queries wait here that this peer keeps; join them if it is their primary."""
+        exchange = self._exchange
+        found = exchange.replica_map
+        if message.plan.steps[message.step].role == keys.ANY:
+            self._install(message, group, joined=self._joins_any())
+            return
+        if found is None or message.hops >= exchange.config.hops_allowed:
+            self._stray("queries", len(group), sender)
+            self._install(message, group)
+            return
+        ring = self._tables.query_keys(message.plan, message.step, group)
+        for place, key in enumerate(as_list(ring)):
+            part = group[place : place + 1]
+            ranks = found.ranks(key)
+            if 0 in ranks:
+                self._install(message, part, joined=ranks[0] == 0)
+                continue
+            exchange.not_mine(sender, exchange.contact(ranks[0]))
+            self._pass_on_queries(message, part, ranks, arrival)
+
+    def _pass_on_queries(
+        self, message: IndexQuery, group: Column, owners: Sequence[int], arrival: Arrival | None
+    ) -> None:
+        exchange = self._exchange
+        groups, _ = self._tables.export_groups(message.plan, group)
+        tokens = exchange.arrivals.keep(arrival)
+        for owner in owners:
+            passed = replace(message, groups=groups, hops=message.hops + 1)
+            exchange.send(exchange.contact(owner), passed, tokens)
+        exchange.release(tokens)
+
+    def _joins_any(self) -> bool:
+        """Return whether this peer joins rows that wait for any triple: it is the primary of one of their buckets."""
+        found = self._exchange.replica_map
+        return found is None or any(found.ranks(key)[0] == 0 for key in keys.BUCKET_KEYS)
+
+    def _install(self, message: IndexQuery, group: Column, *, joined: bool = True) -> None:
+        """Let groups wait here for a step's pattern."""
+        self.has_queries = True
+        if self._exchange.config.durable:
+            groups, _ = self._tables.export_groups(message.plan, group)
+            self._exchange.persist(replace(message, groups=groups, hops=0))
+        if message.step == 0:
+            rows = self._as_rows(message, group)
+            self.hot.count_rows(rows, copied=False)
+            self.hot.copy_rows(rows)
+        probed = None if joined else self._columns.full(len(group), 0, "bool")
+        for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh, probed):
+            self.route(derived)
+
+    def _as_rows(self, message: IndexQuery, group: Column) -> Derived:
+        """Return queries that wait for their first pattern as the rows that the tables take them for."""
+        full, count = self._columns.full, len(group)
+        ids = self._tables.group_ids(message.plan, group)
+        identity: Column = [identity_of_group(each) for each in ids] if isinstance(ids, list) else keys.fmix_array(ids)
+        return Derived(message.plan, 0, group, identity, full(count, NEVER), full(count, 0), (), message.refresh)
+
+    def end_groups(self, ids: list[int]) -> None:
+        """Forget groups and what waits for them, here and at the holders of split keys."""
+        self._exchange.persist(GroupsGone(self._columns.column(ids)))
+        self.hot.end_groups(ids)
+        self._tables.end_groups(ids)
+        if self.gates is not None:
+            self.gates.end_groups(ids)
+
+    def _note_ended(self, sender: Contact, plan: Plan, group: Column) -> None:
+        """Note which of the groups that another peer sent something of have ended here, to tell it.
+
+        Replicas compare rows of living groups only.  A peer that never heard of the end offers its rows in every
+        comparison, and the others ask for them and drop them, until its lease of the group runs out.
+        """
+        if self._exchange.replicated and sender.key != self._exchange.own.key:
+            ended = self._tables.ended_among(plan, group)
+            if ended:
+                self._not_heard.setdefault(sender, {}).update(dict.fromkeys(ended))
+
+    def _tell_ended(self) -> None:
+        """Tell peers of the end of groups that they sent something of."""
+        not_heard, self._not_heard = self._not_heard, {}
+        for sender, ended in not_heard.items():
+            self._exchange.send(sender, GroupsGone(self._columns.column(list(ended))))
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def _rows_of(self, message: Forward) -> Derived:
+        """Return the rows of a message, their groups numbered as here."""
+        numbers = self._tables.add_groups(message.plan, message.groups)
+        if not self._exchange.restoring:
+            self._widened(message.refresh)
+        rows = message.rows
+        return Derived(
+            message.plan, message.step, self._columns.take(numbers, self._index(rows.group)),
+            rows.identity, rows.oldest, rows.born, rows.bindings, message.refresh,
+        )  # fmt: skip
+
+    def _accept_rows(self, sender: Contact, message: Forward, arrival: Arrival | None) -> None:
+        """Keep the rows whose key this peer owns; pass on the rest."""
+        derived = self._rows_of(message)
+        self._note_ended(sender, message.plan, derived.group)
+        self.has_queries = True
+        if message.copied:
+            self._copied.add(derived)
+            return
+        if self._exchange.replicated:
+            self._accept_row_copies(sender, message, derived, arrival)
+            return
+        agreed = message.view and message.view == self._exchange.view
+        if (
+            agreed
+            or message.plan.steps[message.step].role == keys.ANY
+            or message.hops >= self._exchange.config.hops_allowed
+        ):
+            self._todo.add(derived)
+            return
+        ring = self._tables.row_keys(derived)
+        owners = self._exchange.next_hops(ring)
+        tokens = self._exchange.arrivals.keep(arrival)
+        self._exchange.tell_later(tokens, ring, owners)
+        for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens):
+            self._exchange.passed(sender, self._exchange.contact(owner))
+        self._exchange.release(tokens)
+
+    def _accept_row_copies(
+        self, sender: Contact, message: Forward, rows: Derived, arrival: Arrival | None
+    ) -> None:
+        """Keep the rows of this peer; pass on the rest to all who keep them."""
+        exchange = self._exchange
+        if message.suspect:
+            if message.view == exchange.view:
+                self._take_audited(sender, rows, message.suspect, kept=message.kept)
+            return
+        if message.view and message.view == exchange.view:
+            (self._kept if message.kept else self._todo).add(rows)
+            return
+        if message.plan.steps[message.step].role == keys.ANY:
+            (self._todo if self._joins_any() else self._kept).add(rows)
+            return
+        ring = self._tables.row_keys(rows)
+        ranks = exchange.replicas(ring, keep_own=True)
+        if ranks is None or message.hops >= exchange.config.hops_allowed:
+            self._stray("rows", len(rows), sender)
+            self._todo.add(rows)
+            return
+        tokens = exchange.arrivals.keep(arrival)
+        for rank, owners in enumerate(ranks):
+            for owner in self._split_rows(rows, ring, owners, message.hops + 1, tokens, kept=rank > 0):
+                exchange.passed(sender, exchange.contact(owner))
+        exchange.release(tokens)
+
+    def _index(self, column: Column) -> Index:
+        index: Index = column if isinstance(column, list) else column.astype(np.int64)
+        return index
+
+    def route(self, rows: Derived) -> None:
+        """Send new rows to where they wait next, or home if they are answers."""
+        if rows.step == len(rows.plan.steps):
+            if not rows.plan.concludes:  # else it is known at its gate
+                self._route_answers(rows)
+            return
+        if rows.plan.steps[rows.step].role == keys.ANY:
+            self._route_to_buckets(rows)
+            return
+        self._route_by_key(rows, 0, ())
+
+    def _again(self, part: Derived) -> Callable[[], None]:
+        return lambda: self.route(part)
+
+    def _route_by_key(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
+        ring = self._tables.row_keys(rows)
+        if not self._exchange.replicated:
+            self._split_rows(rows, ring, self._exchange.first_hops(ring), hops, tokens)
+            return
+        ranks = self._exchange.replicas(ring)
+        if ranks is None:
+            self._exchange.hold(tokens)
+            gap = self._exchange.cache.gap() or 0
+            self._exchange.park([gap], partial(self._unparked, rows, hops, tokens))
+            return
+        for rank, owners in enumerate(ranks):
+            self._split_rows(rows, ring, owners, hops, tokens, kept=rank > 0)
+
+    def _split_rows(
+        self, rows: Derived, ring: Column, owners: Column, hops: int, tokens: tuple[int, ...], *, kept: bool = False
+    ) -> list[int]:
+        """Split rows by where they go to; return to which other peers."""
+        away = []
+        for owner, index in self._columns.split(owners):
+            part = part_of(rows, index, self._columns)
+            if self._traces.current and owner >= 0:
+                self._traces.routed(JOIN, self._exchange.contact(owner).key)
+            if owner == 0:
+                (self._kept if kept else self._todo).add(part)
+            elif owner < 0:
+                if self._exchange.replicated:
+                    continue  # nobody
+                self._exchange.hold(tokens)
+                self._exchange.park(
+                    as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
+                )
+            else:
+                self._out.add_rows(owner, part, hops, tokens, kept=kept)
+                away.append(owner)
+        return away
+
+    def _unparked(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
+        self._route_by_key(rows, hops, tokens)
+        self._exchange.release(tokens)
+
+    def _route_to_buckets(self, rows: Derived) -> None:
+        """A row that waits for any triple waits at every bucket."""
+        self._route_to_keys(rows, list(keys.BUCKET_KEYS))
+
+    def _route_to_keys(self, rows: Derived, ring: list[int]) -> None:
+        """Let rows wait at the owners of all these keys; those not known yet are parked key by key."""
+        if self._exchange.replicated:
+            self._route_copies_to_keys(rows, ring)
+            return
+        owners = as_list(self._exchange.owners(self._columns.column(ring)))
+        for owner in sorted(set(owners)):
+            if owner == 0:
+                self._todo.add(rows)
+            elif owner > 0:
+                self._out.add_rows(owner, rows, 0)
+        for key, owner in zip(ring, owners, strict=True):
+            if owner < 0:
+                self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
+
+    def _route_copies_to_keys(self, rows: Derived, ring: list[int]) -> None:
+        """Let rows wait at all who keep these keys."""
+        found = self._exchange.replica_map
+        if found is None:
+            self._exchange.park([self._exchange.cache.gap() or 0], partial(self._route_to_keys, rows, ring))
+            return
+        sets = found.list(ring)
+        first = {ranks[0] for ranks in sets}
+        for owner in sorted({number for ranks in sets for number in ranks}):
+            kept = owner not in first
+            if owner == 0:
+                (self._kept if kept else self._todo).add(rows)
+            else:
+                self._out.add_rows(owner, rows, 0, kept=kept)
+
+    def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
+        """Send rows to a holder of sub-keys: with the others of the turn, or now if somebody waits for it."""
+        number = self._exchange.cache.number(holder)
+        if tokens:
+            self._exchange.hold(tokens)
+            self._out.send_rows(number, 0, 0, rows, tokens, copied=True)
+        elif number > 0:
+            self._out.add_copies(number, rows)
+
+    # --- audits ----------------------------------------------------------------------------------
+
+    def _send_audited(self, rows: Derived, suspect: int) -> None:
+        """Send rows or solutions to where the primary ``suspect`` should have sent them."""
+        exchange, last = self._exchange, rows.step == len(rows.plan.steps)
+        if (last and rows.plan.concludes) or (not last and rows.plan.steps[rows.step].role == keys.ANY):
+            return
+        if last:
+            rows, ring = self._with_homes(rows)
+        else:
+            ring = self._tables.row_keys(rows)
+        for rank, owners in enumerate(exchange.replicas(ring) or ()):
+            for owner, index in self._columns.split(owners):
+                part = part_of(rows, index, self._columns)
+                if owner < 0:
+                    continue
+                if last:
+                    answers = Answers(*self._out.answer_columns([part]), 0, suspect)
+                    self.on_audited(answers) if owner == 0 else exchange.send(exchange.contact(owner), answers)
+                elif owner == 0:
+                    self._take_audited(exchange.own, part, suspect, kept=rank > 0)
+                else:
+                    for message in self._out.forwards(part, 0, exchange.view, kept=rank > 0):
+                        exchange.send(exchange.contact(owner), replace(message, suspect=suspect))
+
+    def _take_audited(self, sender: Contact, rows: Derived, suspect: int, *, kept: bool) -> None:
+        """Store rows that a primary did not send, and report how many of them were missing."""
+        before = self._tables.sizes().rows
+        probed = self._columns.full(len(rows), 0, "bool") if kept else None
+        self._keep_rows(rows)
+        for derived in self._tables.add_rows(rows, probed):
+            self.route(derived)
+        self._note_derivations(rows)
+        self.audit.found(suspect, self._tables.sizes().rows - before, sender)
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def _route_answers(self, rows: Derived) -> None:
+        """Send answers to the homes of their groups."""
+        rows, homes = self._with_homes(rows)
+        if self._exchange.replicated:
+            ranks = self._exchange.replicas(homes)
+            if ranks is None:
+                self._exchange.park([self._exchange.cache.gap() or 0], self._again(rows))
+                return
+        else:
+            ranks = [self._exchange.owners(homes)]
+        for owners in ranks:
+            self._split_answers(rows, homes, owners)
+
+    def _with_homes(self, rows: Derived) -> tuple[Derived, Column]:
+        """Return solutions under the identities by which homes know them, and their homes."""
+        if rows.plan.distinct:
+            rows = self._still_true(rows)
+            rows = replace(rows, identity=self._distinct_identities(rows))
+        ids = self._tables.group_ids(rows.plan, rows.group)
+        if isinstance(ids, list):
+            homes: Column = [each >> GROUP_BITS << GROUP_BITS for each in ids]
+        else:
+            shift = np.uint64(GROUP_BITS)
+            homes = ids >> shift << shift
+        return rows, homes
+
+    def _split_answers(self, rows: Derived, homes: Column, owners: Column) -> None:
+        for owner, index in self._columns.split(owners):
+            part = part_of(rows, index, self._columns)
+            if self._traces.current and owner >= 0:
+                self._traces.routed(ANSWER, self._exchange.contact(owner).key)
+            if owner == 0:
+                self._on_answers(*self._out.answer_columns([part]))
+            elif owner < 0:
+                self._exchange.park(as_list(self._columns.take(homes, index)), self._again(part))
+            else:
+                self._out.add_answers(owner, part)
+
+    def _still_true(self, rows: Derived) -> Derived:
+        """Return the answers without those that are taken back: of equal ones another may still be true."""
+        left = [at for at, oldest in enumerate(as_list(rows.oldest)) if oldest != GONE]
+        return rows if len(left) == len(rows) else part_of(rows, self._columns.column(left, "int64"), self._columns)
+
+    def _distinct_identities(self, rows: Derived) -> Column:
+        """Return identities that depend on the solution alone: equal solutions are one."""
+        ids = self._tables.group_ids(rows.plan, rows.group)
+        if isinstance(ids, list):
+            hashes = self._dictionary.hashes
+            found = [identity_of_group(each) for each in ids]
+            for place, column in enumerate(rows.bindings):
+                found = [
+                    each + keys.contribution(hashes[term], place) & (1 << 64) - 1
+                    for each, term in zip(found, column, strict=True)
+                ]
+            return found
+        table = self._dictionary.hash_array()
+        array = keys.fmix_array(as_array(ids))
+        for place, column in enumerate(rows.bindings):
+            array = array + keys.contributions(table[column], place)
+        return array
+
+    # --- churn -----------------------------------------------------------------------------------
+
+    def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
+        """Route anew a message whose receiver is gone; False if it is not one of the engine's.
+
+        Its hops stay: the peers that wait for it have been counted on (see the outbox).
+        """
+        if isinstance(message, IndexTriples):
+            batch = TripleBatch(
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens,
+                None, message.origin, message.published, message.began, message.complete, message.stamp, message.words,
+            )  # fmt: skip
+            self.route_triples(batch)
+            return True
+        if isinstance(message, Forward):
+            if message.copied:  # its owner has the rows, and sees to it who holds them now
+                return True
+            rows = self._rows_of(message)
+            if rows.plan.steps[rows.step].role == keys.ANY:  # whichever bucket it was for: all hear of it
+                self._route_to_buckets(rows)
+            else:
+                self._route_by_key(rows, message.hops, tokens)
+            return True
+        if isinstance(message, Answers):
+            self.pass_on_answers(message, tokens)
+            return True
+        return False
+
+    def pass_on_answers(self, message: Answers, tokens: tuple[int, ...]) -> None:
+        """Route answers by the home keys of their groups: they came back, or belong to another.
+
+        Each group for itself: without address cache never more than one home is known at a time.
+        """
+        ids = as_list(message.groups)
+        take, rows = self._columns.take, message.rows
+        for place, index in self._columns.split(rows.group):
+            part = Rows(
+                self._columns.full(len(index), 0, np.uint32), take(rows.identity, index), take(rows.oldest, index),
+                take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
+            )  # fmt: skip
+            groups, home = self._columns.column([ids[place]]), ids[place] >> GROUP_BITS << GROUP_BITS
+            owners = self._exchange.replica_set(home)
+            if owners is None:
+                self._exchange.hold(tokens)
+                waiting = Answers(groups, part, message.hops)
+                self._exchange.park([home], partial(self._pass_on_again, waiting, tokens))
+                continue
+            for owner in owners:
+                if owner.key == self._exchange.own.key:
+                    self._on_answers(groups, part)
+                else:
+                    self._exchange.send(owner, Answers(groups, part, message.hops + 1), tokens)
+
+    def _pass_on_again(self, message: Answers, tokens: tuple[int, ...]) -> None:
+        self.pass_on_answers(message, tokens)
+        self._exchange.release(tokens)
+
+
+def _all_joined(roles: Column) -> Column:
+    """Return sets of roles as those of who is the primary under all of them."""
+    every = 0xFF << keys.PRIMARY_SHIFT
+    return [each | every for each in roles] if isinstance(roles, list) else roles | roles.dtype.type(every)
+

@@ -1,0 +1,138 @@
+"""How much arrives at a peer, under which keys, and how much at the others.
+
+Each peer looks at one in ``hot_sample`` of its arrivals: a triple counts once per role, a row once, as
+in the paper's QPL.  An interval ends with the first turn after ``hot_interval_seconds``; no timer wakes an
+idle peer for it.  If some key had ``hot_rate_min`` triples, a few contacts are asked for their arrivals.
+They and this peer's own, weighed by the number of peers, give the mean of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from p2prdf.peer.joins.depths import Frequent, Sampler
+from p2prdf.wire.messages import AskLoad, Contact, TellLoad
+
+if TYPE_CHECKING:
+    from p2prdf.peer.network.messenger import Exchange
+
+__all__ = ["Load", "Suspect"]
+
+_ASKED = 8
+"""Contacts asked for their loads."""
+_COUNTED_MAX = 1024
+"""Keys counted at once; what is hot makes up more than a thousandth."""
+_ANSWER_SECONDS = 2.0
+"""How long answers may take; then those that came are enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A key that may be hot: arrivals per second of triples and of rows, counted from ``since`` on."""
+
+    role: int
+    key: int
+    triples: float
+    rows: float
+    since: float
+
+
+@dataclass(slots=True)
+class _Inquiry:
+    """Suspects, and whose load is not known yet."""
+
+    request: int
+    asked: float
+    suspects: list[Suspect]
+    own: float
+    waiting: dict[int, None]
+    rates: list[float] = field(default_factory=list)
+
+
+class Load:
+    """Arrivals at one peer by key, and the mean of all peers when that matters."""
+
+    def __init__(self, exchange: Exchange, judge: Callable[[list[Suspect], float], None]):
+        """``judge`` is called with keys that may be hot and the mean arrivals per second of all peers."""
+        self._exchange = exchange
+        self._judge = judge
+        config = exchange.config
+        self._sample, self._seconds = config.hot_sample, config.hot_interval_seconds
+        self._enough = config.hot_rate_min / config.hot_interval_seconds
+        self.triples_seen = Sampler(self._sample)
+        self.rows_seen = Sampler(self._sample)
+        self.triples = Frequent(_COUNTED_MAX)
+        self.rows = Frequent(_COUNTED_MAX)
+        self._arrived = 0
+        self._started: float | None = None
+        self._last = (0, 0.0)
+        self._inquiry: _Inquiry | None = None
+        self._inquiries = 0
+
+    def arrived(self, count: int) -> None:
+        """Count arrivals among those looked at."""
+        self._arrived += count
+
+    def turn(self) -> bool:
+        """Return whether an interval has just ended; if so, start the next and ask others if some key may be hot."""
+        now = self._exchange.now
+        if self._started is None:
+            self._started = now
+        seconds = now - self._started
+        if seconds < self._seconds:
+            return False
+        scale = self._sample / seconds
+        suspects = [
+            Suspect(*place, count * scale, self.rows.counts.get(place, 0) * scale, self._started)
+            for place, count in self.triples.counts.items()
+            if count * scale >= self._enough
+        ]
+        self._started = now
+        self._last, self._arrived = (self._arrived * self._sample, seconds), 0
+        self.triples.counts, self.rows.counts = {}, {}
+        if self._inquiry is None or now - self._inquiry.asked >= _ANSWER_SECONDS:
+            self._conclude()
+            if suspects and self._exchange.config.hot_keys and not self._exchange.replicated:
+                self._ask(suspects)
+        return True
+
+    def _ask(self, suspects: list[Suspect]) -> None:
+        """Ask a few contacts, evenly along the ring and others each time, for their loads."""
+        exchange = self._exchange
+        others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
+        self._inquiries += 1
+        count = min(_ASKED, len(others))
+        chosen = [others[(self._inquiries + at * len(others) // count) % len(others)] for at in range(count)]
+        arrivals, seconds = self._last
+        waiting = dict.fromkeys(contact.key for contact in chosen)
+        self._inquiry = _Inquiry(self._inquiries, exchange.now, suspects, arrivals / seconds, waiting)
+        for contact in chosen:
+            exchange.send(contact, AskLoad(self._inquiries))
+
+    def asked(self, sender: Contact, message: AskLoad) -> None:
+        """Tell what arrived here in the last interval, or so far in the first."""
+        arrivals, seconds = self._last
+        if not seconds and self._started is not None:
+            arrivals, seconds = self._arrived * self._sample, self._exchange.now - self._started
+        if sender.key != self._exchange.own.key:
+            self._exchange.send(sender, TellLoad(message.request, arrivals, seconds))
+
+    def told(self, sender: Contact, message: TellLoad) -> None:
+        """Note a load; when all are known, have the suspects judged."""
+        inquiry = self._inquiry
+        if inquiry is None or message.request != inquiry.request or sender.key not in inquiry.waiting:
+            return
+        del inquiry.waiting[sender.key]
+        if message.seconds > 0:  # else it has just started and can tell nothing
+            inquiry.rates.append(message.arrivals / message.seconds)
+        if not inquiry.waiting:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        inquiry, self._inquiry = self._inquiry, None
+        if inquiry is not None and inquiry.rates:
+            peers = self._exchange.cache.size
+            others = sum(inquiry.rates) / len(inquiry.rates)
+            self._judge(inquiry.suspects, (inquiry.own + (peers - 1) * others) / peers)

@@ -1,0 +1,86 @@
+"""Messages of single subscriptions and groups: they go to the owner of a key, or back to who asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from p2prdf.columns import as_list
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.wire.messages import Contact, Message
+
+__all__ = ["ByKey"]
+
+
+class ByKey:
+    """The way to the owners of single keys; what turns out to be for this peer goes to ``to_self``."""
+
+    def __init__(self, exchange: Exchange, to_self: Callable[[Message], None]):
+        self._exchange = exchange
+        self._to_self = to_self
+
+    def at_owner(self, key: int, message: Message, sender: Contact) -> bool:
+        """Return whether this peer owns ``key``; if not, pass the message on to who does.
+
+        While views of the ring disagree it may find nobody.  Without replicas this peer is as good as any then.
+        With replicas it is not: only the primary may say that something does not exist.  Who asked asks again.
+        """
+        config = self._exchange.config
+        owner = as_list(self._exchange.closest_known([key]))[0]
+        if owner == 0:
+            return True
+        if message.hops >= config.hops_max:  # type: ignore[union-attr]  # only routed messages come here
+            return not self._exchange.replicated
+        self._exchange.pass_on(sender, self._exchange.contact(owner), message)
+        return False
+
+    def to_owner(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
+        """Send a message to the owner of a key, which may be this peer."""
+        exchange = self._exchange
+        owner = exchange.owner(key)
+        if owner is None:
+            exchange.hold(tokens)
+
+            def again() -> None:
+                self.to_owner(key, message, tokens)
+                exchange.release(tokens)
+
+            exchange.park([key], again)
+        elif owner.key == exchange.own.key:
+            self._to_self(message)
+        else:
+            exchange.send(owner, message, tokens)
+
+    def to_all(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
+        """Send a message to all who keep a key; this peer may be one of them."""
+        exchange = self._exchange
+        if not exchange.replicated:
+            self.to_owner(key, message, tokens)
+            return
+        keepers = exchange.replica_set(key)
+        if keepers is None or exchange.members.short_of_peers:
+            exchange.hold(tokens)
+
+            def again() -> None:
+                self.to_all(key, message, tokens)
+                exchange.release(tokens)
+
+            if keepers is None:
+                exchange.park([exchange.cache.gap() or 0], again)
+            else:
+                exchange.wait_for_peers(again)
+            return
+        for keeper in keepers:
+            if keeper.key == exchange.own.key:
+                self._to_self(message)
+                exchange.hold(tokens)
+                exchange.after_turn.append(partial(exchange.release, tokens))
+            else:
+                exchange.send(keeper, message, tokens)
+
+    def reply(self, to: Contact, message: Message) -> None:
+        """Send a message to a peer, which may be this one."""
+        if to.key == self._exchange.own.key:
+            self._to_self(message)
+        else:
+            self._exchange.send(to, message)

@@ -1,0 +1,81 @@
+"""How rows are cut into messages: none has too many rows or too much text."""
+
+from __future__ import annotations
+
+from p2prdf.columns import Column, Columns
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.messages import Rows
+
+__all__ = ["Cutter"]
+
+_SAMPLED = 16
+
+
+class Cutter:
+    """Cuts what is to be sent by the bounds of the configuration."""
+
+    def __init__(self, exchange: Exchange, dictionary: TermDictionary, columns: Columns):
+        self._exchange = exchange
+        self._config = exchange.config
+        self._dictionary = dictionary
+        self._columns = columns
+
+    def slices(self, count: int, term_columns: tuple[Column, ...]) -> list[tuple[int, int]]:
+        """Cut rows so that no message has too many rows or too much text."""
+        limit = self._config.batch_rows_max
+        slices = [(start, min(start + limit, count)) for start in range(0, count, limit)]
+        bytes_max = self._config.message_bytes_max
+        if self._dictionary.longest * min(limit, count) * max(1, len(term_columns)) <= bytes_max:
+            return slices
+        fine: list[tuple[int, int]] = []
+        for start, stop in slices:
+            fine.extend(self._cut_by_text(start, stop, term_columns, bytes_max))
+        return fine
+
+    def _cut_by_text(
+        self, start: int, stop: int, term_columns: tuple[Column, ...], bytes_max: int
+    ) -> list[tuple[int, int]]:
+        cuts = []
+        held = 0
+        first = start
+        for at in range(start, stop):
+            size = self._text_of(term_columns, at)
+            if size > bytes_max:  # no frame would take it, however often it is tried
+                self._exchange.trace("row-too-large", characters=size)
+                if at > first:
+                    cuts.append((first, at))
+                first, held = at + 1, 0
+                continue
+            if held and held + size > bytes_max:
+                cuts.append((first, at))
+                first, held = at, 0
+            held += size
+        if first < stop:
+            cuts.append((first, stop))
+        return cuts
+
+    def _text_of(self, term_columns: tuple[Column, ...], at: int) -> int:
+        return sum(len(self._dictionary.text(int(column[at]))) for column in term_columns)
+
+    def characters_of(self, term_columns: tuple[Column, ...]) -> int:
+        """Estimate the text of rows: that of a few of them, times as many."""
+        count = len(term_columns[0]) if term_columns else 0
+        sample = range(0, count, max(1, count // _SAMPLED))
+        return sum(self._text_of(term_columns, at) for at in sample) * count // max(1, len(sample))
+
+    def without(self, rows: Rows, places: set[int]) -> Rows:
+        """Return rows but those at some places."""
+        take = self._columns.take
+        index = self._columns.column([at for at in range(len(rows)) if at not in places], "int64")
+        return Rows(
+            take(rows.group, index), take(rows.identity, index), take(rows.oldest, index), take(rows.born, index),
+            tuple(take(column, index) for column in rows.bindings),
+        )  # fmt: skip
+
+    def too_large(self, term_columns: tuple[Column, ...]) -> list[int]:
+        """Return the places of rows that fit no message; as a rule there are none, and that is cheap to see."""
+        bytes_max = self._config.message_bytes_max
+        if not term_columns or self._dictionary.longest * len(term_columns) <= bytes_max:
+            return []
+        return [at for at in range(len(term_columns[0])) if self._text_of(term_columns, at) > bytes_max]

@@ -1,0 +1,181 @@
+"""The identity of a cluster, and the merge of two clusters that meet.
+
+A cluster has an *identity*: 64 random bits.  Every member keeps it on disk (:class:`ClusterKnown`) and tells it to
+every peer that it meets, under every overlay.  A peer without an identity adopts the one that it is told.  If no peer
+of the view has one, the peer with the lowest key draws it, as soon as it is in step with all others.
+
+Two peers with different identities belong to two clusters that were begun apart.  All identities that a peer has heard
+of form a set.  The lowest is the identity of the cluster, the others are *former* ones.  Sets grow by union, so all
+members agree in the end, in whatever order they hear of each other.  A member that was away during a merge returns with
+a former identity, and adopts the present one.
+
+A peer *merges* from the moment at which it hears of another identity until it has compared all data with the other
+replicas and every peer of the view has told the same identity.  Meanwhile one-time queries are refused.
+docs/explanation/design/membership.md argues the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from p2prdf.columns import as_list
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.wire.messages import FORMER_MAX, ClusterKnown, Contact
+
+__all__ = ["Cluster"]
+
+STEADY_SECONDS: Final = 2.0
+"""A merge lasts at least so long after the last peer was met: a view that grows has settled by then."""
+LOOK_SECONDS: Final = 0.25
+"""Pause between two looks at whether a merge has settled."""
+_IDENTITY_BITS: Final = 64
+
+
+class Cluster:
+    """The identity of its cluster, as one peer knows it.
+
+    ``draw`` returns random bits.  ``in_step`` tells whether the peer has compared its data with all others,
+    ``settled`` whether nothing can be missing here that another replica has.
+    """
+
+    def __init__(
+        self, exchange: Exchange, *, draw: Callable[[int], int], in_step: Callable[[], bool],
+        settled: Callable[[], bool],
+    ):  # fmt: skip
+        self._exchange, self._draw, self._in_step, self._settled = exchange, draw, in_step, settled
+        self._identities: tuple[int, ...] = ()
+        """All identities that were heard of, ascending: of more than ``FORMER_MAX`` former ones the lowest."""
+        self.merges = 0
+        """How often this peer has heard of another cluster, in this life."""
+        self._entered = False
+        self._met: dict[int, Contact] = {}
+        self._told: dict[int, int] = {}
+        """By key of each peer met the identity that it told."""
+        self._steady_since: float | None = None
+        """While a merge lasts: when it began, or when a peer was met since."""
+        self._look_at = 0.0
+
+    @property
+    def identity(self) -> int:
+        """The identity of this peer's cluster, 0 if it is not known."""
+        return self._identities[0] if self._identities else 0
+
+    @property
+    def former(self) -> tuple[int, ...]:
+        """The identities of clusters that were merged with this one."""
+        return self._identities[1:]
+
+    @property
+    def merging(self) -> str | None:
+        """Why one-time queries are refused, with the remedy, or None while no merge is under way."""
+        if self._steady_since is None:
+            return None
+        return (
+            f"two clusters have met, and cluster {self.identity:016x} takes in the data of the other: a query would be"
+            " answered in parts; ask again when the status of all nodes shows no merge (P2prdfClustersMerged in"
+            " docs/reference/operations.md)"
+        )
+
+    # --- from the driver and other peers ----------------------------------------------------------
+
+    def enter(self) -> None:
+        """Note that the overlay has begun a cluster with this peer, or has taken it into one."""
+        self._entered = True
+        self._tell_all()
+
+    def met(self, contact: Contact) -> None:
+        """Tell a newly known peer the identity of this cluster."""
+        if contact.key == self._exchange.own.key:
+            return
+        self._told.pop(contact.key, None)
+        self._met[contact.key] = contact
+        if self._steady_since is not None:
+            self._steady_since = self._exchange.now
+        if self._entered:
+            self._tell(contact, asks=True)
+
+    def lost(self, contact: Contact) -> None:
+        """Forget a peer that is gone."""
+        self._told.pop(contact.key, None)
+        self._met.pop(contact.key, None)
+
+    def known(self, sender: Contact, message: ClusterKnown) -> None:
+        """Take in the identity that another peer tells."""
+        told = {message.identity, self._told.get(sender.key, 0)} - {0}
+        self._told[sender.key] = min(told, default=0)  # messages pass each other, and identities only sink
+        before = self._identities
+        every = {*before, message.identity, *as_list(message.former)} - {0}
+        self._identities = tuple(sorted(every)[: FORMER_MAX + 1])
+        if self._identities == before:
+            if message.asks or message.identity != self.identity:
+                self._tell(sender)
+            return
+        if before:
+            self._begin_merge(sender, message, before)
+        self._exchange.persist(self.record())
+        self._tell_all()
+
+    def restore(self, kept: ClusterKnown) -> None:
+        """Take back the identity that a former life kept; the last record counts."""
+        self._identities = tuple(each for each in (kept.identity, *as_list(kept.former)) if each)
+
+    def record(self) -> ClusterKnown:
+        """Return the message to other peers and to the next life."""
+        members = max(self._exchange.members.most, self._exchange.cache.size)
+        return ClusterKnown(self.identity, members, self._exchange.columns.column(self.former))
+
+    # --- time --------------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look again."""
+        if self._may_draw:
+            return self._exchange.now
+        return None if self._steady_since is None else self._look_at
+
+    def wake(self) -> None:
+        """Draw an identity if the cluster has none; end a merge that has settled."""
+        now = self._exchange.now
+        if self._may_draw:
+            self._identities = (self._draw(_IDENTITY_BITS) or 1,)
+            self._exchange.trace("cluster-named", cluster=f"{self.identity:016x}")
+            self._exchange.persist(self.record())
+            self._tell_all()
+        if self._steady_since is None or now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        agreed = all(self._told.get(key) == self.identity for key in self._met)
+        if agreed and now >= self._steady_since + STEADY_SECONDS and self._settled():
+            self._steady_since = None
+            self._exchange.trace("cluster-merged", cluster=f"{self.identity:016x}")
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    @property
+    def _may_draw(self) -> bool:
+        """Whether this peer draws the identity: it has the lowest key of peers that all know none."""
+        if self.identity or not self._entered or not self._in_step():
+            return False
+        own = self._exchange.own.key
+        return all(own < key and self._told.get(key) == 0 for key in self._met)
+
+    def _begin_merge(self, sender: Contact, message: ClusterKnown, before: tuple[int, ...]) -> None:
+        self.merges += 1
+        self._steady_since = self._look_at = self._exchange.now
+        others = [f"{each:016x}" for each in self._identities if each not in before]
+        self._exchange.trace(
+            "clusters-met", own=f"{before[0]:016x}", own_members=self._exchange.members.most, other=", ".join(others),
+            sender=str(sender), sender_members=message.members, cluster=f"{self.identity:016x}",
+            reason="two clusters were begun apart and merge now; see P2prdfClustersMerged in"
+            " docs/reference/operations.md",
+        )  # fmt: skip
+
+    def _tell(self, contact: Contact, *, asks: bool = False) -> None:
+        self._exchange.send(contact, replace(self.record(), asks=asks))
+
+    def _tell_all(self) -> None:
+        if self._entered:
+            for contact in self._met.values():
+                self._tell(contact, asks=self._told.get(contact.key) is None)

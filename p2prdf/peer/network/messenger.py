@@ -1,0 +1,556 @@
+"""How a peer reaches others: its clock, its address cache, its outbox, and what waits for a lookup.
+
+Everything that leaves goes through here, as does the question who owns a key.  What cannot be
+routed yet is *parked* as a call that tries again; a lookup is asked for, and when its outcome is
+learned all parked calls run once more.  Work that must be known to have arrived everywhere (a
+publication, an advertisement, an installation, a message that is passed on) holds a *token*: it is
+counted up for each message sent or parked on its behalf and down for each acknowledgement; at zero
+its call runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from p2prdf import hlc, keys
+from p2prdf.columns import Column, Columns, as_array, as_list
+from p2prdf.errors import StampRefused
+from p2prdf.overlay import multisend
+from p2prdf.overlay.address_cache import AddressCache
+from p2prdf.overlay.outbox import Outbox, Transfer
+from p2prdf.overlay.replicas import ReplicaMap
+from p2prdf.peer.network.completions import Tokens
+from p2prdf.peer.network.config import PeerConfig
+from p2prdf.peer.network.inbox import Arrivals
+from p2prdf.peer.network.pace import Pace
+from p2prdf.peer.network.quorum import Members
+from p2prdf.peer.network.tracing import Traces
+from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
+from p2prdf.wire.messages import (
+    Acknowledge,
+    AskBookmarks,
+    AskCounts,
+    AskLoad,
+    Contact,
+    Differing,
+    ElementMark,
+    KeptMark,
+    KeyDepth,
+    LowMark,
+    MembersKnown,
+    Message,
+    NotOwner,
+    Parcel,
+    SourceMark,
+    TellBookmarks,
+    TellCounts,
+    TellLoad,
+    Totals,
+    Traced,
+    WatchLowMarks,
+)
+
+__all__ = ["Exchange"]
+
+_LOOKUP_RETRY_SECONDS = 1.0
+_ATTEMPTS_MAX = 5
+_TOLD_MAX = 64
+_APART_BITS = 14
+"""Of a stamp's counter, which has 16: it may run a fraction of a millisecond ahead for that."""
+_UNRELIABLE = (
+    Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
+    SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts, Traced,
+)  # fmt: skip
+
+
+class Exchange:
+    """The way out of a peer."""
+
+    def __init__(
+        self, own: Contact, config: PeerConfig, columns: Columns, first_transfer: int = 0, pace: Pace | None = None
+    ):
+        self.own = own
+        self.config = config
+        self.pace = pace or Pace(config.turn_budget_seconds)
+        self.columns = columns
+        self.now = 0.0
+        self.clock = 0
+        self.effects: list[Effect] = []
+        self.after_turn: list[Callable[[], None]] = []
+        """To be called when all that is taken in has been stored."""
+        self.put_since_cut: list[Message] | None = None
+        """What was put into the outbox since a cut of low marks was passed, while the turn of the cut lasts."""
+        self.restoring = False
+        self.in_step: Callable[[], bool] = lambda: True
+        """Whether what homes know here has been compared with others (:mod:`p2prdf.peer.replication.anti_entropy`)."""
+        self.gifts: Callable[[], bool] = lambda: False
+        """Whether others are giving this peer what homes knew, and it did not."""
+        self.obsolete: Callable[[Message], bool] = lambda _: False
+        """Whether a message that is not acknowledged is not to be sent again."""
+        self.cache = AddressCache(own, config.overlay)
+        self.outbox = Outbox(
+            window=config.window_transfers,
+            retry_seconds=config.retry_seconds,
+            retry_max_seconds=4 * config.retry_seconds,
+            first=first_transfer,
+        )
+        self.members = Members(
+            own, config, self.cache, now=lambda: self.now, in_step=lambda: self.in_step(), persist=self.persist,
+            fewer_needed=self._see_whether_enough,
+        )  # fmt: skip
+        self._tokens = tokens = Tokens(lambda: self.members.spare)
+        self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
+        self.arrivals = Arrivals(tokens, self._tell_owners)
+        self.traces = Traces(self, self.draw)
+        self._recursive = config.multisend == "recursive"
+        self._parked: list[Callable[[], None]] = []
+        self._lookups: set[int] = set()
+        self._wanted: dict[int, None] = {}
+        self._found: dict[int, int] = {}
+        self._retry_lookups_at: float | None = None
+        self._view: int | None = None
+        self._map: ReplicaMap | None = None
+        self._short: list[Callable[[], None]] = []
+        self.life = 0
+        """The stamp at which this life began; 0: nothing has happened in it yet."""
+        self._kept = False
+        """Whether anything was kept in this life."""
+        self.zones: dict[int, str] = {}
+        """The failure zone of each peer that has one, by its key."""
+        self._corrections: dict[Contact, dict[int, Contact]] = {}
+        self.sent = 0
+        self.lookups = 0
+        self.passed_on = 0
+
+    # --- clock -----------------------------------------------------------------------------------
+
+    def observe(self, now: float) -> None:
+        """Note the driver's time, which never goes back."""
+        self.now = max(self.now, now)
+        self.members.observe()
+
+    def tick(self) -> int:
+        """Return a stamp after everything known so far."""
+        self.clock = hlc.tick(self.clock, self.now)
+        return self.clock
+
+    def tick_apart(self) -> int:
+        """Return a stamp as :meth:`tick` does, of those that no other peer is likely to give out as well."""
+        apart = self.traces.draw(_APART_BITS)
+        self.clock = self.tick() + apart
+        return self.clock
+
+    def draw(self, bits: int) -> int:
+        """Return bits that differ each time, for a peer that was given no source of randomness."""
+        return keys.fmix(self.tick() ^ keys.fmix(self.own.key)) >> 64 - bits
+
+    def merge(self, remote: int) -> None:
+        """Follow a clock that came with a parcel."""
+        self.clock = hlc.merge(
+            self.clock, remote, now=self.now, drift_max_seconds=self.config.drift_max_seconds
+        )
+
+    @property
+    def stamp_bound(self) -> int:
+        """The latest stamp that this peer takes in: further ahead of physical time it is from the future."""
+        return hlc.from_seconds(self.now + self.config.drift_max_seconds)
+
+    def check_stamp(self, stamp: int, what: str) -> None:
+        """Raise StampRefused for a stamp from the future."""
+        if stamp > self.stamp_bound:
+            raise StampRefused(
+                f"{what} is stamped {hlc.shown(stamp)}, and this node takes stamps up to"
+                f" {hlc.shown(self.stamp_bound)}, {self.config.drift_max_seconds:g} s ahead of its clock: compare the"
+                " clocks of both sides, set the wrong one right and restart that process"
+            )
+
+    def advance(self, stamp: int) -> None:
+        """Go on after a stamp that a former life gave or heard of, unless it is from the future."""
+        if stamp <= self.stamp_bound:
+            self.clock = max(self.clock, stamp)
+
+    def trace(self, event: str, **fields: object) -> None:
+        """Tell the driver something worth a log line or a counter."""
+        self.effects.append(Trace(event, fields))
+
+    def persist(self, message: Message) -> None:
+        """Have the driver keep a message, to be given back to :meth:`Peer.restore` after a restart."""
+        if not self.config.durable or self.restoring:
+            return
+        if self.replicated and not (self._kept or self.members.restored or isinstance(message, MembersKnown)):
+            self.effects.append(Persist(self.members.record()))  # lest the next life take what is kept for all
+        self._kept = True
+        self.effects.append(Persist(message))
+
+    # --- who owns a key --------------------------------------------------------------------------
+
+    def owners(self, ring_keys: Column) -> Column:
+        """Return the contact number of each key's owner: 0 is this peer, -1 not known yet."""
+        if isinstance(ring_keys, list):
+            if self.config.address_cache:
+                numbers = self.cache.resolve_list(ring_keys)
+            else:
+                numbers = [-1] * len(ring_keys)
+            return self._with_found(ring_keys, numbers) if self._found else numbers
+        if not self.config.address_cache:
+            return np.array(self.owners(ring_keys.tolist()), np.int64)
+        found = self.cache.resolve(ring_keys)
+        return self._with_found_column(ring_keys, found) if self._found else found
+
+    def first_hops(self, ring_keys: Column) -> Column:
+        """Return where triples or rows that start here go to, per key: 0 is this peer, -1 not known yet."""
+        return self._next_hops(ring_keys) if self._recursive else self.owners(ring_keys)
+
+    def next_hops(self, ring_keys: Column) -> Column:
+        """Return where triples or rows of another peer go to from here, as :meth:`first_hops`."""
+        return self._next_hops(ring_keys) if self._recursive else self.closest_known(ring_keys)
+
+    def _next_hops(self, ring_keys: Column) -> Column:
+        learned = self.config.address_cache
+        if isinstance(ring_keys, list):
+            numbers = multisend.next_hops_list(self.cache, ring_keys, learned=learned)
+            return self._with_found(ring_keys, numbers) if self._found else numbers
+        column = multisend.next_hops(self.cache, ring_keys, learned=learned)
+        return self._with_found_column(ring_keys, column) if self._found else column
+
+    def _with_found(self, ring_keys: list[int], numbers: list[int]) -> list[int]:
+        """Fill in what the lookup that just ended said about its very key."""
+        return [
+            self._found.get(key, -1) if number < 0 else number
+            for key, number in zip(ring_keys, numbers, strict=True)
+        ]
+
+    def _with_found_column(self, ring_keys: Any, numbers: Any) -> Column:
+        for at in np.flatnonzero(numbers < 0).tolist():
+            numbers[at] = self._found.get(int(ring_keys[at]), -1)
+        column: Column = numbers
+        return column
+
+    @property
+    def view(self) -> int:
+        """Name what this peer knows of the ring: 0 if that is not all, else equal for equal knowledge.
+
+        Two peers that know the same ring agree on every owner, so what one sent by it the other
+        need not check.
+        """
+        if self._view is None:
+            self._view = 0
+            by_table = self._recursive and not self.config.address_cache  # what is known is not used then
+            if not by_table and self.cache.gap() is None:
+                self._view = sum(self._mark(contact) for contact in self.cache.contacts()) & (1 << 64) - 1
+        return self._view
+
+    def _mark(self, contact: Contact) -> int:
+        """Return what a peer adds to the name of a view: its position, and where it stands if that matters."""
+        zone = self.zones.get(contact.key)
+        return keys.fmix(contact.key ^ keys.text_key(zone)) if zone and self.replicated else keys.fmix(contact.key)
+
+    def _ring_changed(self) -> None:
+        self._view = self._map = None
+
+    def seen(self, contact: Contact, zone: str = "") -> bool:
+        """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
+        self._ring_changed()
+        if zone:
+            self.zones[contact.key] = zone
+        else:
+            self.zones.pop(contact.key, None)
+        return self.members.seen(contact)
+
+    def told(self, owner: Contact, before: Contact | None) -> None:
+        """Take in who owns what was sent elsewhere: all keys after ``before``, if that is known."""
+        self._ring_changed()
+        if before is None:
+            self.cache.seen(owner)
+        else:
+            self.cache.learn(owner.key, [owner], complete=False, before=before)
+
+    def closest_known(self, ring_keys: Column) -> Column:
+        """Return the contact number of the closest peer this one has heard of, per key."""
+        if isinstance(ring_keys, list):
+            return self.cache.nearest_known_list(ring_keys)
+        return self.cache.nearest_known(ring_keys)
+
+    def owner(self, key: int) -> Contact | None:
+        """Return the owner of one key, or None if it is not known yet."""
+        number = as_list(self.owners([key]))[0]
+        return None if number < 0 else self.contact(number)
+
+    def contact(self, number: int) -> Contact:
+        """Return a contact by its number."""
+        return self.cache.contact(number)
+
+    def may_be_there(self, contact: Contact) -> bool:
+        """Return whether a peer may be alive: where all know each other, those that are not known are not."""
+        return self.is_known(contact) or not self.replicated or self.replica_map is None
+
+    def is_known(self, contact: Contact) -> bool:
+        """Return whether this is a peer that is known to be alive, or this one."""
+        return contact.key == self.own.key or self.cache.number(contact) >= 0
+
+    def park(self, wanted: Sequence[int], again: Callable[[], None]) -> None:
+        """Run ``again`` when something was learned about the keys ``wanted``."""
+        self._parked.append(self.traces.later(again))
+        if self.config.address_cache:
+            # One lookup teaches a whole zone: ask for a few keys, then see what is still unknown.
+            wanted = wanted[: max(1, self.config.lookups_max // 4)]
+        for key in wanted:
+            if key not in self._lookups:
+                self._wanted[key] = None
+        self._start_lookups()
+
+    def _start_lookups(self) -> None:
+        if self._retry_lookups_at is not None:
+            return
+        while self._wanted and len(self._lookups) < self.config.lookups_max:
+            key = next(iter(self._wanted))
+            del self._wanted[key]
+            self._lookups.add(key)
+            self.lookups += 1
+            self.effects.append(FindOwner(key))
+
+    def owners_found(self, found: OwnersFound) -> None:
+        """Learn the outcome of a lookup and try again what is parked."""
+        self._lookups.discard(found.key)
+        if not found.contacts:
+            self._wanted[found.key] = None
+            self._retry_lookups_at = self.now + _LOOKUP_RETRY_SECONDS
+            return
+        self.cache.learn(found.key, found.contacts, found.complete, found.before)
+        self._ring_changed()
+        self.peers_came()
+        self._found[found.key] = self.cache.nearest_known_list([found.contacts[0].key])[0]
+        self.retry_parked()
+        self._found.clear()
+
+    def retry_parked(self) -> None:
+        """Try again everything that waits for a lookup."""
+        parked, self._parked = self._parked, []
+        self._wanted.clear()
+        for again in parked:
+            again()
+
+    @property
+    def undertakings(self) -> int:
+        """Number of publications, passed on transfers and the like that wait for something."""
+        return len(self._tokens)
+
+    @property
+    def parked(self) -> int:
+        """Number of batches that wait for a lookup, or for more peers."""
+        return len(self._parked) + len(self._short)
+
+    # --- replica sets ----------------------------------------------------------------------------
+
+    @property
+    def replicated(self) -> bool:
+        """Whether items are kept by more than one peer."""
+        return self.config.replicas > 1
+
+    @property
+    def replica_map(self) -> ReplicaMap | None:
+        """Who keeps what, or None: not all of the ring is known yet."""
+        if self._map is None and self.cache.gap() is None:
+            self._map = self.map_of(self.cache.contacts())
+        return self._map
+
+    def map_of(self, contacts: Sequence[Contact]) -> ReplicaMap:
+        """Return who would keep what if these were all peers."""
+        members = [(each.key, self.cache.number(each), self.zones.get(each.key, "")) for each in contacts]
+        return ReplicaMap(members, self.config.overlay, self.config.replicas)
+
+    def replicas(self, ring_keys: Column, *, keep_own: bool = False) -> list[Column] | None:
+        """Return per rank the contact number of each key's replica: 0 is this peer.  None: not known yet.
+
+        As many ranks as there are replicas or, if they are fewer, peers.  With ``keep_own`` a key that this
+        peer keeps has nobody else (-1): what came here for it goes no further.
+        """
+        found = self.replica_map
+        if found is None:
+            return None
+        ranks = min(found.replicas, found.size)
+        if isinstance(ring_keys, list):
+            rows = found.list(ring_keys)
+            if keep_own:
+                rows = [tuple(-1 if number else 0 for number in row) if 0 in row else row for row in rows]
+            return [[row[rank] for row in rows] for rank in range(ranks)]
+        matrix = found.column(ring_keys)
+        if keep_own:
+            mine = (matrix == 0).any(axis=1)
+            matrix = np.where(mine[:, None] & (matrix != 0), -1, matrix)
+        return [matrix[:, rank] for rank in range(ranks)]
+
+    def replica_set(self, key: int) -> list[Contact] | None:
+        """Return the peers that keep what lies under a key, the primary first, or None: not known yet.
+
+        This peer may be one of them.  With one replica that is the owner.
+        """
+        if not self.replicated:
+            owner = self.owner(key)
+            return None if owner is None else [owner]
+        found = self.replica_map
+        return None if found is None else [self.contact(number) for number in found.ranks(key)]
+
+    def fellows(self, key: int) -> list[Contact]:
+        """Return the other members of a key's replica set, as far as known."""
+        return [each for each in self.replica_set(key) or () if each.key != self.own.key]
+
+    def rank(self, key: int) -> int:
+        """Return this peer's rank in a key's replica set: 0 for the primary, -1 if it is none of them."""
+        for rank, contact in enumerate(self.replica_set(key) or ()):
+            if contact.key == self.own.key:
+                return rank
+        return -1
+
+    def speaks_for(self, key: int) -> bool:
+        """Return whether this peer is the primary of a key, and knows what the replicas know."""
+        return not self.replicated or (self.in_step() and self.rank(key) == 0)
+
+    def wait_for_peers(self, again: Callable[[], None]) -> None:
+        """Run ``again`` when another peer has come."""
+        self._short.append(self.traces.later(again))
+
+    def peers_came(self) -> None:
+        """Try again what there were too few peers for."""
+        self.members.count()
+        self._see_whether_enough()
+
+    def _see_whether_enough(self) -> None:
+        if not self.members.short_of_peers:
+            waiting, self._short = self._short, []
+            for again in waiting:
+                again()
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
+        """Send a message to another peer until it is acknowledged, unless it is on its way there for these tokens."""
+        assert to.key != self.own.key, "a message to oneself is handled, not sent"
+        if isinstance(message, _UNRELIABLE):
+            self._out(to, message, 0)
+            return
+        if self.outbox.holds(to, message, tokens):
+            return
+        self.hold(tokens, to.key)
+        if self.put_since_cut is not None:
+            self.put_since_cut.append(message)
+        transfer = self.outbox.put(to, message, tokens, self.now)
+        if transfer is not None:
+            self._out(to, message, transfer.number)
+
+    def _out(self, to: Contact, message: Message, number: int) -> None:
+        self.sent += 1
+        known = self.cache.number(to)
+        if known > 0:  # it may have moved since this was first sent
+            to = self.contact(known)
+        self.clock = max(self.clock, hlc.from_seconds(self.now))
+        if self.traces.active and (traced := self.traces.before(to, message)) is not None:
+            self.effects.append(Send(to, Parcel(0, self.clock, traced)))
+        self.effects.append(Send(to, Parcel(number, self.clock, message)))
+
+    def pass_on(self, sender: Contact, owner: Contact, message: Any) -> None:
+        """Send the message in hand on to who is closer; it is acknowledged when it has arrived there."""
+        self.not_mine(sender, owner)
+        tokens = self.arrivals.keep(self.arrivals.current)
+        self.send(owner, replace(message, hops=message.hops + 1), tokens)
+        self.release(tokens)
+
+    def passed(self, sender: Contact, to: Contact) -> None:
+        """Note that triples or rows are passed on to another peer; if that is their owner, tell the sender."""
+        if self._recursive:
+            self.passed_on += 1
+        else:
+            self.not_mine(sender, to)
+
+    def tell_later(self, tokens: Sequence[int], ring_keys: Column, hops: Column) -> None:
+        """Note keys that find their own way from here, so that the senders are told the owners in the end.
+
+        Of many it is enough to note some: an owner is told with all the keys that it owns, and the
+        rest is learned the next time.
+        """
+        if self._recursive and self.config.address_cache:
+            away = np.flatnonzero(as_array(hops, np.int64) > 0)
+            some = away[:: len(away) // _TOLD_MAX + 1].tolist()
+            self.arrivals.note(tokens, [int(ring_keys[at]) for at in some])
+
+    def _tell_owners(self, sender: Contact, ring_keys: Sequence[int]) -> None:
+        for number in sorted(set(self.cache.nearest_known_list(ring_keys))):
+            self._correct(sender, self.contact(number))
+
+    def not_mine(self, sender: Contact, owner: Contact) -> None:
+        """Pass something on, and tell the sender who was closer."""
+        self.passed_on += 1
+        self._correct(sender, owner)
+
+    def _correct(self, sender: Contact, owner: Contact) -> None:
+        if sender.key not in (self.own.key, owner.key):
+            self._corrections.setdefault(sender, {})[owner.key] = owner
+
+    @property
+    def owes_acknowledgements(self) -> bool:
+        """Whether something taken in is not acknowledged yet."""
+        return self.arrivals.to_acknowledge or bool(self._corrections)
+
+    def flush_acknowledgements(self) -> None:
+        """Acknowledge what was taken in, or has arrived where it was passed on to, since the last call.
+
+        Corrections go first: an acknowledgement lets the other side tell them on.
+        """
+        for sender, owners in self._corrections.items():
+            proven = {owner: before for owner in owners.values() if (before := self.cache.before(owner))}
+            others = tuple(owner for owner in owners.values() if owner not in proven)
+            if proven:
+                self.send(sender, NotOwner(tuple(proven), tuple(proven.values())))
+            if others:
+                self.send(sender, NotOwner(others))
+        self._corrections.clear()
+        for sender, numbers in self.arrivals.take_done().items():
+            self.send(sender, Acknowledge(self.columns.column(numbers)))
+
+    def acknowledged(self, sender: Contact, numbers: Column) -> None:
+        """Close transfers that the other side has taken in."""
+        to_close = as_list(numbers)
+        while to_close:
+            closed, started = self.outbox.acknowledge(sender, to_close, self.now)
+            to_close = [each.number for each in started if self.obsolete(each.message)]
+            dropped = dict.fromkeys(to_close)
+            for transfer in started:
+                if transfer.number not in dropped:
+                    self._out(transfer.to, transfer.message, transfer.number)
+            for transfer in closed:
+                self.release(transfer.tokens, transfer.to.key)
+
+    def resend(self) -> list[Contact]:
+        """Send again what is overdue, and look up again what failed.
+
+        Returns the peers that have not answered for long and that nobody knows any more.
+        """
+        gone: dict[int, Contact] = {}
+        for transfer in self.outbox.overdue(self.now):
+            if transfer.attempts > _ATTEMPTS_MAX and self.cache.number(transfer.to) < 0:
+                gone[transfer.to.key] = transfer.to
+            elif self.obsolete(transfer.message):
+                self.acknowledged(transfer.to, self.columns.column([transfer.number]))
+            else:
+                self._out(transfer.to, transfer.message, transfer.number)
+        if self._retry_lookups_at is not None and self.now >= self._retry_lookups_at:
+            self._retry_lookups_at = None
+            self._start_lookups()
+        return list(gone.values())
+
+    def give_up(self, contact: Contact, *, left: bool = False) -> list[Transfer]:
+        """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
+        self.members.lost(contact, left=left)
+        self._tokens.fewer()
+        self._ring_changed()
+        return self.outbox.lost(contact)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is to be sent again."""
+        due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
+        return min(due, default=None)

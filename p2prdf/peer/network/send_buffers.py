@@ -1,0 +1,179 @@
+"""What one turn of a peer has gathered for other peers, and how it is sent.
+
+One message per destination and kind, or more where one would be too large.  Each triple and row keeps
+the tokens of who waits for it until all messages that carry some of them are acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from p2prdf.columns import Column
+from p2prdf.peer.network.batches import TripleBatch, joined_batches
+from p2prdf.peer.network.chunking import Cutter
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.rdf.query import Plan
+from p2prdf.store.backlog import joined
+from p2prdf.store.tables import Derived, Tables
+from p2prdf.wire.messages import Answers, Forward, IndexTriples, Rows
+
+__all__ = ["Outgoing"]
+
+
+class Outgoing:
+    """Triples, rows and answers for others, by contact number; sent by :meth:`send`."""
+
+    def __init__(self, exchange: Exchange, tables: Tables, cutter: Cutter, complete: Callable[[], int]):
+        """``complete`` tells up to which stamp all that was published here is at its owners."""
+        self._exchange = exchange
+        self._tables = tables
+        self._columns = tables.columns
+        self._cutter = cutter
+        self.complete = complete
+        self._clear()
+
+    def _clear(self) -> None:
+        self._triples: dict[tuple[int, int, int, int, int, bool], list[TripleBatch]] = {}
+        self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
+        self._answers: dict[tuple[int, int], list[Derived]] = {}
+        self._view: int | None = None  # what was known of the ring while all was routed; 0 if that changed meanwhile
+
+    def __bool__(self) -> bool:
+        return bool(self._triples or self._rows or self._answers)
+
+    # --- gathering -------------------------------------------------------------------------------
+
+    def add_triples(self, owner: int, part: TripleBatch) -> None:
+        """Send triples to another peer, whose tokens are held already."""
+        self._routed()
+        elements = bool(part.stamp)
+        self._triples.setdefault((owner, part.hops, part.origin, part.published, part.words, elements), []).append(part)
+
+    def add_rows(
+        self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = (), *, kept: bool = False
+    ) -> None:
+        """Send rows to another peer, on behalf of some tokens; ``kept`` as in Forward."""
+        self._exchange.hold(tokens)
+        self._routed()
+        place = (owner, hops, False, kept, rows.plan, rows.step, rows.refresh)
+        self._rows.setdefault(place, []).append((rows, tokens))
+
+    def add_copies(self, holder: int, rows: Derived) -> None:
+        """Send copies of rows to a holder; what is known of the ring does not matter there."""
+        self._rows.setdefault((holder, 0, True, False, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
+
+    def add_answers(self, home: int, answers: Derived) -> None:
+        """Send answers to the home of their groups."""
+        self._answers.setdefault((home, len(answers.plan.answer)), []).append(answers)
+
+    def _routed(self) -> None:
+        """Note what is known of the ring while something is gathered."""
+        view = self._exchange.view
+        self._view = view if self._view in (None, view) else 0
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        """Send all that was gathered."""
+        triples, rows, answers, view = self._triples, self._rows, self._answers, self._view or 0
+        self._clear()
+        for (owner, hops, *_), batches in triples.items():
+            self._send_triples(owner, hops, view, batches)
+        for (owner, hops, copied, kept, *_), gathered in rows.items():
+            tokens = tuple(chain.from_iterable(held for _, held in gathered))
+            whole = joined([each for each, _ in gathered], self._columns)
+            self.send_rows(owner, hops, view, whole, tokens, copied=copied, kept=kept)
+        for (owner, _), parts in answers.items():
+            self._send_answers(owner, parts)
+
+    def _send_answers(self, owner: int, parts: list[Derived]) -> None:
+        groups, rows = self.answer_columns(parts)
+        for start, stop in self._cutter.slices(len(rows), rows.bindings):
+            part = Answers(*_compact(groups, _slice_rows(rows, start, stop)))
+            self._exchange.send(self._exchange.contact(owner), part)
+
+    def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
+        exchange = self._exchange
+        tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
+        once = tuple(dict.fromkeys(tokens))  # else they multiply each time that what was sent is routed anew
+        whole = joined_batches(self._columns, batches)
+        columns = whole.columns()
+        if whole.origin == exchange.own.key:
+            whole.complete = self.complete()
+        for start, stop in self._cutter.slices(len(columns[0]), columns[:3]):
+            s, p, o, time, event, roles = (column[start:stop] for column in columns)
+            message = IndexTriples(
+                s, p, o, time, event, roles, hops, view,
+                whole.origin, whole.published, whole.began, whole.complete, whole.stamp, whole.words,
+            )  # fmt: skip
+            exchange.send(exchange.contact(owner), message, once)
+        exchange.release(tokens)
+
+    def send_rows(
+        self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...],
+        *, copied: bool = False, kept: bool = False,
+    ) -> None:  # fmt: skip
+        """Send rows now, and release the tokens held for them."""
+        once = tuple(dict.fromkeys(tokens))
+        for message in self.forwards(whole, hops, view, copied=copied, kept=kept):
+            self._exchange.send(self._exchange.contact(owner), message, once)
+        self._exchange.release(tokens)
+
+    def forwards(
+        self, whole: Derived, hops: int = 0, view: int = 0, *, copied: bool = False, kept: bool = False
+    ) -> Iterator[Forward]:
+        """Return rows as messages, none of them too large."""
+        rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
+        for start, stop in self._cutter.slices(len(rows), rows.bindings):
+            piece = _slice_rows(rows, start, stop)
+            groups, places = self._tables.export_groups(whole.plan, piece.group)
+            yield Forward(
+                whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view, copied, kept
+            )
+
+    def answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
+        """Return the groups and rows of answers of several plans of one width."""
+        concat = self._columns.concat
+        ids = concat([self._tables.group_ids(part.plan, part.group) for part in parts])
+        if isinstance(ids, list):
+            places: dict[int, int] = {}
+            group: Column = [places.setdefault(each, len(places)) for each in ids]
+            distinct: Column = list(places)
+        else:
+            distinct, group = np.unique(ids, return_inverse=True)
+            group = group.astype(np.uint32)
+        width = len(parts[0].bindings)
+        return distinct, Rows(
+            group,
+            concat([part.identity for part in parts]),
+            concat([part.oldest for part in parts]),
+            concat([part.born for part in parts]),
+            tuple(concat([part.bindings[at] for part in parts]) for at in range(width)),
+        )
+
+
+def _slice_rows(rows: Rows, start: int, stop: int) -> Rows:
+    if start == 0 and stop == len(rows):
+        return rows
+    return Rows(
+        rows.group[start:stop], rows.identity[start:stop], rows.oldest[start:stop], rows.born[start:stop],
+        tuple(column[start:stop] for column in rows.bindings),
+    )  # fmt: skip
+
+
+def _compact(groups: Column, rows: Rows) -> tuple[Column, Rows]:
+    """Keep only the groups that the rows name."""
+    if isinstance(groups, list):
+        used = sorted(set(rows.group))
+        if len(used) == len(groups):
+            return groups, rows
+        places = {each: at for at, each in enumerate(used)}
+        return [groups[each] for each in used], replace(rows, group=[places[each] for each in rows.group])
+    distinct, places_array = np.unique(rows.group, return_inverse=True)
+    if len(distinct) == len(groups):
+        return groups, rows
+    return groups[distinct], replace(rows, group=places_array.astype(np.uint32))

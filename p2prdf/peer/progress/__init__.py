@@ -1,0 +1,1 @@
+"""How far things are: low watermarks, watermarks of streams, ends of streams, backfill and retention."""

@@ -1,0 +1,132 @@
+"""Ends of streams: what publishers said when they closed, kept by all who keep the key of the stream.
+
+The problem.  A publisher that closes is to be waited for no more, at once, and its last promise counts for good: when
+all have closed, reports go up to the largest of these promises.  Heartbeats do not do for that.  They are told by one
+peer, which may fail before others have heard, and they are forgotten after some seconds, while somebody may subscribe
+to a stream that ended long ago.
+
+The idea.  An end is kept like everything else that is acknowledged: by the replicas of a key, here the hash of the
+stream, on their disks, compared by repair, and it is acknowledged when enough of them have it.  Of a stream that is two
+numbers, its earliest event time and the largest promise of a publisher that closed; taking in twice, or in another
+order, makes no difference.  They are told with every cut to who reads the stream
+(:mod:`p2prdf.peer.progress.low_watermark`).
+
+*Who* has closed matters for as long as a heartbeat of before may still be told by some peer: ``stream_idle_seconds``.
+A publisher that comes back opens the stream anew, and says so by another ``opening``, a number drawn at random: so an
+end is that of one opening, whatever order it and heartbeats are heard in.  These are remembered twice as long as
+heartbeats, and not on disks: what was said before a restart is forgotten by then.
+
+Bounds: ``STREAMS_MAX`` streams, ``OPENINGS_MAX`` openings; an end of one stream more is not kept, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import as_list
+from p2prdf.peer.progress.low_watermark import Source
+from p2prdf.peer.replication.digests import Changes, Items
+from p2prdf.wire.messages import KeepEnds, Message
+
+if TYPE_CHECKING:
+    from p2prdf.peer.network.messenger import Exchange
+
+__all__ = ["OPENINGS_MAX", "STREAMS_MAX", "STREAM_ENDS", "StreamEnds"]
+
+STREAM_ENDS: Final = 19
+"""The kind of these items."""
+STREAMS_MAX: Final = 65_536
+OPENINGS_MAX: Final = 4096
+_IN_ONE_MESSAGE: Final = 16_384
+
+
+class StreamEnds:
+    """The ends that a peer keeps, as a kind of items (:class:`p2prdf.peer.replication.anti_entropy.Kind`).  Times are
+    milliseconds."""
+
+    number = STREAM_ENDS
+    dense = False
+
+    def __init__(self, exchange: Exchange):
+        self._exchange = exchange
+        self._ends: dict[int, tuple[int, int]] = {}
+        """By stream its earliest time, and the largest promise of a publisher that closed."""
+        self._openings: dict[tuple[int, int, int], float] = {}
+        """Stream, publisher and opening of those that closed not long ago, and when that was heard, in this order."""
+        self.version = 0
+        self.refused = 0
+        """Ends that there was no room for."""
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def take(self, message: KeepEnds) -> None:
+        """Take in ends, of publishers or as another replica knows them."""
+        columns = (message.streams, message.publishers, message.openings, message.began, message.upto)
+        news = False
+        for stream, publisher, opening, began, upto in zip(*map(as_list, columns), strict=True):
+            held = self._ends.get(stream)
+            if held is None and len(self._ends) >= STREAMS_MAX:
+                self.refused += 1
+                self._exchange.trace("too-many-ends", stream=stream)
+                continue
+            found = (began, upto) if held is None else (min(began, held[0]), max(upto, held[1]))
+            if found != held:
+                self._ends[stream], news = found, True
+            if opening and not self._exchange.restoring:
+                self._openings.pop((stream, publisher, opening), None)
+                self._openings[stream, publisher, opening] = self._exchange.now
+        if news:
+            self.version += 1
+            self._exchange.persist(message)
+        self._forget()
+
+    def _forget(self) -> None:
+        before = self._exchange.now - 2 * self._exchange.config.stream_idle_seconds
+        for each, at in list(self._openings.items()):
+            if at >= before and len(self._openings) <= OPENINGS_MAX:
+                break
+            del self._openings[each]
+
+    def told(self, streams: Collection[int]) -> Iterator[Source]:
+        """Yield what is told to who reads some streams: of each the end, and the openings that it ended."""
+        self._forget()
+        for stream in streams:
+            held = self._ends.get(stream)
+            if held is not None:
+                yield Source(stream, 0, *held, 0, ended=True)
+        for stream, publisher, opening in self._openings:
+            if stream in streams and stream in self._ends:
+                yield Source(stream, publisher, *self._ends[stream], opening, ended=True)
+
+    # --- as items --------------------------------------------------------------------------------
+
+    def changes(self) -> Changes:
+        """Return all ends."""
+        return Changes(True, self.items())
+
+    def items(self) -> Items:
+        """Return all ends; each lies at its place among all, and another promise makes it another item."""
+        streams = np.array(list(self._ends), np.uint64)
+        times = np.array(list(self._ends.values()), np.uint64).reshape(-1, 2)
+        known = keys.fmix_array(keys.fmix_array(streams ^ keys.fmix_array(times[:, 0])) ^ times[:, 1])
+        return Items(streams, known, np.arange(len(streams), dtype=np.int64))
+
+    def messages(self, places: npt.NDArray[Any]) -> Iterator[Message]:
+        """Return some ends, as replicas tell them."""
+        ends = list(self._ends.items())  # none is ever forgotten, so places stay
+        for start in range(0, len(places), _IN_ONE_MESSAGE):
+            some = [ends[place] for place in places[start : start + _IN_ONE_MESSAGE].tolist()]
+            make = self._exchange.columns.column
+            nobody = make([0] * len(some))
+            began, upto = ([times[at] for _, times in some] for at in (0, 1))
+            yield KeepEnds(make([stream for stream, _ in some]), nobody, nobody, make(began), make(upto))
+
+    def everything(self) -> Iterator[Message]:
+        """Return all ends, as replicas tell them."""
+        return self.messages(np.arange(len(self._ends)))

@@ -1,0 +1,908 @@
+"""Repair: replicas compare what they hold, and give each other what is missing.
+
+The problem.  An item is sent to all who keep its key, and sent again until it arrives.  But its sender may fail on
+the way; who keeps a key changes when peers come and go; a peer comes back with what it had, or with an empty
+disk; two halves of a parted network find together again.  Each of these has a mechanism of its own in many systems:
+hints, hand-off, anti-entropy, catching up.
+
+The idea.  They are one: *of two peers that both keep a key, each gets what it lacks from the other*.  What is
+held is a set of items, each with a 64-bit identity that changes when what matters of it changes.  Two peers compare
+the sums of identities per bucket, then the identities in the buckets that differ, then the items that one of them lacks
+change hands, as the very messages by which they would have come otherwise.  So they are stored, joined and
+acknowledged like everything else, and if they come twice it does no harm.
+
+    Totals  ->          one sum per kind of what both keep by the sender's view
+            <- Differing  the kinds that differ: mostly none, and that was all
+    Summary ->          sums per bucket, of one kind
+            <- Offer    identities in the buckets that differ
+    Want    ->          of these, what is missing here; and what is missing there is sent at once
+            <- items, then Given
+
+Nothing is remembered of what fellows hold, so nothing can be wrong about it.  Only peers with equal views of the ring
+compare, for only they agree on what both should keep; views become equal, so what is asked by another view is answered
+once it is this one's, and asked again.
+
+What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to the
+primary of those who keep it.  When that has it, it is compared among them; as long as whoever said to have it is there,
+in the same life, and keeps it, it is not offered again.  It is told when it has all, for of what homes keep a part may
+be worse than nothing (``gifts``).
+
+When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
+``repair_seconds`` after something has changed here, and soon after anything came from a peer that is not in the view.
+At rest nothing happens.  Until the homes' records have been
+compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not begin to speak
+for subscriptions.  So these are compared before anything else.
+
+Bounds: then comparisons of two kinds at a time, 65,536 identities a message.  A comparison costs by what has changed
+since the last one (:mod:`p2prdf.peer.replication.digests`); only where buckets differ all identities of a kind are
+looked through, a few nanoseconds each, and what waits is gone through no more often than once in a second per 100,000
+rows.  While much is published something is always on its way to each replica, and differs: so a comparison goes through
+the buckets once, whatever changes in those behind it, and after a pass that was long, and did much, there is a long
+rest. Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of
+who keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf.columns import as_array, as_list
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.overlay.replicas import ReplicaMap
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.quorum import Lacks
+from p2prdf.peer.replication.bootstrap import Handing
+from p2prdf.peer.replication.digests import Holdings, Items, Source, buckets_of
+from p2prdf.wire.messages import (
+    Answers,
+    Contact,
+    Differing,
+    Forward,
+    Given,
+    IndexQuery,
+    IndexTriples,
+    Leaving,
+    Message,
+    Offer,
+    Summary,
+    Totals,
+    Want,
+)
+
+__all__ = ["IDENTITIES_MAX", "Kind", "Repair"]
+
+IDENTITIES_MAX: Final = 65_536
+"""Identities per message."""
+ANSWER_SECONDS: Final = 0.25
+"""How long to wait for an answer before asking again, at first: doubled each time, up to 16 times as long."""
+GIVEN_SECONDS: Final = 10.0
+"""How long to wait for items that were asked for."""
+OFFER_SECONDS: Final = 5.0
+"""A peer that leaves offers all again when it has heard nothing of its offers for so long, at first."""
+KINDS_AT_ONCE: Final = 2
+"""So many kinds are compared at a time, so that answers are not kept waiting by repair."""
+FRESH_ITEMS_PER_SECOND: Final = 100_000
+"""What must be gone through as a whole is so no more often than in a second for so many items."""
+SETTLE_SECONDS: Final = 0.05
+"""Changes of the view mostly come several at once."""
+LOST_SECONDS: Final = 1.0
+"""How soon a peer in step makes up for copies that are lost: what was on its way to the lost peer is more urgent."""
+REST_FACTOR: Final = 4
+"""After a pass of more than ``repair_seconds`` there is none for so many times as long as it took more.
+
+Unless the view changes, or something has come that is others'.
+"""
+MOVED_PER_SECOND: Final = 1_000
+"""A pass counts as no longer than it takes to give and be given so many items a second, and to go through what is held.
+
+Of a long pass that moved few the network was slow, and nobody was kept busy.
+"""
+LACKING_SECONDS: Final = 1.0
+"""How often those are asked again that had begun with nothing,"""
+FILLING_SECONDS: Final = 5.0
+"""and if they lack no more than copies."""
+STRAYS_SECONDS: Final = 0.5
+"""How soon what came here and belongs elsewhere is offered there."""
+
+_NOTHING: Final = np.uint64(0)
+_ALL: Final = -1
+"""In place of a kind: all of them, by their totals."""
+
+U64 = npt.NDArray[np.uint64]
+
+
+class Kind(Source, Protocol):
+    """One kind of items."""
+
+    number: int
+
+    def items(self) -> Items:
+        """Return all items of the kind."""
+        ...
+
+    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return some items as messages; ``places`` are those told by :meth:`changes`."""
+        ...
+
+    def everything(self) -> Iterator[Message]:
+        """Return all items as messages."""
+        ...
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """A kind, or the totals of all, being compared with a fellow."""
+
+    kind: int
+    fellow: Contact
+    request: int = 0
+    again_at: float = 0.0
+    wait: float = ANSWER_SECONDS
+    buckets: int = 0
+    first: int = 0
+    """The bucket to go on with: those before it were compared."""
+    more: bool = False
+    asked: Sequence[int] = ()
+    """The kinds whose totals were asked for."""
+    anew: bool = False
+    """Whether this is no part of a pass: the fellow lacked something, and is asked once more."""
+
+    def of(self, sender: Contact, kind: int) -> bool:
+        """Return whether a message of ``sender`` about a kind can be about this comparison."""
+        return self.fellow.key == sender.key and self.kind == kind
+
+
+class Repair:
+    """What a peer does so that replicas become equal."""
+
+    def __init__(
+        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int], strays: Callable[[], int],
+        with_origin: Callable[[IndexTriples], Iterator[IndexTriples]], first_request: int,
+    ):  # fmt: skip
+        """``first_kinds`` are compared first; when they have been, this peer is in step.
+
+        Questions are numbered from ``first_request`` + 1 on: at random, so that answers to a former life's are not
+        taken for answers to these.
+
+        ``strays`` counts what was kept here although it may belong elsewhere; ``with_origin`` says of triples where
+        they were published if that may be unfinished.
+        """
+        self._exchange, self._members = exchange, exchange.members
+        self._kinds = {kind.number: kind for kind in kinds}
+        self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
+        self._first_kinds = tuple(first_kinds)
+        self._first_done: set[tuple[int, int]] = set()
+        """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
+        self._in_step_with: set[int] = set()
+        """Who was there when this peer was in step last, and has been since."""
+        self._begun = False
+        """Whether a pass was begun since peers came."""
+        self._completed = False
+        """Whether a pass was completed since the view changed."""
+        self._held = {kind.number: Holdings(kind) for kind in kinds}
+        self._looked_at: dict[int, float] = {}
+        """When each kind that must be gone through as a whole was."""
+        self._stale: dict[int, None] = {}
+        """Kinds that were not looked at since a pass was begun."""
+        self._queue: list[_Comparison] = []
+        self._open: dict[int, _Comparison] = {}
+        self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
+        """The last question of each peer about each kind that was asked by another view."""
+        self._offers: dict[int, None] = {}
+        """What is offered by a peer that leaves, and not answered."""
+        self._to_look_at: list[int] = []
+        """Kinds of a pass that were not looked at yet, the last one first."""
+        self._offering = False
+        """Whether what is others' is offered meanwhile."""
+        self._offered: dict[int, tuple[Contact, int, U64]] = {}
+        """What was last offered elsewhere: to whom, the kind and the identities."""
+        self._took: dict[int, int] = {}
+        """Key and number of each peer that has said to have some of that."""
+        self._handing = Handing(self._send_offers)
+        self._ask_lacking_at = 0.0
+        """When those are asked again that lacked something."""
+        self._lives: dict[int, int] = {}
+        """By key of a peer, the stamp at which its life began that it told of last."""
+        self._request = first_request
+        self._due: float | None = None
+        self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
+        """Not the same for all, lest all be busy at once."""
+        self._offer_due = False
+        self._strays, self._strays_offered = strays, 0
+        self._with_origin = with_origin
+        self._compared: dict[int, int] | None = None
+        self._began_at: float | None = None
+        """When the pass under way was begun,"""
+        self._moved_before = 0
+        """and how many items had been given and asked for by then."""
+        self._rest_until = 0.0
+        self._on_left: Callable[[bool], None] | None = None
+        self._last_round = False
+        self._offer_again_at: float | None = None
+        self._patience = OFFER_SECONDS
+        """How long to wait for a word on what was offered; doubled each time, for all may have very much to do."""
+        """When to begin a round of leaving anew, for nobody answers."""
+        self._leaving: set[int] = set()
+        """Keys of the peers that are about to be gone."""
+        self._gifts: dict[tuple[int, int], float] = {}
+        """By key of a peer and number of its offer what it gives here of the first kinds, and until when."""
+        self.closing = False
+        """Whether this peer is about to be gone, and takes in nothing that others should keep."""
+        self.in_step = not exchange.replicated
+        self.on_in_step: Callable[[], None] = lambda: None
+        self.on_gifts_taken: Callable[[], None] = lambda: None
+        self.given = 0
+        """Items given to others."""
+        self.taken = 0
+        """Items asked for."""
+        self.passes = 0
+
+    # --- when ------------------------------------------------------------------------------------
+
+    def view_changed(self, *, gained: bool) -> None:
+        """Compare everything with everybody soon: peers came (``gained``) or went, or this one has just started.
+
+        Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
+        peers only go, nobody knows more than before: whom this peer is in step with, it stays in step with.  But if as
+        many go at once as keep a key, nobody may be left who knows: they are waited for.  And those who came since this
+        peer was in step last are compared with anew: they may keep keys now that others were to tell about, who went.
+        """
+        if not self._exchange.replicated:
+            return
+        if gained:
+            self.in_step = self._begun = False
+        elif self._members.lost_together_until is not None:
+            self.in_step = False
+        if not self.in_step:
+            self._first_done = {each for each in self._first_done if not gained and each[1] in self._in_step_with}
+        self._queue.clear()
+        self._open.clear()
+        self._handing.view_changed()
+        self._to_look_at.clear()
+        self._completed = False
+        self._compared = None
+        self._offer_due = True
+        self._due = self._exchange.now + (self._lost_seconds if self.in_step else SETTLE_SECONDS)
+        if self._on_left is not None:
+            self._last_round = True
+        self._answer_early()
+        self._see_whether_in_step()
+
+    def heard_stranger(self) -> None:
+        """Compare everything soon: something came from a peer that is not in this one's view, though this is in its.
+
+        It gave what it has to those whom it sees, and counts the copy here as one of those that are needed.  Fellows
+        that it does not see have not heard of it, and until all is compared this peer is not whole.
+        """
+        if not self._exchange.replicated:
+            return
+        self._completed, self._compared = False, None
+        if self._due is None and not (self._queue or self._open or self._to_look_at):
+            self._due = max(self._exchange.now + ANSWER_SECONDS, self._rest_until)
+
+    @property
+    def restless(self) -> bool:
+        """Whether comparisons are under way or to come."""
+        return bool(self._queue or self._open or self._to_look_at or self._due is not None)
+
+    @property
+    def comparing(self) -> bool:
+        """Whether comparisons, or offers of strays, are under way or to come since the view changed.
+
+        While this is false at all peers, and nothing new comes in, all copies are where they belong.
+        """
+        return self._exchange.replicated and bool(
+            self._queue or self._open or self._to_look_at or self._compared is None or self._offer_due
+            or self._strays() != self._strays_offered
+        )  # fmt: skip
+
+    @property
+    def whole(self) -> bool:
+        """Whether a pass was completed since the view changed, and what was kept here by mistake is with others."""
+        return not self._exchange.replicated or (
+            self.in_step and self._completed and not (self.closing or self._offer_due)
+            and self._strays() == self._strays_offered
+        )  # fmt: skip
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due."""
+        if self._last_round or self._looking:
+            return self._exchange.now
+        due = [each.again_at for each in self._open.values()]
+        due += [at for at in (self._due, self._offer_again_at) if at is not None]
+        due += [self._ask_lacking_at] if self._members.lacking else []
+        if self._members.lacks >= Lacks.HOMES and self.in_step and (alone := self._members.alone_until) is not None:
+            due.append(alone)
+        due += self._gifts.values()
+        if not self.in_step and (until := self._members.waits_for_peers_until) is not None:
+            due.append(until)
+        return min(due, default=None)
+
+    def wake(self) -> None:
+        """Do what is due."""
+        exchange = self._exchange
+        if self._offer_again_at is not None and exchange.now >= self._offer_again_at:
+            self._last_round = True
+        if self._last_round:
+            self._last_round = False
+            self._offer_all()
+        self._forget_gifts({gift for gift, until in self._gifts.items() if exchange.now >= until})
+        if not exchange.replicated:
+            return
+        if self._due is not None and exchange.now >= self._due:
+            self._due = None
+            self._begin()
+        for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
+            self._queue.append(self._open.pop(request))
+        if self._members.lacking and exchange.now >= self._ask_lacking_at:
+            self._ask_lacking()
+        if self._looking:
+            self._look()
+        self._go_on()
+        idle = not self._to_look_at and all(each.anew for each in (*self._queue, *self._open.values()))
+        self._see_what_is_lacking(compared=idle and self._compared is not None)
+        if idle:
+            self._plan_next()
+
+    def _plan_next(self) -> None:
+        """See when the next pass is due, all of this one being done."""
+        exchange = self._exchange
+        soon = exchange.now + STRAYS_SECONDS
+        if self._strays() != self._strays_offered and self._due is not None:
+            self._due = min(self._due, soon)  # others wait for what belongs to them
+        if self._due is not None:
+            return
+        self._completed |= self._compared is not None
+        if self._began_at is not None:
+            long = min(exchange.now - self._began_at, self._busy_seconds()) - exchange.config.repair_seconds
+            self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
+        if self._compared is None:  # what a stranger sent may have come after it was compared
+            self._due = max(exchange.now + ANSWER_SECONDS, self._rest_until)
+        elif self._offer_due and self.in_step:
+            self._to_look_at = list(reversed(self._order))
+        elif self._strays() != self._strays_offered:
+            self._due = soon
+        elif self._changed():
+            self._due = max(exchange.now + exchange.config.repair_seconds, self._rest_until)
+
+    def _busy_seconds(self) -> float:
+        """Return for how long what was done since the pass was begun can have kept anybody busy, at the most."""
+        moved = self.given + self.taken - self._moved_before
+        return moved / MOVED_PER_SECOND + sum(map(len, self._held.values())) / FRESH_ITEMS_PER_SECOND
+
+    def _changed(self) -> bool:
+        return self._compared != {number: kind.version for number, kind in self._kinds.items()}
+
+    def _begin(self) -> None:
+        """Begin a pass: every kind with every fellow."""
+        found = self._exchange.replica_map
+        if found is None:  # who keeps what is not known yet
+            self._due = self._exchange.now + ANSWER_SECONDS
+            return
+        self._compared = {number: kind.version for number, kind in self._kinds.items()}
+        self._stale = dict.fromkeys(self._kinds)
+        self.passes += 1
+        self._begun, self._began_at, self._moved_before = True, self._exchange.now, self.given + self.taken
+        fellows = [self._exchange.contact(number) for number in found.fellows(0)]
+        first = [] if self.in_step else self._first_kinds
+        self._queue = [
+            _Comparison(kind, other)
+            for kind in first
+            for other in self._asked_first(found)
+            if (kind, other.key) not in self._first_done
+        ]
+        self._queue += [_Comparison(_ALL, fellow) for fellow in fellows]
+        self._open.clear()
+        self._to_look_at = list(reversed(self._order))
+        self._offering = False
+
+    def _asked_first(self, found: ReplicaMap) -> list[Contact]:
+        """Return with whom the first kinds are compared: all fellows; everybody if what homes keep is lacking here."""
+        if self._members.lacks >= Lacks.HOMES:
+            return self._others()
+        return [self._exchange.contact(number) for number in found.fellows(0)]
+
+    @property
+    def _looking(self) -> bool:
+        """Whether kinds are looked at now: that comes after what this peer needs to be in step."""
+        return bool(self._to_look_at) and self._exchange.replica_map is not None and (
+            self.in_step or not any(each.kind in self._first_kinds for each in (*self._queue, *self._open.values()))
+        )
+
+    def _look(self) -> None:
+        """Look at the next kind, and offer what of it is others': a kind a turn, lest everything else wait."""
+        found = self._exchange.replica_map
+        assert found is not None
+        if self.in_step and len(self._to_look_at) == len(self._order):
+            self._offering = self._offer_due or self._strays() != self._strays_offered
+            if self._offering:
+                self._offer_due, self._strays_offered = False, self._strays()
+                self._offered.clear()
+        kind = self._to_look_at.pop()
+        held = self._holdings(kind, found, fresh=self._offering)  # lest a stray that is counted be overlooked
+        if self._offering:
+            self._offer_others(kind, held.elsewhere(), found)
+
+    def _go_on(self) -> None:
+        """Start comparisons: totals with all, then a few of different kinds at a time, those that matter most first.
+
+        While subscribers wait for this peer to be in step, nobody is kept busy with anything but the first kinds, which
+        are compared with all at once.
+        """
+        self._see_whether_in_step()
+        busy = {each.kind for each in self._open.values()}
+        waiting: list[_Comparison] = []
+        for each in self._queue:
+            first = each.kind in self._first_kinds and not self.in_step
+            early = not first and not self.in_step and not busy.isdisjoint(self._first_kinds)
+            if each.kind == _ALL:
+                full = bool(self._to_look_at)
+            else:
+                full = len(busy - {_ALL}) >= KINDS_AT_ONCE or each.kind in busy
+            if early or (full and not first):
+                waiting.append(each)
+            else:
+                busy.add(each.kind)
+                self._ask(each)
+        self._queue = waiting
+
+    def _see_whether_in_step(self) -> None:
+        """Note that this peer is in step, if the first kinds were compared with all fellows since peers came."""
+        found = self._exchange.replica_map
+        if self.in_step or not self._begun or found is None or self._members.waits_for_peers_until is not None:
+            return
+        others = (contact.key for contact in self._asked_first(found))
+        if all((kind, key) in self._first_done for key in others for kind in self._first_kinds):
+            self.in_step = True
+            self._in_step_with = {contact.key for contact in self._others()}
+            self.on_in_step()
+
+    def _see_what_is_lacking(self, *, compared: bool) -> None:
+        """Note what this peer was given that began with nothing; ``compared``: a pass has just been completed."""
+        if not self._members.lacks or not self.in_step:
+            return
+        self._members.lacks_less(Lacks.HOMES)
+        if not self._members.told_by_others:
+            return
+        self._members.lacks_less(Lacks.COPIES)
+        if compared and not self._members.copies_missing:
+            self._members.lacks_less(Lacks.NOTHING)
+
+    def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
+        """Note what a fellow says that it lacks, and ask again later."""
+        exchange = self._exchange
+        if not exchange.replicated:
+            return
+        self._members.note_lacking(fellow, Lacks(lacks), returned=returned)
+        if lacks and self._ask_lacking_at <= exchange.now:
+            self._ask_lacking_later()
+
+    def _ask_lacking_later(self) -> None:
+        homes = max(self._members.lacking.values(), default=Lacks.NOTHING) >= Lacks.HOMES
+        self._ask_lacking_at = self._exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
+
+    def _ask_lacking(self) -> None:
+        """Compare the first kinds again with those that had begun with nothing: others may have told them more."""
+        exchange, found = self._exchange, self._exchange.replica_map
+        self._ask_lacking_later()
+        if found is None:
+            return
+        fellows = {contact.key: contact for contact in map(exchange.contact, found.fellows(0))}
+        self._members.keep_lacking(set(fellows))
+        under_way = {(each.kind, each.fellow.key) for each in (*self._queue, *self._open.values())}
+        every = ((kind, key) for kind in self._first_kinds for key in self._members.lacking)
+        again = [each for each in every if each not in under_way]
+        if self._members.waits_for_peers_until is not None:
+            self._first_done.difference_update(again)
+        self._queue += [_Comparison(kind, fellows[key], anew=True) for kind, key in again]
+
+    def _ask(self, comparison: _Comparison) -> None:
+        exchange = self._exchange
+        self._request += 1
+        comparison.request = self._request
+        comparison.again_at = exchange.now + comparison.wait
+        comparison.wait = min(2 * comparison.wait, 16 * ANSWER_SECONDS)
+        self._open[comparison.request] = comparison
+        if comparison.kind == _ALL:
+            self._ask_totals(comparison)
+            return
+        found, number = self._who_keeps(comparison.fellow)
+        if found is not None:
+            sums = self._holdings(comparison.kind, found).sums(number)
+            if len(sums) != comparison.buckets:  # they are others, also by number
+                comparison.buckets, comparison.first = len(sums), 0
+            column = exchange.columns.adopt(sums, "uint64")
+            own = self._members.record()
+            summary = Summary(
+                comparison.request, comparison.kind, exchange.view, column, comparison.first, own.lacks, own.returned,
+                exchange.life,
+            )  # fmt: skip
+            exchange.send(comparison.fellow, summary)
+
+    def _ask_totals(self, comparison: _Comparison) -> None:
+        exchange = self._exchange
+        comparison.asked = self._order
+        totals = self._totals(self._order, comparison.fellow)
+        if totals is not None:
+            make = exchange.columns.adopt
+            kinds = make(np.array(self._order, np.uint32), "uint32")
+            exchange.send(comparison.fellow, Totals(comparison.request, exchange.view, kinds, make(totals, "uint64")))
+
+    def _totals(self, kinds: Sequence[int], fellow: Contact) -> U64 | None:
+        """Return the fingerprint of each kind, or None: who keeps what is not known."""
+        found, number = self._who_keeps(fellow)
+        if found is None:
+            return None
+        return np.array([self._holdings(kind, found).total(number) for kind in kinds], np.uint64)
+
+    # --- what is held ----------------------------------------------------------------------------
+
+    def _who_keeps(self, fellow: Contact) -> tuple[ReplicaMap | None, int]:
+        """Return the map of who keeps what, None if it is not known, and a fellow's number in it."""
+        number = self._exchange.cache.number(fellow)
+        return (self._exchange.replica_map if number >= 0 else None), number
+
+    def _holdings(self, kind: int, found: ReplicaMap | None, *, fresh: bool = False) -> Holdings:
+        """Return what is held of a kind; not always the last of it, where all must be gone through.
+
+        Whoever got something new compares it by itself, in a pass that takes what is there since it was begun.
+        """
+        held = self._held[kind]
+        if not self._kinds[kind].dense and kind not in self._first_kinds:
+            now, last = self._exchange.now, self._looked_at.get(kind)
+            fresh |= kind in self._stale
+            self._stale.pop(kind, None)
+            if not fresh and last is not None and last <= now < last + len(held) / FRESH_ITEMS_PER_SECOND:
+                held.follow(found)
+                return held
+            self._looked_at[kind] = now
+        held.update(found)
+        return held
+
+    # --- comparing -------------------------------------------------------------------------------
+
+    def totals(self, sender: Contact, message: Totals) -> None:
+        """Answer which kinds differ; nothing if views do."""
+        exchange = self._exchange
+        kinds = [int(kind) for kind in as_array(message.kinds)]
+        if not self._agreed(sender, _ALL, message):
+            return
+        few = [kind for kind in kinds if kind in self._kinds]
+        mine = self._totals(few, sender)
+        if mine is None:
+            return
+        equal = dict(zip(few, mine.tolist(), strict=True))
+        theirs = zip(kinds, as_list(message.sums), strict=True)
+        differing = np.array([kind for kind, total in theirs if equal.get(kind) != total], np.uint32)
+        exchange.send(sender, Differing(message.request, exchange.columns.adopt(differing, "uint32")))
+
+    def _agreed(self, sender: Contact, kind: int, message: Totals | Summary) -> bool:
+        """Return whether the views are equal; if not, the question is answered when they are."""
+        agreed = bool(message.view) and message.view == self._exchange.view
+        if not agreed and message.view:
+            self._early[sender.key, kind] = (sender, message)
+        return agreed
+
+    def _answer_early(self) -> None:
+        early, self._early = self._early, {}
+        for sender, message in early.values():
+            if isinstance(message, Totals):
+                self.totals(sender, message)
+            else:
+                self.summary(sender, message)
+
+    def differing(self, sender: Contact, message: Differing) -> None:
+        """Compare the kinds that differ, by buckets."""
+        comparison = self._open.get(message.request)
+        if comparison is None or not comparison.of(sender, _ALL):
+            return
+        different = set(as_list(message.kinds)) | set(self._first_kinds).difference(comparison.asked)
+        self._queue += [_Comparison(kind, comparison.fellow) for kind in self._order if kind in different]
+        self._queue.sort(key=lambda each: self._order.index(each.kind) if each.kind != _ALL else -1)
+        self._first_done |= {(kind, sender.key) for kind in self._first_kinds if kind not in different}
+        self._compared_with(comparison)
+
+    def summary(self, sender: Contact, message: Summary) -> None:
+        """Answer what differs; nothing if views do."""
+        self.life_told(sender, message.began)
+        self._note_lacking(sender, message.lacks, returned=message.returned)
+        if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
+            return
+        found, number = self._who_keeps(sender)
+        if found is None:
+            return
+        held = self._holdings(message.kind, found)
+        if message.kind in self._first_kinds and message.lacks >= Lacks.HOMES:
+            items = held.all()
+            foreign = found.holds(items.keys, number) & ~found.holds(items.keys, 0)
+            if self._handing.first(sender, message, items.only(foreign).ordered()):
+                return
+        theirs = as_array(message.sums)
+        buckets = len(theirs)
+        differing = np.flatnonzero(held.sums(number, buckets) != theirs)
+        differing = differing[differing >= message.first]
+        shared, more = held.shared(number, buckets, differing), False
+        while len(shared) > IDENTITIES_MAX and len(differing) > 1:
+            more, differing = True, differing[: len(differing) // 2]
+            shared = held.shared(number, buckets, differing)
+        more |= len(shared) > IDENTITIES_MAX  # who holds little asks about few buckets, and has more once it holds more
+        identities = shared.identities[:IDENTITIES_MAX]
+        empty = np.setdiff1d(differing, buckets_of(identities, buckets))
+        request = message.request
+        self._send_offer(sender, message.kind, identities, buckets, empty, request=request, asked=True, more=more)
+
+    def offer(self, sender: Contact, message: Offer) -> None:
+        """Ask for what is missing here, and give what is missing there."""
+        if message.kind not in self._kinds:
+            return
+        offered = as_array(message.identities)
+        if self.closing:
+            if not message.asked:
+                self._want(sender, message, offered, offered)
+            return
+        found, number = self._who_keeps(sender)
+        if not message.asked:
+            held = self._holdings(message.kind, found).find(offered)
+            if self._want(sender, message, offered, held.identities) and message.kind in self._first_kinds:
+                self._gifts[sender.key, message.request] = self._exchange.now + GIVEN_SECONDS
+            return
+        comparison = self._open.get(message.request)
+        if comparison is None or not comparison.of(sender, message.kind) or found is None:
+            return
+        self._members.hear(message.members, known=message.known, complete=message.complete)
+        self.life_told(sender, message.began)
+        self._note_lacking(sender, message.lacks, returned=message.returned)
+        if message.lacks < Lacks.OTHERS:
+            self._members.lacks_less(Lacks.HOMES)
+        if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
+            raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
+        mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
+        offered = offered[offered != _NOTHING]
+        self._give(sender, message.kind, mine.only(~np.isin(mine.identities, offered)))
+        comparison.more = message.more
+        comparison.first = max(as_list(message.buckets), default=-1) + 1
+        if np.isin(offered, mine.identities).all():
+            self._compared_with(comparison)
+        else:
+            comparison.again_at = self._exchange.now + GIVEN_SECONDS
+            self._want(sender, message, offered, mine.identities)
+
+    def _want(self, sender: Contact, message: Offer, offered: U64, held: U64) -> int:
+        """Ask for what of an offer is not held; return how much that is."""
+        missing = offered[~np.isin(offered, held)]
+        self.taken += len(missing)
+        column = self._exchange.columns.adopt(missing, "uint64")
+        self._exchange.send(sender, Want(message.request, message.kind, message.asked, column))
+        return len(missing)
+
+    def want(self, sender: Contact, message: Want) -> None:
+        """Give what another wants, and say so when it has been taken in."""
+        if message.kind not in self._kinds:
+            return
+        exchange = self._exchange
+        held = self._holdings(message.kind, exchange.replica_map)
+        if self._offer_again_at is not None and not message.asked:
+            self._heard_of_offers()
+
+        def done() -> None:
+            if not message.asked:
+                self._taken(sender, message.request)
+                self._offer_closed(message.request)
+            if message.asked or (len(wanted) and message.kind in self._first_kinds):  # who asked waits for that
+                exchange.send(sender, Given(message.request, message.kind))
+
+        token = exchange.token(done)
+        wanted = as_array(message.identities)
+        found = held.find(wanted)
+        if not message.asked and len(found) < len(wanted):  # what was offered is another item by now
+            self._offer_due = True
+        self._give(sender, message.kind, found, (token,))
+        exchange.release((token,))
+
+    def _give(self, to: Contact, kind: int, items: Items, tokens: tuple[int, ...] = ()) -> None:
+        if not len(items.places):
+            return
+        self.given += len(items.places)
+        for message in self._messages(kind, np.unique(items.places)):
+            if self._on_left is not None and isinstance(message, IndexTriples | IndexQuery | Forward | Answers):
+                # Whoever gets it will keep it, but by its view this peer does: it is not to be passed back.
+                message = replace(message, hops=self._exchange.config.hops_max)
+            self._exchange.send(to, message, tokens)
+
+    def _messages(self, kind: int, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        for message in self._kinds[kind].messages(places):
+            if isinstance(message, IndexTriples):
+                yield from self._with_origin(message)
+            else:
+                yield message
+
+    def given_all(self, sender: Contact, message: Given) -> None:
+        """Note that what was wanted is here."""
+        self._forget_gifts({(sender.key, message.request)})
+        comparison = self._open.get(message.request)
+        if comparison is not None and comparison.of(sender, message.kind):
+            self._compared_with(comparison)
+
+    def _compared_with(self, comparison: _Comparison) -> None:
+        del self._open[comparison.request]
+        if comparison.more:
+            self._queue.insert(0, comparison)
+        elif comparison.kind in self._first_kinds:
+            self._first_done.add((comparison.kind, comparison.fellow.key))
+        self._go_on()
+
+    @property
+    def gifts(self) -> bool:
+        """Whether another is giving this peer what it did not know of the first kinds, and had kept by an older view.
+
+        It comes in several messages, in any order: a subscription is here before what is known of its answers.
+        """
+        return bool(self._gifts)
+
+    def _forget_gifts(self, over: set[tuple[int, int]]) -> None:
+        """Wait no more for gifts: they are here, or who gave them is gone or silent."""
+        before = len(self._gifts)
+        for gift in over:
+            self._gifts.pop(gift, None)
+        if before and not self._gifts:
+            self.on_gifts_taken()
+
+    # --- offering --------------------------------------------------------------------------------
+
+    def _offer_others(self, kind: int, items: Items, found: ReplicaMap) -> None:
+        """Offer what is held and not kept any more to the primary of those who keep it."""
+        if len(items):
+            items = items.ordered()
+            primaries = found.primaries(items.keys)
+            for number in np.unique(primaries).tolist():
+                to = self._exchange.contact(number)
+                offers = self._send_offers(to, kind, items.only(primaries == number))
+                self._offered |= {request: (to, kind, identities) for request, identities in offers}
+
+    def _taken(self, sender: Contact, request: int) -> None:
+        """Note that another has what was offered to it, and was not kept here."""
+        if (question := self._handing.taken(sender, request)) is not None:
+            self.summary(*question)
+        to, kind, identities = self._offered.pop(request, (sender, -1, None))
+        number = self._exchange.cache.number(to)
+        if identities is not None and number > 0 and to.key == sender.key:
+            self._took[to.key] = number
+            self._held[kind].told(identities, number)
+
+    def leave(self, done: Callable[[bool], None]) -> None:
+        """Give others what they are to keep when this peer is gone, and do not have; then call ``done``.
+
+        That is told whether the others are enough for all that this peer has acknowledged.
+
+        That takes two rounds.  What comes during the first is taken in as ever; during the second, which is short,
+        nothing is taken in any more (``closing``): what this peer acknowledged is then with others as well.
+
+        Of peers that leave at once, each would wait in its second round for all others.  So a peer that closes wants
+        nothing of what one with a higher key offers; that one goes, and then this one begins the round anew.
+        """
+        self._on_left = done
+        self._offer_all()
+
+    def _offer_all(self) -> None:
+        """Offer others what is to be theirs; begins anew when the view changes meanwhile.
+
+        Or when nothing is answered for some time: who takes this peer for lost for a moment drops what was on its way
+        to it, and this one need not notice.
+        """
+        self._offers.clear()
+        self._offer_again_at = self._exchange.now + self._patience
+        self._patience *= 2
+        others = [each for each in self._others() if each.key not in self._leaving] if self._exchange.replicated else []
+        if others:
+            after = self._exchange.map_of(others)
+            for kind in self._order:
+                items = self._holdings(kind, self._exchange.replica_map, fresh=True).all().ordered()
+                for contact in others:
+                    chosen = after.holds(items.keys, self._exchange.cache.number(contact))
+                    offers = self._send_offers(contact, kind, items.only(chosen))
+                    self._offers |= dict.fromkeys(request for request, _ in offers)
+        self._offer_closed(0)
+
+    def leaving(self, sender: Contact, _: Leaving) -> None:
+        """Note that another takes in nothing any more; if this peer leaves, too, neither waits for the other."""
+        self._leaving.add(sender.key)
+        if self._on_left is not None:
+            self._last_round = True
+
+    def contact_lost(self, contact: Contact) -> None:
+        """Forget a peer that is gone; it may come back to stay."""
+        self._leaving.discard(contact.key)
+        self._in_step_with.discard(contact.key)
+        self._members.note_lacking(contact, Lacks.NOTHING)
+        self._lives.pop(contact.key, None)
+        self._forget_told(contact.key)
+        self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
+
+    def life_told(self, sender: Contact, began: int) -> None:
+        """Offer again what a peer said to have, if that may have been a former life of it: its disk may have been lost.
+
+        It was gone and is back, and nobody need have noticed.
+        """
+        if began and self._exchange.replicated and self._lives.get(sender.key) != began:
+            if sender.key in self._lives:
+                self._members.came_back(sender)
+            self._lives[sender.key] = began
+            self._offer_due |= self._forget_told(sender.key)
+
+    def _forget_told(self, key: int) -> bool:
+        """Forget what a peer was offered, and said to have; return whether there was anything."""
+        self._handing.forget(key)
+        before = len(self._offered)
+        self._offered = {request: each for request, each in self._offered.items() if each[0].key != key}
+        number = self._took.pop(key, 0)
+        for held in self._held.values() if number else ():
+            held.forget(number)
+        return bool(number) or len(self._offered) < before
+
+    def _others(self) -> list[Contact]:
+        exchange = self._exchange
+        return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
+
+    def _send_offers(self, to: Contact, kind: int, items: Items) -> list[tuple[int, U64]]:
+        """Offer items, which are in the order of their identities; return these by the numbers of the offers."""
+        identities, sent = items.identities, []
+        first = np.ones(len(identities), np.bool_)
+        first[1:] = identities[1:] != identities[:-1]
+        identities = identities[first]
+        for start in range(0, len(identities), IDENTITIES_MAX):
+            self._request += 1
+            part = identities[start : start + IDENTITIES_MAX]
+            sent.append((self._request, part))
+            self._send_offer(to, kind, part, 1, np.zeros(0, np.int64), request=self._request)
+        return sent
+
+    def _send_offer(
+        self, to: Contact, kind: int, identities: U64, buckets: int, empty: npt.NDArray[np.int64],
+        *, request: int, asked: bool = False, more: bool = False,
+    ) -> None:  # fmt: skip
+        """Send an offer of identities, with a row for each of the buckets that are empty here."""
+        adopt = self._exchange.columns.adopt
+        places = np.concatenate([buckets_of(identities, buckets), empty])
+        rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
+        offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"))
+        if asked:
+            own, members = self._members.record(), self._members
+            offer = replace(
+                offer, lacks=own.lacks, returned=own.returned, members=members.expected,
+                known=members.knows_before(to), began=self._exchange.life, complete=members.complete,
+            )  # fmt: skip
+        self._exchange.send(to, offer)
+
+    def _heard_of_offers(self) -> None:
+        self._patience = OFFER_SECONDS
+        self._offer_again_at = self._exchange.now + self._patience
+
+    def _offer_closed(self, request: int) -> None:
+        if request in self._offers:
+            del self._offers[request]
+            self._heard_of_offers()
+        if self._offers or self._last_round or self._on_left is None:
+            return  # with a round still to begin, what is answered now was offered in the one before
+        if not self.closing:
+            self.closing = self._last_round = True
+            for contact in self._others() if self._exchange.replicated else ():
+                self._exchange.send(contact, Leaving())
+            return
+        done, self._on_left, self._offer_again_at = self._on_left, None, None
+        done(self._enough_stay())
+
+    def _enough_stay(self) -> bool:
+        """Return whether those who stay can keep as many copies as are needed."""
+        exchange = self._exchange
+        if self._members.first_at is not None:
+            return False  # perhaps it is not the first of a network, and lost what those know who are away
+        if self._members.lacks and (self._members.somebody_missing or self._members.expected > exchange.cache.size):
+            return False  # what it lost is with those alone, perhaps, and it is as good as missing until they are back
+        staying = [each for each in self._others() if each.key not in self._leaving]
+        return exchange.replicated and len(staying) >= self._members.copies_needed

@@ -1,0 +1,61 @@
+"""Questions of repair that wait for their share of a turn.
+
+Answering one takes up to tens of milliseconds, and after a change of the view every replica asks about every kind at
+once.  So questions are taken in at once and answered a few per turn.  The acknowledgement of a question leaves when it
+has been answered, as for everything else: until then its sender counts it as under way
+(:mod:`p2prdf.peer.progress.low_watermark`). A sender that hears nothing asks again; the new question takes the place of
+the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any, Final
+
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.wire.messages import Contact, Message, Offer, Summary, Totals, Want
+
+__all__ = ["Deferred"]
+
+FIRST_SHARE: Final = 0.5
+"""Share of a turn's budget for questions about records of coordinators: subscribers wait for these."""
+SHARE: Final = 0.25
+"""Share of a turn's budget for other questions."""
+
+_Key = tuple[type, int, int, int]
+
+
+class Deferred:
+    """Questions of repair in the order of their arrival, those about some kinds first."""
+
+    def __init__(self, exchange: Exchange, handle: Callable[[Contact, Any], None], first_kinds: Container[int]):
+        self._exchange, self._handle, self._first_kinds = exchange, handle, first_kinds
+        self._first: dict[_Key, tuple[Contact, Message, tuple[int, ...]]] = {}
+        self._others: dict[_Key, tuple[Contact, Message, tuple[int, ...]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._others)
+
+    def add(self, sender: Contact, message: Totals | Summary | Offer | Want) -> None:
+        """Take in a question; it replaces an earlier one of the same sender about the same."""
+        kind = -1 if isinstance(message, Totals) else message.kind
+        request = message.request if isinstance(message, Offer | Want) else 0
+        key = type(message), sender.key, kind, request
+        waiting = self._first if kind in self._first_kinds else self._others
+        arrivals = self._exchange.arrivals
+        tokens = arrivals.keep(arrivals.current)
+        if key in waiting:
+            self._exchange.release(waiting[key][2])
+        waiting[key] = (sender, message, tokens)
+
+    def work(self) -> None:
+        """Answer questions until their share of the turn is spent; one at least."""
+        pace = self._exchange.pace
+        answered = 0
+        for waiting, share in ((self._first, FIRST_SHARE), (self._others, SHARE)):
+            while waiting and not (answered and pace.over_share(share)):
+                sender, message, tokens = waiting.pop(next(iter(waiting)))
+                self._handle(sender, message)
+                self._exchange.release(tokens)
+                pace.did()
+                answered += 1

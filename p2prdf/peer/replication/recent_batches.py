@@ -1,0 +1,66 @@
+"""The last batches of triples as they came, for roles that come later (:mod:`p2prdf.peer.joins.index_advertisements`).
+
+Many publications are of one triple.  Six columns of one value each take almost a kilobyte, and may hold the whole frame
+that they were read from; so small batches that were published under the same roles are joined, which copies them.
+Who asks for all since some time is then given a few triples of before as well.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from p2prdf.columns import Columns
+from p2prdf.peer.network.batches import TripleBatch, joined_batches
+
+__all__ = ["JOINED_ROWS", "RememberedBatches"]
+
+JOINED_ROWS: Final = 256
+"""Batches of fewer rows are joined until there are so many."""
+_KINDS_MAX: Final = 16
+"""Sets of roles of which small batches wait to be joined."""
+
+
+class RememberedBatches:
+    """Batches, each with as many rows as it has, the latest of them ``rows_max`` rows."""
+
+    def __init__(self, columns: Columns, rows_max: int):
+        self._columns = columns
+        self._rows_max = rows_max
+        self._rows = 0
+        self._batches: deque[TripleBatch] = deque()
+        self._small: dict[int, list[TripleBatch]] = {}
+        """By the roles of events that they were published under, in the order of the oldest of each,"""
+        self._small_rows: dict[int, int] = {}
+        """and how many rows these have."""
+
+    def __iter__(self) -> Iterator[TripleBatch]:
+        yield from self._batches
+        for each in self._small.values():
+            yield self._joined(each)
+
+    def add(self, batch: TripleBatch) -> None:
+        """Remember a batch, and forget the oldest beyond the bound."""
+        self._rows += len(batch)
+        if len(batch) >= JOINED_ROWS:
+            self._batches.append(batch)
+        else:
+            published = batch.published
+            self._small.setdefault(published, []).append(batch)
+            rows = self._small_rows[published] = self._small_rows.get(published, 0) + len(batch)
+            if rows >= JOINED_ROWS:
+                self._settle(published)
+            elif len(self._small) > _KINDS_MAX:
+                self._settle(next(iter(self._small)))
+        while self._rows > self._rows_max:
+            if not self._batches:
+                self._settle(next(iter(self._small)))
+            self._rows -= len(self._batches.popleft())
+
+    def _settle(self, published: int) -> None:
+        del self._small_rows[published]
+        self._batches.append(self._joined(self._small.pop(published)))
+
+    def _joined(self, batches: list[TripleBatch]) -> TripleBatch:
+        return joined_batches(self._columns, batches)

@@ -1,0 +1,1 @@
+"""Coordinators of subscriptions: opening, evaluation, delivery and their replicated records."""

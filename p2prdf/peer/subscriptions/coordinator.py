@@ -1,0 +1,344 @@
+"""The home side of a peer: its subscriptions from their opening to their end.
+
+Opening is told in :mod:`p2prdf.peer.subscriptions.opening`, delivering in :mod:`p2prdf.peer.subscriptions.delivery`,
+what replicas tell each other in :mod:`p2prdf.peer.subscriptions.replication`, and what is asked for and not known in
+:mod:`p2prdf.peer.subscriptions.unresolved`.  Here is what holds them together, how subscriptions and groups end, and
+what holders of their rows ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from p2prdf import hlc
+from p2prdf.columns import Column, as_list
+from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
+from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.subscriptions.delivery import Delivery
+from p2prdf.peer.subscriptions.evaluation import Evaluations
+from p2prdf.peer.subscriptions.opening import Opening, steps_that_wait
+from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.peer.subscriptions.unresolved import Unknown
+from p2prdf.peer.subscriptions.windows import Windows
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.store.tables import Tables
+from p2prdf.wire.messages import (
+    Answers,
+    AskKnown,
+    CloseSubscription,
+    Contact,
+    GetRates,
+    GroupLeases,
+    GroupsGone,
+    KeepAcknowledged,
+    KeepAnswers,
+    KeepGroups,
+    KeepReported,
+    KeepSubscription,
+    KeepWithdrawn,
+    Message,
+    Rates,
+    SubscriptionClosed,
+    TellKnown,
+)
+
+__all__ = ["Host"]
+
+_LATE_MAX: Final = 1024
+"""Messages with answers that a subscription may lack are remembered; with more it counts as lacking some."""
+_LEFT_SECONDS: Final = 1.0
+"""How often it is looked whether groups that were left can be ended,"""
+_LOOKS_MAX: Final = 60
+"""and so many times at those of other homes;"""
+_LOOKED_AT_MAX: Final = 1024
+"""at so many at a time: what is asked about takes room that others need."""
+_RETENTION_PART: Final = 0.01
+"""Part of their age by which answers may be older before it is seen."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Host:
+    """Queries and subscriptions whose home is this peer."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        engine: Engine,
+        tables: Tables,
+        dictionary: TermDictionary,
+        to_self: Callable[[Message], None],
+        add_roles: Callable[[int, int], None],
+        draw: Callable[[int], int],
+    ):
+        """``draw`` returns so many random bits."""
+        self._exchange = exchange
+        self._engine = engine
+        self._tables = tables
+        self._columns = tables.columns
+        config = exchange.config
+        self.home = Home(
+            tables.columns, log_rows_max=config.answers_pending_max,
+            log_characters_max=config.answers_pending_characters_max, characters_of=engine.cutter.characters_of,
+            own=exchange.own.key,
+        )  # fmt: skip
+        self._by_key = ByKey(exchange, to_self)
+        self.unknown = Unknown(
+            exchange, self._by_key, self.home, to_self, lambda answers: self._delivery.take_held(answers)
+        )
+        self._late: dict[int, tuple[Subscription, list[Column] | None]] = {}
+        """Of which somebody did not know when answers that count for them were recorded for others; these answers."""
+        self._delivery = Delivery(exchange, self._by_key, self.home, engine, self.unknown, draw)
+        exchange.obsolete = self._delivery.is_obsolete
+        self.records = self._delivery.records = Records(
+            exchange, self._by_key, self.home, kept=self._delivery.kept, changed=self._delivery.pump,
+            learned=lambda name, subscription: self.unknown.learned(name, subscription=subscription),
+            orphan=self._end_orphan, late=self._note_late,
+            told_elsewhere=lambda subscription: self.evaluations.told_elsewhere(subscription),
+        )  # fmt: skip
+        self.evaluations = self._delivery.evaluations = Evaluations(
+            exchange, self.home, dictionary, self.records, engine.cutter, self._delivery.pump, self._end_too_large
+        )
+        self.windows = self._delivery.windows = Windows(exchange, self.home, self.evaluations, self._end_too_large)
+        self._opening = Opening(
+            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, words=engine.words,
+            records=self.records, begin=self._delivery.begin, wait=self.unknown.wait,
+        )  # fmt: skip
+        self._left_at: float | None = None
+        """When to look whether groups can be ended that are left: see :meth:`_end`."""
+        self._retention_at: float | None = None
+        self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
+        self.to_all = self._by_key.to_all
+        self.open = self._opening.open
+        self.answers, self.local_answers = self._delivery.answers, self._delivery.local_answers
+        self.delivered, self.attach, self.renew = (
+            self._delivery.delivered, self._delivery.attach, self._delivery.renew,
+        )  # fmt: skip
+        self.bookmarks, self.gifts_taken = self._delivery.bookmarks, self._delivery.complete
+        self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
+        self.reroute = self.records.reroute
+
+    def handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
+        """Return who deals with what replicas of a home tell each other."""
+        records, unknown = self.records, self.unknown
+        return {
+            KeepSubscription: records.take_subscription,
+            KeepAcknowledged: lambda _, message: records.take_acknowledged(message),
+            KeepAnswers: lambda _, message: records.take_answers(message),
+            KeepReported: lambda _, message: records.take_reported(message),
+            KeepWithdrawn: lambda _, message: self._delivery.withdrawn(message),
+            AskKnown: lambda sender, message: unknown.tell(sender, message, records.tell_one),
+            TellKnown: unknown.told,
+        }
+
+    # --- after a restart -------------------------------------------------------------------------
+
+    def restore(self, message: Message) -> bool:
+        """Take back what a former life kept; False if it is nothing of a home's."""
+        if isinstance(message, Answers):
+            self._delivery.take_held(message)
+            stamps = (each for each in as_list(message.rows.born) if not hlc.is_element(each))
+            self._exchange.advance(max(stamps, default=0))
+            return True
+        if isinstance(message, KeepWithdrawn):
+            self._delivery.withdrawn(message)
+            self._exchange.advance(message.youngest)
+            return True
+        return self.records.restore(message)
+
+    # --- rates -----------------------------------------------------------------------------------
+
+    def rates(self, message: Rates) -> None:
+        """Note what an owner counted."""
+        self._opening.rates(message)
+
+    def count_rates(self, message: GetRates, indexed: int, *, sub_keys: int) -> None:
+        """Answer how many triples there are under the parts asked for: what this peer holds of so many equal shares."""
+        counts = [
+            self._tables.count(role, s, p, o) * sub_keys + 1 if indexed >> role & 1 else 0
+            for role, s, p, o in zip(
+                *(as_list(column) for column in (message.roles, message.s, message.p, message.o)), strict=True
+            )
+        ]
+        self.reply(message.asker, Rates(message.request, message.position, self._columns.column(counts)))
+
+    def view_changed(self) -> None:
+        """Speak for what is this peer's to speak for now, and end what nobody has ended who should have."""
+        self._delivery.view_changed()
+        for subscription in [each for each in self.home.subscriptions.values() if self.home.is_orphan(each)]:
+            self._end_orphan(subscription)
+
+    # --- closing ---------------------------------------------------------------------------------
+
+    def close(self, sender: Contact, message: CloseSubscription) -> None:
+        """End a subscription."""
+        self._delivery.close(sender, message, self._end)
+
+    def _end(self, subscription: Subscription, done: Callable[[], None] = _nothing) -> None:
+        """End a subscription, and its group if it was the last one; call ``done`` when that is safe.
+
+        It may be the last one here alone: somebody may have joined the group in another part of the network, and that
+        it was parted need not have been noticed here.  Nothing brings back a group that has ended, so it is left until
+        all who keep it have heard of the end and know of nobody else.
+        """
+        number, stamp = subscription.number, self._exchange.tick()
+        ends_group = not self._exchange.replicated or self.home.is_orphan(subscription)
+        group = self.home.close(number, stamp, ends_group=ends_group)
+        tokens = [self._exchange.token(done, sparing=True)]
+        if group is not None and not ends_group:
+            tokens.append(self._exchange.token(self._look_at_left))
+        told = tuple(tokens)
+        self.records.tell_ended(number, group.identity if group is not None and ends_group else 0, stamp, told)
+        self._exchange.release(told)
+        if group is not None and ends_group:
+            self._end_group(group)
+
+    def _look_at_left(self) -> None:
+        self._left_at = self._exchange.now
+
+    def _end_left(self) -> None:
+        """Ask of groups that were left whether another replica knows a subscription; if none does, they end.
+
+        Whoever speaks for them asks.  While somebody is missing nobody does, unless that is so for long: whoever is
+        missing alone may know.
+        """
+        exchange = self._exchange
+        self._left_at = exchange.now + _LEFT_SECONDS
+        if exchange.members.somebody_missing or exchange.replica_map is None or not exchange.in_step():
+            return
+        for identity, group in list(islice(self.home.left.items(), _LOOKED_AT_MAX)):
+            group.looks += 1
+            if exchange.speaks_for(subscription_home(identity)):
+                self.unknown.when_nowhere(identity, partial(self._end_unknown, identity))
+            elif group.looks > _LOOKS_MAX:  # whoever should have ended it does not know it; it ends with its lease
+                self.home.forget_left(identity)
+
+    def _end_unknown(self, identity: int) -> None:
+        """End a group that no replica knows."""
+        group = self.home.left.get(identity)
+        if group is not None:
+            self.records.end_group(identity, self._exchange.tick())
+            self._end_group(group)
+
+    def _end_orphan(self, subscription: Subscription) -> None:
+        """End a subscription whose group another peer has ended, and tell its subscriber: it would get nothing more."""
+        if self._exchange.restoring or not self._exchange.speaks_for(subscription_home(subscription.number)):
+            return
+        self._exchange.trace("subscription-orphaned", subscription=subscription.number)
+        self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number))
+        self._end(subscription)
+
+    def _end_too_large(self, subscription: Subscription, why: str) -> None:
+        """End a subscription that takes too much room here, and tell its subscriber."""
+        self._exchange.trace("subscription-too-large", subscription=subscription.number, reason=why)
+        self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number, why=why))
+        self._end(subscription)
+
+    def _end_group(self, group: Group) -> None:
+        """Tell all who hold rows of a group that it has ended."""
+        if not group.planned:
+            return
+        self._engine.end_groups([leaf.identity for leaf in group.leaves])
+        for leaf in group.leaves:
+            assert leaf.plan is not None
+            gone = GroupsGone(self._columns.column([leaf.identity]))
+            for step in steps_that_wait(leaf.plan):
+                for key in self._opening.install_keys(leaf, step):
+                    self._by_key.to_all(key, gone)
+
+    # --- leases of groups ------------------------------------------------------------------------
+
+    def keep(self, sender: Contact, message: KeepGroups) -> None:
+        """Tell a holder which groups still live."""
+        alive: list[int] = []
+        gone: list[int] = []
+        for identity in as_list(message.groups):
+            one = replace(message, groups=self._columns.column([identity]))
+            if not self._by_key.at_owner(subscription_home(identity), one, sender):
+                continue
+            if self.home.find(identity):
+                alive.append(identity)
+            elif self.unknown.is_gone(identity, subscription=False):
+                gone.append(identity)
+            else:
+                self.unknown.hold_holder(identity, message.holder)
+        lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
+        if alive:
+            self._by_key.reply(
+                message.holder, GroupLeases(self._columns.column(alive), self._columns.column([lease] * len(alive)))
+            )
+        if gone:
+            self._by_key.reply(message.holder, GroupsGone(self._columns.column(gone)))
+
+    # --- what some never got ---------------------------------------------------------------------
+
+    @property
+    def owes(self) -> bool:
+        """Whether answers are to be derived again for somebody, once all copies are in their places everywhere."""
+        return bool(self._late)
+
+    def _note_late(self, subscription: Subscription, answers: Column | None) -> None:
+        held = self._late.get(subscription.number, (subscription, []))[1]
+        if answers is None or held is None or len(held) >= _LATE_MAX:
+            self._late[subscription.number] = (subscription, None)
+        else:
+            self._late[subscription.number] = (subscription, [*held, answers])
+
+    def derive_again(self) -> None:
+        """Derive them: nothing that they follow from is missing anywhere now."""
+        late, self._late = self._late, {}
+        for subscription, answers in late.values():
+            if self.home.subscriptions.get(subscription.number) is not subscription:
+                continue
+            if answers is not None and not any(map(subscription.log.lacks, answers)):
+                continue  # they have come since
+            self._exchange.trace("subscription-late", subscription=subscription.number)
+            self._opening.derive_again(subscription)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Do what is due: go on with openings, end what nobody renewed, drop what is too old."""
+        exchange = self._exchange
+        self._opening.wake()
+        self.unknown.wake()
+        self.evaluations.wake()
+        for number in self.home.expired(exchange.now):
+            subscription = self.home.subscriptions[number]
+            if exchange.speaks_for(subscription_home(number)):
+                exchange.trace("subscription-expired", subscription=number)
+                self._end(subscription)
+            else:  # whoever speaks for it knows whether it was renewed
+                self.home.renew(subscription, exchange.now)
+        if not self.home.left:
+            self._left_at = None
+        elif self._left_at is None:
+            self._left_at = exchange.now + _LEFT_SECONDS
+        elif exchange.now >= self._left_at:
+            self._end_left()
+        if self._retention_at is not None and exchange.now >= self._retention_at:
+            self._retention_at = None
+            self.home.ends.expire(exchange.now)
+            for subscription in self.home.expire_answers(exchange.now, exchange.config.answers_age_seconds):
+                self._delivery.pump(subscription)
+        if self._retention_at is None and self.home.subscriptions:
+            wait = max(1.0, exchange.config.answers_age_seconds * _RETENTION_PART)
+            self._retention_at = exchange.now + wait
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due."""
+        every = (
+            self._opening.deadline, self.unknown.deadline, self.evaluations.deadline, self.home.deadline,
+            self._left_at, self._retention_at,
+        )  # fmt: skip
+        due = [at for at in every if at is not None]
+        return min(due, default=None)

@@ -1,0 +1,546 @@
+"""Answers come together at their home and go out to subscribers, who attach, renew and acknowledge.
+
+All replicas of a home record the answers; the primary alone hands them out.  It does so in *epochs*
+(:mod:`p2prdf.store.result_log`): a subscriber that comes, or comes back, and a peer that becomes the primary begin
+one each, and all that is not known to be acknowledged is told in it.  So answers reach the entry peer at least once.
+Whoever is on the other end of the wire drops what it has already, by identity, until it hears that it is settled.
+
+A peer speaks for a subscription when it is the primary of its home and has compared its records with the other
+replicas since it started, and since others came (:attr:`Exchange.in_step`).  Until then requests wait here,
+and nothing is handed out.  Two peers may take themselves for the primary while their views differ: then
+subscribers get answers from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from p2prdf.columns import Column, as_array, as_list
+from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
+from p2prdf.continuous.leaf import Leaf
+from p2prdf.errors import NotAllowed, RemoteProtocolError, SubscriptionGone
+from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.subscriptions.evaluation import Evaluations
+from p2prdf.peer.subscriptions.opening import opened_message
+from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.peer.subscriptions.unresolved import Unknown
+from p2prdf.peer.subscriptions.windows import Windows
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.wire.messages import (
+    Answers,
+    AskBookmarks,
+    AttachSubscription,
+    CloseSubscription,
+    Contact,
+    Deliver,
+    Delivered,
+    GroupsGone,
+    KeepWithdrawn,
+    Message,
+    RenewSubscriptions,
+    Rows,
+    SettledAnswers,
+    SubscriptionClosed,
+    SubscriptionRefused,
+    TellBookmarks,
+)
+
+__all__ = ["Delivery", "another_clients"]
+
+_CHUNK_ROWS_MAX = 4096
+_EPOCH_BITS = 16
+"""Low bits of an epoch that tell those of two homes apart; the others are its home's time, in milliseconds."""
+HAND_OVER_SECONDS = 2.0
+"""How long who was the primary goes on telling subscribers when another is."""
+
+
+class Delivery:
+    """What the subscriptions of a home are told."""
+
+    def __init__(
+        self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, unknown: Unknown,
+        draw: Callable[[int], int],
+    ):  # fmt: skip
+        """``draw`` returns so many random bits."""
+        self._draw = draw
+        self._begun = 0
+        """The time of the last epoch."""
+        self._incomplete: set[int] = set()
+        """Subscriptions of which not all is here that others were giving when their records came first."""
+        self._exchange = exchange
+        self._by_key = by_key
+        self._home = home
+        self._engine = engine
+        self._unknown = unknown
+        self._columns = exchange.columns
+        self.records: Records
+        self.evaluations: Evaluations
+        self.windows: Windows
+        """All three given by :class:`p2prdf.peer.subscriptions.coordinator.Host`."""
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def answers(self, sender: Contact, message: Answers) -> None:
+        """Take in answers from other peers; those of ended groups are told off."""
+        if self._misplaced(message):
+            tokens = self._exchange.arrivals.keep(self._exchange.arrivals.current)
+            self._engine.pass_on_answers(message, tokens)
+            self._exchange.release(tokens)
+            return
+        known = self._home.answers - self._home.repeated
+        gone = self.record(message.groups, message.rows, sender)
+        if message.suspect:
+            self._engine.audit.found(message.suspect, self._home.answers - self._home.repeated - known, sender)
+        if gone:
+            self._by_key.reply(sender, GroupsGone(self._columns.column(gone)))
+
+    def _misplaced(self, message: Answers) -> bool:
+        """Return whether answers belong to others.
+
+        Of replicas each passes on to all, so among peers whose views disagree that is done only once: what is
+        passed on is kept where it comes to, and offered to others later.
+        """
+        exchange = self._exchange
+        homes = [subscription_home(each) for each in as_list(message.groups)]
+        if not exchange.replicated:
+            owners = as_list(exchange.closest_known(self._columns.column(homes)))
+            return message.hops < exchange.config.hops_max and any(owners)
+        found = exchange.replica_map
+        if found is None or found.holds(as_array(homes), 0).all():
+            return False
+        if message.hops == 0:
+            return True
+        self._engine.strays += len(message.rows)
+        return False
+
+    def local_answers(self, groups: Column, rows: Rows) -> None:
+        """Take in answers that this peer derived itself."""
+        gone = self.record(groups, rows, self._exchange.own)
+        if gone:
+            self._engine.end_groups(gone)
+
+    def record(self, groups: Column, rows: Rows, sender: Contact | None) -> list[int]:
+        """Record answers and hand them on; return the groups that are gone.
+
+        Those of groups that are not known wait for their record, or are left with who sent them.
+        """
+        work = None
+        if self._exchange.traces.active:
+            work = self._exchange.traces.answers(rows.identity, rows.born, rows.oldest)
+        try:
+            return self._record(groups, rows, sender)
+        finally:
+            if work is not None:
+                work.end()
+
+    def _record(self, groups: Column, rows: Rows, sender: Contact | None) -> list[int]:
+        ids = as_list(groups)
+        gone: list[int] = []
+        touched: dict[int, Subscription] = {}
+        held = False
+        large = set(self._engine.cutter.too_large(rows.bindings))
+        if large:  # it could never be delivered, and everything after it would wait
+            self._exchange.trace("answer-too-large", answers=len(large))
+            rows = self._engine.cutter.without(rows, large)
+        parts = list(self._columns.split(rows.group))
+        for place, _ in parts:  # before any is taken in: all are, or none
+            self._check(ids[place], len(rows.bindings))
+        for place, index in parts:
+            group = self._home.find(ids[place])
+            part = self._part(rows, index)
+            if group is not None and isinstance(group.query, StandingQuery):
+                held |= self._record_leaf(self._home.leaf(ids[place]), part)
+            elif group is not None:
+                owed = self._home.record(group, part.identity, part.oldest, part.born, part.bindings)
+                touched.update((each.number, each) for each in owed)
+            elif self._unknown.is_gone(ids[place], subscription=False):
+                gone.append(ids[place])
+            elif self._home.answered_left(ids[place], part.oldest, part.born) or self._unknown.hold_answers(
+                ids[place], Answers(self._columns.column([ids[place]]), part), sender
+            ):
+                held = True
+            else:
+                self._exchange.arrivals.refuse()
+        if touched or held:
+            self._exchange.persist(Answers(groups, rows))
+        for subscription in touched.values():
+            self.pump(subscription)
+        return gone
+
+    def _check(self, identity: int, width: int) -> None:
+        """Raise RemoteProtocolError if answers are to a query that is known, and cannot be."""
+        group, leaf = self._home.find(identity), self._home.leaf(identity)
+        if group is not None and (leaf is None or width != len(leaf.query.answer)):
+            raise RemoteProtocolError(f"answers of {width} columns to {identity:016x}, which has no such")
+
+    def _record_leaf(self, leaf: Leaf | None, rows: Rows) -> bool:
+        """Record answers of a leaf of a standing query; return whether anything is news."""
+        assert leaf is not None, "it was checked"
+        before = self._home.version
+        changes = self._home.record_leaf(leaf, rows.identity, rows.oldest, rows.born, rows.bindings)
+        self.evaluations.changed(leaf, changes)
+        return self._home.version != before
+
+    def withdrawn(self, message: KeepWithdrawn) -> None:
+        """Take in that answers of a leaf are not true any more, or hold that until the leaf is known, or is gone."""
+        leaf = self._home.leaf(message.leaf)
+        if leaf is not None and leaf.answers is not None:
+            before = leaf.answers.version
+            self.evaluations.changed(leaf, leaf.answers.withdraw(as_list(message.identity), message.youngest))
+            if leaf.answers.version != before:
+                self._home.version += 1
+                self._exchange.persist(message)
+        elif self._home.find(message.leaf) is not None:
+            raise RemoteProtocolError(f"withdrawals of answers to {message.leaf:016x}, which is no leaf of its query")
+        elif not self._exchange.restoring and self._exchange.rank(group_home(message.leaf)) < 0:
+            return  # its sender has an old view; the replicas by a newer one get it by repair
+        elif self._unknown.is_nowhere(message.leaf):
+            return  # a group that is over needs no withdrawals; its sender need not repeat them
+        elif self._unknown.hold_withdrawn(message):
+            self._exchange.persist(message)
+        else:
+            self._exchange.arrivals.refuse()
+
+    def _part(self, rows: Rows, index: Any) -> Rows:
+        """Return the rows at some places, as those of one group."""
+        take = self._columns.take
+        return Rows(
+            self._columns.full(len(index), 0, "uint32"), take(rows.identity, index), take(rows.oldest, index),
+            take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
+        )  # fmt: skip
+
+    def take_held(self, message: Answers | KeepWithdrawn) -> None:
+        """Record answers whose group has become known; if this is not their home, they are to be offered to it."""
+        if isinstance(message, KeepWithdrawn):
+            self.withdrawn(message)
+            return
+        if self._exchange.replicated and not self._exchange.restoring:
+            homes = [subscription_home(each) for each in as_list(message.groups)]
+            if any(self._exchange.rank(home) < 0 for home in homes):
+                self._engine.strays += len(message.rows)
+        self.record(message.groups, message.rows, None)
+
+    # --- handing out -----------------------------------------------------------------------------
+
+    def pump(self, subscription: Subscription) -> None:
+        """Send a subscriber what it may be told now.
+
+        Who began to tell it and is still the primary goes on while others that came are compared with.  What these know
+        and this peer does not is at worst that answers are acknowledged; of that nothing is settled, so these answers
+        are recognized if they come again.
+        """
+        exchange = self._exchange
+        if not subscription.delivered or subscription.opening or subscription.cut_off:
+            return
+        if subscription.until:
+            if exchange.now >= subscription.until:
+                self._stop(subscription)
+                return
+        elif not exchange.in_step() and exchange.rank(subscription_home(subscription.number)) != 0:
+            return
+        window = exchange.config.answers_window
+        for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
+            for start, stop in self._engine.cutter.slices(len(chunk), chunk.bindings) or [(0, 0)]:
+                part = chunk.part(start, stop)
+                self._by_key.reply(
+                    subscription.subscriber,
+                    Deliver(
+                        subscription.number, part.first, part.lost, part.identity, part.born, part.bindings,
+                        subscription.epoch,
+                    ),
+                )  # fmt: skip
+
+    def is_obsolete(self, message: Message) -> bool:
+        """Return whether something on its way is of an epoch that is over: all that is not acknowledged was told anew.
+
+        Sent again it could come to a peer that the subscriber came back to, when what it tells has long been settled
+        at another.
+        """
+        if not isinstance(message, Deliver):
+            return False
+        subscription = self._home.subscriptions.get(message.subscription)
+        return subscription is None or not subscription.delivered or subscription.epoch != message.epoch
+
+    def begin(self, subscription: Subscription) -> None:
+        """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1.
+
+        Not while what is acknowledged is still on its way from those who kept it (:meth:`complete`).
+        """
+        if subscription.number in self._incomplete:
+            return
+        self.evaluations.begin(subscription)
+        self.windows.begin(subscription)
+        # Those of one home in order of time, so that who attaches knows the former ones; of two homes never the same.
+        self._begun = max(self._begun + 1, self._exchange.tick() >> _EPOCH_BITS)
+        subscription.epoch = self._begun << _EPOCH_BITS | self._draw(64) >> 64 - _EPOCH_BITS
+        subscription.delivered, subscription.until = True, 0.0
+        subscription.log.restart()
+        self.pump(subscription)
+
+    def kept(self, subscription: Subscription, first: bool) -> None:
+        """Hand out a subscription that another replica has made or moved, if that is this peer's to do."""
+        if first and self._exchange.gifts():
+            self._incomplete.add(subscription.number)
+        if not self._exchange.restoring and self._exchange.speaks_for(subscription_home(subscription.number)):
+            self._reach(subscription)
+            self.begin(subscription)
+        else:  # once it is, what the subscriber was told where it was before says nothing
+            self._stop(subscription)
+
+    def complete(self) -> None:
+        """Hand out the subscriptions of which all is here now that others were giving."""
+        incomplete, self._incomplete = self._incomplete, set()
+        for subscription in map(self._home.subscriptions.get, sorted(incomplete)):
+            if subscription is not None and self._exchange.speaks_for(subscription_home(subscription.number)):
+                self._reach(subscription)
+                self.begin(subscription)
+
+    def view_changed(self) -> None:
+        """Begin to hand out what this peer speaks for now, and end what it does no more."""
+        exchange = self._exchange
+        if not exchange.in_step():  # it will be called again
+            for subscription in self._home.subscriptions.values():
+                self._hand_over(subscription, exchange.rank(subscription_home(subscription.number)))
+            return
+        for subscription in list(self._home.subscriptions.values()):
+            rank = exchange.rank(subscription_home(subscription.number))
+            mine = rank == 0 or not exchange.replicated
+            if mine and (subscription.until or not subscription.delivered):
+                self._home.renew(subscription, exchange.now)
+                self._reach(subscription)
+                self.begin(subscription)
+            elif mine and subscription.cut_off and exchange.is_known(subscription.subscriber):
+                self._resume(subscription)  # its record came while this peer was not in step
+            elif mine:
+                self.pump(subscription)
+            else:
+                self._hand_over(subscription, rank)
+        self._unknown.view_changed()
+
+    def _hand_over(self, subscription: Subscription, rank: int) -> None:
+        """Go on telling for a moment if another is to, and this peer is still told: the other is not in step yet.
+
+        What both tell is known by its identity.
+        """
+        if rank < 0 or (subscription.until and self._exchange.now >= subscription.until):
+            self._stop(subscription)
+        elif rank > 0 and subscription.delivered and not subscription.until:
+            subscription.until = self._exchange.now + HAND_OVER_SECONDS
+
+    def _stop(self, subscription: Subscription) -> None:
+        subscription.delivered, subscription.until = False, 0.0
+        self.evaluations.stop(subscription)
+
+    def _reach(self, subscription: Subscription) -> None:
+        """See whether a subscriber's peer is there at all."""
+        subscription.cut_off = not self._exchange.may_be_there(subscription.subscriber)
+
+    def contact_lost(self, contact: Contact) -> None:
+        """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
+        for subscription in self._home.subscriptions.values():
+            if subscription.subscriber.key == contact.key:
+                subscription.cut_off = True
+
+    def contact_back(self, contact: Contact) -> None:
+        """Go on telling a peer that is there again."""
+        for subscription in list(self._home.subscriptions.values()):
+            if subscription.subscriber.key == contact.key:
+                self._resume(subscription)
+
+    def _resume(self, subscription: Subscription) -> None:
+        """Send anew what was on its way to a subscriber that was cut off."""
+        if subscription.cut_off:
+            subscription.cut_off = False
+            if subscription.until:
+                self._stop(subscription)
+            elif subscription.delivered:
+                self.begin(subscription)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _find(
+        self, sender: Contact, message: AttachSubscription | CloseSubscription | Delivered | RenewSubscriptions,
+        number: int,
+    ) -> tuple[bool, Subscription | None]:  # fmt: skip
+        """Return whether to deal with a request now, and what it is about; None if there is no such subscription."""
+        key = subscription_home(number)
+        if not self._by_key.at_owner(key, message, sender):
+            return False, None
+        if not self._exchange.speaks_for(key):
+            self._unknown.wait(message)
+            return False, None
+        subscription = self._home.subscriptions.get(number)
+        if subscription is None and not self._unknown.is_gone(number, subscription=True):
+            self._unknown.hold_request(number, message)
+            return False, None
+        return True, subscription
+
+    def _is_anothers(
+        self, subscription: Subscription | None, message: AttachSubscription | CloseSubscription | Delivered
+    ) -> bool:
+        """Tell whether a subscription is of another client than the one that asks; it is told so then."""
+        if subscription is None or subscription.may(message.owner):
+            return False
+        text = another_clients(message.subscription)
+        self._by_key.reply(message.subscriber, SubscriptionRefused(message.request, NotAllowed.code, text))
+        return True
+
+    def delivered(self, sender: Contact, message: Delivered) -> None:
+        """Forget what a subscriber acknowledged, and tell it when all replicas have; send it more.
+
+        While somebody is missing nothing is settled: the missing one may be alive and tell the subscriber the same
+        answers, or it may be this peer that is cut off from all others.  The subscriber's peer asks again, and is
+        answered when the missing one is back and knows what was acknowledged, or has been away for long.  Nor is
+        anything settled if peers that keep the home have come while the others were told: they were not.
+        """
+        now, subscription = self._find(sender, message, message.subscription)
+        if not now or self._is_anothers(subscription, message):
+            return
+        keepers = self._keepers(message.subscription)
+
+        def settled() -> None:
+            if self._exchange.members.somebody_missing or not keepers.issuperset(self._keepers(message.subscription)):
+                return
+            told = SettledAnswers(message.request, message.subscription)
+            if subscription is not None and subscription.subscriber.key == message.subscriber.key:
+                told = replace(told, epoch=subscription.epoch, sent=subscription.log.sent)
+            self._by_key.reply(message.subscriber, told)
+
+        token = self._exchange.token(settled)
+        if subscription is not None:  # of what has ended nothing comes anyway
+            self.records.acknowledge(subscription, message.identity, (token,))
+            self.pump(subscription)
+        self._exchange.release((token,))
+
+    def _keepers(self, number: int) -> set[int | None]:
+        """Return the keys of those who keep a subscription, or of nobody: not all of the ring is known."""
+        found = self._exchange.replica_set(subscription_home(number))
+        return {None} if found is None else {each.key for each in found}
+
+    def attach(self, sender: Contact, message: AttachSubscription) -> None:
+        """Deliver a subscription somewhere else from now on."""
+        now, subscription = self._find(sender, message, message.subscription)
+        if not now or self._is_anothers(subscription, message):
+            return
+        if subscription is None or subscription.opening:
+            self._by_key.reply(message.subscriber, _unknown(message.request, message.subscription))
+            return
+        if len(message.have):
+            self.records.acknowledge(subscription, message.have)
+        self._home.renew(subscription, self._exchange.now)
+        here = subscription.subscriber.key == message.subscriber.key
+        if here and subscription.request == message.request:  # it came before
+            self._by_key.reply(message.subscriber, opened_message(subscription, message.request, message.owner))
+            return
+        if not here:  # it is delivered there no longer
+            closed = SubscriptionClosed(subscription.request, subscription.number, elsewhere=True)
+            self._by_key.reply(subscription.subscriber, closed)
+        self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
+
+        def opened() -> None:
+            told: Message
+            if self._home.ends.has(message.subscription, subscription=True):  # since it was attached
+                told = _unknown(message.request, message.subscription)
+            elif subscription.subscriber.key == message.subscriber.key:
+                told = opened_message(subscription, message.request, message.owner)
+            else:  # it was attached elsewhere since, perhaps by an attempt that was given up long ago
+                told = SubscriptionClosed(message.request, subscription.number, elsewhere=True)
+            self._by_key.reply(message.subscriber, told)
+
+        token = self._exchange.token(opened)
+        self.records.tell_moved(subscription, (token,))
+        subscription.cut_off = False
+        self.begin(subscription)
+        self._exchange.release((token,))
+
+    def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
+        """Let subscriptions live for another lease, if they are delivered to who asks; else say that they are not."""
+        for number, request in zip(as_list(message.subscriptions), as_list(message.requests), strict=True):
+            make = self._columns.column
+            one = replace(message, subscriptions=make([number]), requests=make([request]))
+            now, subscription = self._find(sender, one, number)
+            if not now:
+                continue
+            if subscription is None:
+                self._by_key.reply(message.subscriber, SubscriptionClosed(0, number))
+            elif subscription.opening:
+                continue
+            elif subscription.subscriber.key != message.subscriber.key:
+                self._by_key.reply(message.subscriber, SubscriptionClosed(request, number, elsewhere=True))
+            else:
+                if subscription.request != request:  # an attachment that was given up there came after this one
+                    self._home.deliver_to(subscription, message.subscriber, request, self._exchange.tick())
+                    self.records.tell_moved(subscription)
+                self._home.renew(subscription, self._exchange.now)
+                self._resume(subscription)
+
+    def bookmarks(self, _: Contact, message: AskBookmarks) -> None:
+        """Say of which subscriptions all is handed out; whoever asked asks again about the others.
+
+        By the same view, for who was home before may not have got all.
+        """
+        exchange = self._exchange
+        if message.view != exchange.view:
+            return
+        found = [
+            subscription
+            for number in as_list(message.subscriptions)
+            if (subscription := self._home.subscriptions.get(number)) is not None
+            and subscription.subscriber.key == message.subscriber.key
+            and exchange.speaks_for(subscription_home(number))
+            and subscription.delivered
+            and not (subscription.opening or subscription.cut_off)
+            and subscription.log.handed_out
+            and self.evaluations.settled(subscription)
+        ]
+        if found:
+            make = self._columns.column
+            told = TellBookmarks(
+                message.upto, make([each.number for each in found]), make([each.epoch for each in found]),
+                make([each.log.sent for each in found]),
+            )  # fmt: skip
+            self._by_key.reply(message.subscriber, told)
+
+    def close(
+        self, sender: Contact, message: CloseSubscription, end: Callable[[Subscription, Callable[[], None]], None]
+    ) -> None:
+        """End a subscription by ``end``, and tell so when enough replicas know; its subscriber as well."""
+        now, subscription = self._find(sender, message, message.subscription)
+        if not now or self._is_anothers(subscription, message):
+            return
+
+        def closed() -> None:
+            self._by_key.reply(message.subscriber, SubscriptionClosed(message.request, message.subscription))
+            if subscription is not None and subscription.subscriber.key != message.subscriber.key:
+                self.records.tell_subscriber(subscription)
+
+        if subscription is None:
+            self._when_ended(message.subscription, closed)
+        else:
+            end(subscription, closed)
+
+    def _when_ended(self, number: int, done: Callable[[], None]) -> None:
+        """Call ``done`` when enough replicas know of an end that is known here, or at once if nothing is.
+
+        Who ended it may not have been answered yet, since too few were there, and ask again; a restart forgets it.
+        """
+        stamp = self._home.ends.stamp(number, subscription=True)
+        token = self._exchange.token(done, sparing=True)
+        if stamp is not None:
+            self.records.tell_end_again(number, stamp, (token,))
+        self._exchange.release((token,))
+
+
+def another_clients(subscription: int) -> str:
+    """Say that a subscription is not that of the client that asks."""
+    return f"subscription {subscription:016x} is another client's"
+
+
+def _unknown(request: int, subscription: int) -> SubscriptionRefused:
+    return SubscriptionRefused(
+        request, SubscriptionGone.code, f"no subscription {subscription:016x}: it was ended, or its lease ran out"
+    )

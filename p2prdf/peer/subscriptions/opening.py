@@ -1,0 +1,389 @@
+"""Subscriptions are opened, planned and installed here, at the home of their query.
+
+Opening a query that nobody waits for yet goes through four stages, each of which may need other
+peers: *rates* are asked for, so that the rarest pattern comes first; the roles of the plan are
+*advertised* to every peer, with the words it waits by, so that triples are indexed where the plan will look; the
+query is *stamped* and *installed* at the owners of its first pattern (CQC: of all its patterns); then the
+subscriber is told that it is live.  Equal queries join the group at the third stage.
+
+While the query is being installed the subscription's record goes to the other replicas of the home
+(:mod:`p2prdf.peer.subscriptions.replication` tells what happens if this peer fails meanwhile).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from p2prdf import hlc, keys
+from p2prdf.columns import Columns, as_list
+from p2prdf.continuous.home import Group, Home, Subscription
+from p2prdf.continuous.leaf import Leaf
+from p2prdf.continuous.order import evaluation_order
+from p2prdf.errors import Busy, QueryRefused
+from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import word_parts_of
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask
+from p2prdf.rdf.reach import Reach
+from p2prdf.store.tables import Tables
+from p2prdf.wire.messages import (
+    Advertise,
+    AdvertiseWords,
+    Contact,
+    GetRates,
+    Groups,
+    IndexQuery,
+    Message,
+    OpenSubscription,
+    Rates,
+    SubscriptionOpened,
+    SubscriptionRefused,
+)
+
+_NO_HISTORY: Final = (
+    "what was published before is kept only as far as standing queries needed it: this cluster runs with"
+    " `indexes = on-demand`; nodes with `indexes = all`, the default, answer every query over everything published"
+    " to them"
+)
+_NO_EVENTS: Final = (
+    "a query per event has no history: nodes keep each triple once, not each of its publications; ask without"
+    " per event, or only from now on"
+)
+
+_WORDS_SECONDS: Final = 60.0
+
+__all__ = ["Opening", "opened_message", "rates_wanted", "steps_that_wait"]
+
+
+class Opening:
+    """Openings under way at a home.
+
+    ``begin`` begins to deliver a subscription that is live, ``wait`` holds what comes too early.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        by_key: ByKey,
+        home: Home,
+        tables: Tables,
+        dictionary: TermDictionary,
+        *,
+        add_roles: Callable[[int, int], None],
+        words: Words,
+        records: Records,
+        begin: Callable[[Subscription], None],
+        wait: Callable[[Message], None],
+    ):
+        self._exchange = exchange
+        self._by_key = by_key
+        self._home = home
+        self._tables = tables
+        self._columns = tables.columns
+        self._dictionary = dictionary
+        self._add_roles = add_roles
+        self._words = words
+        self._records = records
+        self._begin = begin
+        self._wait = wait
+        self._confirmed = exchange.config.fixed_roles
+        self._confirmed_words: dict[int, None] = {}
+        self._confirmed_at = 0
+        """Stamp of the last time that roles or words were confirmed by all peers."""
+        self._planning: dict[int, tuple[Leaf, float]] = {}
+        self._settling: list[tuple[float, int]] = []
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def open(self, sender: Contact, message: OpenSubscription) -> None:
+        """Open a subscription."""
+        if not self._by_key.at_owner(message.key, message, sender):
+            return
+        if not self._exchange.speaks_for(message.key):
+            self._wait(message)
+            return
+        known = self._home.opened(message.subscriber, message.request)
+        if known is not None:
+            if known.installed and not known.opening:
+                self._by_key.reply(message.subscriber, opened_message(known, message.request))
+            elif not known.installed:  # whoever was to tell has failed
+                known.installed = known.opening = True
+                self._make_live(known.group, [known], known.since)
+            return
+        group, new = self._home.open_group(message, self._exchange.tick())
+        if any(each.request == message.request and each.subscriber == message.subscriber for each in group.waiting):
+            return
+        group.waiting.append(message)
+        if new:
+            self._begin_planning(group)
+        elif group.planned:
+            self._advertise(group)
+
+    def _begin_planning(self, group: Group) -> None:
+        try:
+            for leaf in group.leaves:
+                self._dictionary.intern_all(leaf.query.constants)
+        except Busy as error:
+            self._refuse(group, error)
+            return
+        for leaf in group.leaves:
+            self._ask_rates(leaf)
+        self._planned(group)
+
+    def _ask_rates(self, leaf: Leaf) -> None:
+        """Ask the owners of the patterns' keys how many triples came under them."""
+        questions = rates_wanted(leaf.query, self._dictionary, self._columns, leaf.identity, self._exchange.own)
+        if not questions:
+            self._plan(leaf)
+            return
+        self._planning[leaf.identity] = (leaf, self._exchange.now + self._exchange.config.rates_seconds)
+        leaf.unanswered = len(questions)
+        for key, message in questions:
+            self._by_key.to_owner(key, message)
+
+    def _refuse(self, group: Group, error: Busy) -> None:
+        for opening in group.waiting:
+            self._by_key.reply(opening.subscriber, SubscriptionRefused(opening.request, error.code, str(error)))
+        group.waiting.clear()
+        self._home.drop(group)
+
+    def rates(self, message: Rates) -> None:
+        """Note what an owner counted; plan when all have answered."""
+        entry = self._planning.get(message.request)
+        if entry is None:
+            return
+        leaf = entry[0]
+        for position, count in zip(as_list(message.position), as_list(message.counts), strict=True):
+            leaf.unanswered -= 1
+            if count and 0 <= position < len(leaf.query.patterns):
+                leaf.counts[position] = count - 1
+        if leaf.unanswered <= 0:
+            self._plan(leaf)
+            self._planned(leaf.group)
+
+    def _plan(self, leaf: Leaf) -> None:
+        self._planning.pop(leaf.identity, None)
+        order = evaluation_order(leaf.query, leaf.counts)
+        leaf.plan = leaf.plan_in(order)
+
+    def _planned(self, group: Group) -> None:
+        """Go on when all leaves have plans."""
+        if not group.planned and all(leaf.plan is not None for leaf in group.leaves):
+            group.planned = True
+            self._advertise(group)
+
+    # --- advertising -----------------------------------------------------------------------------
+
+    def _advertise(self, group: Group) -> None:
+        """See to it that every peer indexes under the roles of a plan, and the words it waits by, then install."""
+        missing = group.roles & ~self._confirmed
+        words = [each for each in self._words_of(group) if each not in self._confirmed_words]
+        if not missing and not words:
+            self._install(group, exact=False)
+            return
+        if not self._words.room_for(words):
+            self._refuse(group, Busy("queries wait by too many words", retry_after=_WORDS_SECONDS))
+            return
+        gap = self._exchange.cache.gap()
+        if gap is not None:  # not all peers are known yet
+            self._exchange.park([gap], partial(self._advertise, group))
+            return
+        since = self._exchange.tick()
+        told: list[Message] = []
+        if missing:
+            self._add_roles(missing, since)
+            told.append(Advertise(missing, since))
+        if words:
+            advertised = AdvertiseWords(self._columns.column(words, "uint32"), self._columns.full(len(words), since))
+            self._words.add(advertised)
+            told.append(advertised)
+
+        def done() -> None:
+            self._confirmed |= missing
+            self._confirmed_words.update(dict.fromkeys(words))
+            self._confirmed_at = self._exchange.tick()
+            self._install(group, exact=True)
+
+        token = self._exchange.token(done)
+        for contact in self._exchange.cache.contacts():
+            if contact.key != self._exchange.own.key:
+                for message in told:
+                    self._exchange.send(contact, message, (token,))
+        self._exchange.release((token,))
+
+    def _words_of(self, group: Group) -> list[int]:
+        """Return the predicates qualified by words that a query's patterns have."""
+        constants = [each for leaf in group.leaves for each in leaf.query.constants if word_parts_of(each) is not None]
+        return self._dictionary.intern_all(dict.fromkeys(constants))
+
+    # --- installing ------------------------------------------------------------------------------
+
+    def _install(self, group: Group, *, exact: bool) -> None:
+        """Stamp the subscriptions that wait and let the query wait at its owners."""
+        waiting, group.waiting = group.waiting, []
+        waiting = [each for each in waiting if self._home.opened(each.subscriber, each.request) is None]
+        if not waiting:
+            return
+        exchange = self._exchange
+        stamp = exchange.tick()
+        now = hlc.floor(stamp)
+        if exact or group.youngest >= now or self._confirmed_at >= now:
+            now = hlc.Stamp(stamp)
+        joins = bool(group.subscriptions)
+        opened = []
+        for opening in waiting:
+            since = hlc.Stamp(opening.since) if 0 < opening.since < now else now
+            roles = group.roles_of_the_past if group.windowed else group.roles if since < now else 0
+            if roles & ~exchange.config.fixed_roles:
+                reason = _NO_EVENTS if group.per_event and exchange.config.indexes == "all" else _NO_HISTORY
+                refused = SubscriptionRefused(opening.request, QueryRefused.code, reason)
+                self._by_key.reply(opening.subscriber, refused)
+                continue
+            try:
+                opened.append(self._home.subscribe(group, opening, since, exchange.now, stamp))
+            except Busy as error:
+                self._by_key.reply(opening.subscriber, SubscriptionRefused(opening.request, error.code, str(error)))
+        if opened:
+            self._make_live(group, opened, min(each.since for each in opened) if joins else 0)
+        elif not group.subscriptions:
+            self._home.drop(group)
+
+    def _make_live(self, group: Group, opened: list[Subscription], refresh: int) -> None:
+        """Make subscriptions safe, let their query wait at its owners, and tell the subscribers."""
+        exchange = self._exchange
+        if exchange.members.short_of_peers:
+            exchange.wait_for_peers(partial(self._make_live, group, opened, refresh))
+            return
+
+        def live() -> None:
+            for subscription in opened:
+                self._tell_when_past(subscription)
+
+        token = exchange.token(live, sparing=True)
+        for subscription in opened:
+            self._records.tell_subscription(subscription, (token,))
+        self._let_wait(group, refresh, (token,))
+        exchange.release((token,))
+
+    def derive_again(self, subscription: Subscription) -> None:
+        """Have all answers derived again that count for a subscription: some went to others of its group alone.
+
+        While its home was with peers that did not know of it, say since their copies were lost or cut off.
+        """
+        if subscription.group.planned:
+            group = subscription.group
+            self._let_wait(group, hlc.FIRST if group.windowed else subscription.since, ())
+
+    def _let_wait(self, group: Group, refresh: int, tokens: tuple[int, ...]) -> None:
+        """Let a query wait with all who keep the keys of its first pattern, in CQC of all its patterns."""
+        for leaf in group.leaves:
+            assert leaf.plan is not None
+            groups = self._columns_of(leaf)
+            for step in steps_that_wait(leaf.plan):
+                message = IndexQuery(leaf.plan, step, groups, refresh)
+                for key in self.install_keys(leaf, step):
+                    self._by_key.to_all(key, message, tokens)
+
+    def _columns_of(self, leaf: Leaf) -> Groups:
+        make, group = self._columns.column, leaf.group
+        lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
+        params = self._dictionary.intern_all(leaf.query.constants)
+        return Groups(
+            make([leaf.identity]), make([group.since_min]), make([group.since_max]), make([lease]),
+            tuple(make([term], "uint32") for term in params),
+        )  # fmt: skip
+
+    def install_keys(self, leaf: Leaf, step: int) -> list[int]:
+        """Return the ring keys at which a step's pattern waits."""
+        assert leaf.plan is not None
+        at = leaf.plan.steps[step]
+        if at.role == keys.ANY:
+            return [int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS)]
+        hashes = [self._dictionary.hashes[term] for term in self._dictionary.intern_all(leaf.query.constants)]
+        parts = [hashes[~slot] if slot < 0 else 0 for slot in at.pattern]
+        return [int(keys.role_key(at.role, *parts))]
+
+    def _tell_when_past(self, subscription: Subscription) -> None:
+        """Tell that a subscription is live once every peer's clock is past its stamp.
+
+        Whoever publishes after having been told must get a later stamp, also at a peer that has
+        heard nothing of it: commit-wait, with the skew that clocks are allowed.
+        """
+        since = subscription.since
+        past = hlc.seconds(since) + (0.0 if since == hlc.floor(since) else 0.001)
+        heapq.heappush(self._settling, (past + self._exchange.config.clock_skew_seconds, subscription.number))
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        while self._settling and self._settling[0][0] <= self._exchange.now:
+            _, number = heapq.heappop(self._settling)
+            subscription = self._home.subscriptions.get(number)
+            if subscription is not None and subscription.opening:
+                subscription.opening = False
+                self._tell_opened(subscription)
+
+    def _tell_opened(self, subscription: Subscription) -> None:
+        self._by_key.reply(subscription.subscriber, opened_message(subscription, subscription.request))
+        self._begin(subscription)  # also if it is delivered already: what came while it was opening is told now
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Do what is due: plan without missing rates, tell what is live."""
+        self._tell_settled()
+        for leaf, due in list(self._planning.values()):
+            if due <= self._exchange.now:
+                self._plan(leaf)
+                self._planned(leaf.group)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due."""
+        due = [at for _, at in self._planning.values()]
+        if self._settling:
+            due.append(self._settling[0][0])
+        return min(due, default=None)
+
+
+def rates_wanted(
+    query: ConjunctiveQuery, dictionary: TermDictionary, columns: Columns, request: int, asker: Contact
+) -> list[tuple[int, GetRates]]:
+    """Return what is to be asked before the patterns of a query are ordered, each with the key whose owner knows.
+
+    Nothing if there is one pattern, or no constant.  Raises Busy if the dictionary has no room for the constants.
+    """
+    wanted = [(at, mask) for at, pattern in enumerate(query.patterns) if (mask := constant_mask(pattern))]
+    if len(query.patterns) == 1 or not wanted:
+        return []
+    terms = dictionary.intern_all(query.constants)
+    hashes = dictionary.hashes
+    questions = []
+    for at, role in wanted:
+        triple = [terms[~slot] if slot < 0 else terms[0] for slot in query.patterns[at]]
+        key = int(keys.role_key(role, *(hashes[term] for term in triple)))
+        position, roles, s, p, o = (columns.column([each], "uint32") for each in (at, role, *triple))
+        questions.append((key, GetRates(request, asker, position, roles, s, p, o)))
+    return questions
+
+
+def opened_message(subscription: Subscription, request: int, asker: str = "") -> SubscriptionOpened:
+    """Return what a subscriber is told of its subscription; what its query is about only where somebody's rights count.
+
+    ``asker``: the client that asked for it, if it is not the owner anyway.
+    """
+    reach = subscription.group.reach if subscription.owner or asker else Reach()
+    return SubscriptionOpened(
+        request, subscription.number, subscription.since, subscription.lease_seconds, subscription.names,
+        subscription.group.order, subscription.changed, subscription.epoch, reach.reads, reach.writes,
+    )  # fmt: skip
+
+
+def steps_that_wait(plan: Plan) -> range:
+    """Return the steps that are installed: in CSBV the first, in CQC all."""
+    return range(len(plan.steps) if plan.algorithm is Algorithm.CQC else 1)

@@ -1,0 +1,336 @@
+"""What the replicas of a home tell each other, so that any of them can go on where another ended.
+
+Every replica of a home's key keeps the records of its subscriptions, their answers (links send them to all) and which
+of these are acknowledged.  What is told is kept before it is acknowledged, so acknowledged means: on that disk.
+
+*A subscription's record* goes out while its query is being installed, and its subscriber is told when enough replicas
+have it (``copies_min``).  If the primary fails before, the entry peer asks the next one the same.  That one knows the
+record, or does not.  If it does, it installs the query again with the stamp in the record, which is harmless, and
+tells the subscriber.  If not, nobody has been told, and it opens the subscription anew.
+
+*Acknowledgements* are different: one missing copy means an answer that comes twice.  So a subscriber hears
+that they are *settled* when all current replicas have them.  A replica that does not know the subscription
+yet does not take them: they are repeated until its record has come.
+
+*Where it is delivered* may have been changed by two peers that did not see each other and both took themselves for the
+primary.  The later stamp counts when they meet; it need not be that of the attachment that lives, for one that was
+given up may be carried out late.  Neither of the two homes has told the peer that lost.  So whoever learns from a
+record that a subscription is delivered elsewhere says so to the peer that it knew of before: a subscriber there
+attaches again.
+
+*Ends* are told to all, and remembered (:mod:`p2prdf.continuous.ends`).  Anybody may end a subscription, so the home
+tells its subscriber; one that is not told, say by a home that fails, hears of it when its lease is to be renewed.
+
+Repair (:mod:`p2prdf.peer.replication.anti_entropy`) and restarts use the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from p2prdf import hlc
+from p2prdf.columns import Column, as_list
+from p2prdf.continuous.counts import Mark
+from p2prdf.continuous.home import Home, Subscription, subscription_home
+from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.wire.messages import (
+    Contact,
+    EndSubscription,
+    KeepAcknowledged,
+    KeepAnswers,
+    KeepReported,
+    KeepSubscription,
+    Message,
+    SubscriptionClosed,
+)
+
+__all__ = ["Records"]
+
+_TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged, KeepAnswers, KeepReported)
+
+
+class Records:
+    """Records, taken in from other replicas and told to them.
+
+    ``kept`` is called with a subscription whose record was news, and whether it was not known at all, ``changed`` with
+    one that has answers to hand out, ``learned`` with each name of which something came, ``orphan`` with a subscription
+    whose group has ended, ``late`` with one of which nobody here, or where they came from, knew when answers came that
+    count for it as well, and these answers if they are known, ``told_elsewhere`` with one whose subscriber was told
+    something by another.
+    """
+
+    def __init__(
+        self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription, bool], None],
+        changed: Callable[[Subscription], None], learned: Callable[[int, bool], None],
+        orphan: Callable[[Subscription], None], late: Callable[[Subscription, Column | None], None],
+        told_elsewhere: Callable[[Subscription], None],
+    ):  # fmt: skip
+        self._exchange = exchange
+        self._by_key = by_key
+        self._home = home
+        self._kept, self._changed, self._learned, self._orphan, self._late = kept, changed, learned, orphan, late
+        self._told_elsewhere = told_elsewhere
+        self._columns = exchange.columns
+        self._youngest: dict[int, int] = {}
+        """By group the latest publication that a former life recorded an answer of, while that is restored."""
+
+    # --- telling ---------------------------------------------------------------------------------
+
+    def tell(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
+        """Keep a message, and tell it to the other replicas of a key, when there are as many as copies are needed."""
+        self._exchange.persist(message)
+        self._send_when_enough(key, message, tokens)
+
+    def _send_when_enough(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
+        exchange = self._exchange
+        if not (exchange.replicated and exchange.members.short_of_peers and tokens):
+            self._send(key, message, tokens)
+            return
+        exchange.hold(tokens)
+
+        def again() -> None:
+            self._send_when_enough(key, message, tokens)
+            exchange.release(tokens)
+
+        exchange.wait_for_peers(again)
+
+    def _send(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
+        for fellow in self._exchange.fellows(key) if self._exchange.replicated else ():
+            self._exchange.send(fellow, message, tokens)
+
+    def tell_subscription(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
+        """Tell the record of a subscription that is new."""
+        self.tell(subscription_home(subscription.number), self._home.record_of(subscription), tokens)
+
+    def tell_moved(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
+        """Tell where a subscription is delivered now, to whom there is: that may be nobody."""
+        record = self._home.record_of(subscription)
+        self._exchange.persist(record)
+        self._send(subscription_home(subscription.number), record, tokens)
+
+    def tell_ended(self, subscription: int, group: int, stamp: int, tokens: tuple[int, ...] = ()) -> None:
+        """Tell that a subscription is ended, and its group if that is not 0."""
+        self.tell(subscription_home(subscription), self._end_of(subscription, group, stamp), tokens)
+
+    def tell_end_again(self, subscription: int, stamp: int, tokens: tuple[int, ...]) -> None:
+        """Tell that a subscription is ended, which is kept here, when there are as many as copies are needed."""
+        self._send_when_enough(subscription_home(subscription), self._end_of(subscription, 0, stamp), tokens)
+
+    def _end_of(self, subscription: int, group: int, stamp: int) -> EndSubscription:
+        make = self._columns.column
+        return EndSubscription(make([subscription]), make([group]), make([stamp]))
+
+    def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
+        """Note that a subscriber is done with answers, and tell the others: they may not know what is no news here."""
+        log = subscription.log
+        elsewhere = log.lacks(identity)
+        news = self._home.acknowledge(subscription, identity)
+        known = dict.fromkeys(as_list(identity))
+        if elsewhere:  # what there was no room to remember stays between the subscriber and this peer
+            names = list(known)
+            known = dict.fromkeys(name for name, taken in zip(names, log.knows(names), strict=True) if taken)
+        gaps = [each for each in as_list(news) if each not in known]  # what was told to be lost with them
+        every = self._columns.column([*known, *gaps]) if gaps or elsewhere else identity
+        message = KeepAcknowledged(subscription.number, every)
+        if len(news):
+            self._exchange.persist(message)
+        if len(every):
+            self._send(subscription_home(subscription.number), message, tokens)
+        if elsewhere:
+            self._told_elsewhere(subscription)
+
+    def end_group(self, group: int, stamp: int) -> None:
+        """End a group of which nobody knows a subscription, and tell the others."""
+        message = self._end_of(0, group, stamp)
+        self.take_end(message)
+        self._send(subscription_home(group), message, ())
+
+    def tell_one(self, to: Contact, name: int, subscription: bool) -> None:
+        """Tell one replica what is known of a name."""
+        stamp = self._home.ends.stamp(name, subscription=subscription)
+        if stamp is not None:
+            pair = (name, 0) if subscription else (0, name)
+            self._by_key.reply(to, self._end_of(*pair, stamp))
+            return
+        held = self._home.subscriptions.get(name) if subscription else None
+        if held is not None and self._home.is_orphan(held):
+            return  # that its group has ended is told by itself; its record would be answered in the same way
+        group = None if subscription else self._home.find(name)
+        for each in [held] if held is not None else group.subscriptions.values() if group is not None else ():
+            if each.group.planned:
+                self._by_key.reply(to, self._home.record_of(each))
+
+    def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
+        """Tell those who are replicas now what was on its way to one that is gone; False if it is none of these."""
+        if not isinstance(message, _TOLD) or (isinstance(message, KeepAnswers) and not message.told):
+            return False
+        send = self._send if isinstance(message, KeepAcknowledged) else self._send_when_enough
+        for key in _keys_of(message):
+            send(key, message, tokens)
+        return True
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def take_subscription(self, sender: Contact, record: KeepSubscription) -> None:
+        """Take in a record."""
+        late = self._home.comes_late(record)
+        held = self._home.subscriptions.get(record.subscription)
+        before = None if held is None else (held.subscriber, held.request)
+        subscription, news = self._home.keep(record, self._exchange.now)
+        if subscription is None:
+            self._end_with_group(record)
+            if sender.key != self._exchange.own.key:
+                self.tell_one(sender, record.subscription, subscription=True)
+                self.tell_one(sender, record.group, subscription=False)
+            return
+        if news:
+            self._exchange.persist(record)
+            if before is not None:
+                self._tell_left(subscription, *before)
+            self._kept(subscription, before is None)
+            if late:
+                self._late(subscription, None)
+        self._learned(record.group, False)
+        self._learned(record.subscription, True)
+
+    def _end_with_group(self, record: KeepSubscription) -> None:
+        """End a subscription that is not kept here, if its group has ended.
+
+        Its primary ends it, but that may be this peer, which is not in step before what depends on the record has been
+        taken in; and that is refused where the record is.
+        """
+        number, stamp = record.subscription, self._home.ends.stamp(record.group, subscription=False)
+        if stamp is None or number in self._home.subscriptions or self._home.ends.has(number, subscription=True):
+            return
+        self.take_end(self._end_of(number, 0, stamp))
+        if not self._exchange.restoring:
+            self._by_key.reply(record.subscriber, SubscriptionClosed(0, number))
+
+    def _tell_left(self, subscription: Subscription, subscriber: Contact, request: int) -> None:
+        """Tell the peer that got a subscription's answers that another does."""
+        if subscriber.key != subscription.subscriber.key:
+            self._tell(subscriber, SubscriptionClosed(request, subscription.number, elsewhere=True))
+
+    def tell_subscriber(self, subscription: Subscription) -> None:
+        """Tell who gets a subscription's answers that it has ended."""
+        if not subscription.cut_off:
+            self._tell(subscription.subscriber, SubscriptionClosed(0, subscription.number))
+
+    def _tell(self, subscriber: Contact, message: SubscriptionClosed) -> None:
+        """Tell a subscriber's peer something; if it is not there, nobody waits at it."""
+        if not self._exchange.restoring and self._exchange.may_be_there(subscriber):
+            self._by_key.reply(subscriber, message)
+
+    def take_end(self, message: EndSubscription) -> None:
+        """Take in that subscriptions and groups are ended."""
+        columns = (as_list(message.subscriptions), as_list(message.groups), as_list(message.times))
+        self._exchange.persist(message)
+        for subscription, group, stamp in zip(*columns, strict=True):
+            orphans: list[Subscription] = []
+            if subscription:
+                orphans += self._home.take_end(subscription, stamp, subscription=True)
+                self._learned(subscription, True)
+            if group:
+                orphans += self._home.take_end(group, stamp, subscription=False)
+                self._learned(group, False)
+            for each in orphans:
+                self._orphan(each)
+
+    def take_acknowledged(self, message: KeepAcknowledged) -> None:
+        """Take in that answers are acknowledged, or lost; not if the subscription is not known yet."""
+        subscription = self._known(message.subscription)
+        if subscription is None:
+            return
+        elsewhere = subscription.log.lacks(message.identity)
+        if message.lost:
+            subscription.log.lose(message.identity)
+            self._home.version += 1
+            self._exchange.persist(message)
+        elif len(self._home.acknowledge(subscription, message.identity, surely=True)):
+            self._exchange.persist(message)
+        if elsewhere:
+            self._told_elsewhere(subscription)
+        self._changed(subscription)
+
+    def take_answers(self, message: KeepAnswers) -> None:
+        """Take in answers that are owed to a subscription; not if it is not known yet."""
+        subscription = self._known(message.subscription)
+        if subscription is not None and self._home.owe(
+            subscription, message.identity, message.born, message.bindings
+        ):
+            self._exchange.persist(message)
+            self._told_elsewhere(subscription)
+            self._changed(subscription)
+            for other, answers in self._home.lacking(subscription, message.identity, message.born):
+                self._late(other, answers)
+
+    def take_reported(self, message: KeepReported) -> None:
+        """Take in which reports of a subscription are made."""
+        subscription = self._known(message.subscription)
+        if subscription is not None and self._home.reported(
+            subscription, message.upto, message.number, message.last
+        ):
+            self._exchange.persist(message)
+
+    def tell_reported(self, subscription: Subscription, mark: Mark) -> None:
+        """Note that all reports of a subscription up to some mark are made and kept, and tell it."""
+        if self._home.reported(subscription, *mark):
+            self.tell(subscription_home(subscription.number), KeepReported(subscription.number, *mark))
+
+    def _known(self, number: int) -> Subscription | None:
+        subscription = self._home.subscriptions.get(number)
+        kept_here = self._exchange.rank(subscription_home(number)) >= 0  # else the sender's view is old
+        if subscription is None and kept_here and not self._home.ends.has(number, subscription=True):
+            self._exchange.arrivals.refuse()
+        return subscription
+
+    # --- after a restart -------------------------------------------------------------------------
+
+    def restore(self, message: Message) -> bool:
+        """Take back what a former life kept; False if it is not of this kind."""
+        match message:
+            case KeepSubscription():
+                self.take_subscription(self._exchange.own, message)
+                self._youngest[message.group] = max(self._youngest.get(message.group, 0), message.youngest)
+                self._advance(max(message.since, message.since_max, message.youngest, message.changed))
+            case EndSubscription():
+                self.take_end(message)
+                self._advance(max(as_list(message.times), default=0))
+            case KeepAcknowledged():
+                self.take_acknowledged(message)
+            case KeepAnswers():
+                self.take_answers(message)
+                self._advance(max(map(hlc.plain, as_list(message.born)), default=0))
+            case KeepReported():
+                self.take_reported(message)
+            case _:
+                return False
+        return True
+
+    def restored(self) -> None:
+        """Note that a snapshot, or all that was kept, is here.
+
+        A snapshot does not tell of answers that all who were known had acknowledged.  Whoever is heard of from now on
+        may be owed them.
+        """
+        for identity, youngest in self._youngest.items():
+            group = self._home.find(identity) or self._home.left.get(identity)
+            if group is not None:
+                group.recorded = max(group.recorded, youngest)
+        self._youngest.clear()
+
+    def _advance(self, stamp: int) -> None:
+        """Go on after every stamp that was given."""
+        self._exchange.advance(stamp)
+
+
+def _keys_of(message: Message) -> list[int]:
+    match message:
+        case KeepSubscription() | KeepAcknowledged() | KeepAnswers() | KeepReported():
+            return [subscription_home(message.subscription)]
+        case EndSubscription():
+            pairs = zip(as_list(message.subscriptions), as_list(message.groups), strict=True)
+            return list({subscription_home(subscription or group): None for subscription, group in pairs})
+    return []

@@ -1,0 +1,147 @@
+"""Queries with windows that are evaluated here: which streams they read, and which reports are due.
+
+A home watches low marks for them (:mod:`p2prdf.peer.progress.low_watermark`), concludes how far the streams are
+(:mod:`p2prdf.peer.progress.event_watermarks`), and tells each query when all its streams have come further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from p2prdf import keys
+from p2prdf.continuous.home import Home, Subscription
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.progress.event_watermarks import Watermarks
+from p2prdf.peer.progress.low_watermark import Known
+from p2prdf.peer.progress.retention import Retention, hash_of_stream
+from p2prdf.peer.subscriptions.evaluation import Evaluations
+from p2prdf.rdf import quads
+from p2prdf.rdf.algebra import CountWindow, StandingQuery, Window
+
+__all__ = ["FORGOTTEN", "Windows", "streams_of", "windows_of"]
+
+FORGOTTEN: Final = (
+    "elements of its streams from after the beginning of a window are forgotten, so it would never be whole"
+    " (setting stream_retention_seconds)"
+)
+_URGENT_MS: Final = 2000
+"""Who makes reports more often is told low marks at each cut."""
+
+
+@lru_cache(maxsize=4096)
+def _stream_hash(stream: str) -> int:
+    return keys.term_hash(stream)
+
+
+def streams_of(query: StandingQuery) -> frozenset[int]:
+    """Return the hashes of the streams that a query reads."""
+    constants = {
+        constant
+        for leaf, window in zip(query.leaves, query.windows, strict=True)
+        if window is not None
+        for constant in leaf.constants
+    }
+    named = {parts[1] for each in constants if (parts := quads.stream_parts_of(each)) is not None}
+    named.update(window.stream for window in query.windows if isinstance(window, CountWindow))
+    return frozenset(map(_stream_hash, named))
+
+
+def windows_of(query: StandingQuery) -> tuple[tuple[int, Window | CountWindow], ...]:
+    """Return the windows of a query, each by the hash of its stream."""
+    found: list[tuple[int, Window | CountWindow]] = []
+    for leaf, window in zip(query.leaves, query.windows, strict=True):
+        if isinstance(window, CountWindow):
+            found.append((_stream_hash(window.stream), window))
+        elif window is not None and (stream := hash_of_stream(leaf.constants, _stream_hash)) is not None:
+            found.append((stream, window))
+    return tuple(found)
+
+
+class _Read(NamedTuple):
+    """What a query reads, and how often it makes reports (milliseconds; 0: at elements)."""
+
+    streams: frozenset[int]
+    every: int
+    windows: tuple[tuple[int, Window | CountWindow], ...]
+    """Each by its stream."""
+    after: int
+    """Of a cut after this stamp all must be known of what is kept of streams."""
+
+
+class Windows:
+    """What homes here want to know of streams."""
+
+    retention: Retention
+    """What is kept of streams; set by whoever makes both."""
+
+    def __init__(
+        self, exchange: Exchange, home: Home, evaluations: Evaluations, never_whole: Callable[[Subscription, str], None]
+    ):
+        """``never_whole`` ends a subscription, and says why."""
+        self._never_whole = never_whole
+        self._exchange = exchange
+        self._home = home
+        self._evaluations = evaluations
+        self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
+        self._read: dict[int, _Read] = {}
+        """By the number of a subscription."""
+        self.streams: frozenset[int] = frozenset()
+        """All streams that are read here."""
+        self._fresh: dict[int, int] = {}
+        """Subscriptions that have only begun here, and when.
+
+        What they find of before may still be on its way, and it is not known yet what is forgotten.
+        """
+        self.urgent = False
+        """Whether any query here makes reports often."""
+
+    def _note(self, read: dict[int, _Read]) -> None:
+        """Note what queries here read."""
+        self._read = read
+        self.streams = frozenset[int]().union(*(each.streams for each in read.values()))
+        self.urgent = any(each.every <= _URGENT_MS for each in read.values())
+
+    def begin(self, subscription: Subscription) -> None:
+        """Have a subscription's reports made here from now on, if it has any."""
+        query = subscription.group.query
+        if isinstance(query, StandingQuery) and query.report is not None:
+            read = _Read(streams_of(query), query.report.every, windows_of(query), self.retention.respected_after)
+            self._read[subscription.number] = read
+            self.streams |= read.streams
+            self.urgent = self.urgent or read.every <= _URGENT_MS
+            self._fresh[subscription.number] = self._exchange.clock
+
+    def learn(self, known: Known) -> None:
+        """Take in what peers told of a cut."""
+        if not self._read:
+            return
+        held = [each for number in self._read if (each := self._home.subscriptions.get(number)) is not None]
+        delivered = {each.number: each for each in held if each.delivered}
+        self._note({number: each for number, each in self._read.items() if number in delivered})
+        self._fresh = {number: at for number, at in self._fresh.items() if number in delivered}
+        if self._watermarks.learn(known, self.streams, self._exchange.now):
+            others = (each for each in delivered.values() if each.number not in self._fresh)
+            self._advance(others, self._watermarks.upto)
+        if known.elements is not None:
+            fresh = [delivered[number] for number, at in self._fresh.items() if at < known.at]
+            self._advance((each for each in fresh if not each.opening), self._watermarks.upto_at_cut)
+
+    def _advance(self, subscriptions: Iterable[Subscription], how_far: Callable[[int], int]) -> None:
+        """Tell queries how far their streams are; who has begun is not fresh any more when it is as far as others."""
+        for subscription in subscriptions:
+            streams, every, windows, after = self._read[subscription.number]
+            if not self.retention.respects(after):
+                continue  # it is not known yet what is forgotten of its streams, and the subscription still fresh
+            upto = min(map(how_far, streams), default=-1)
+            if -1 < upto == min(map(self._watermarks.upto, streams), default=-1):
+                self._fresh.pop(subscription.number, None)
+            began = [each for each in map(self._watermarks.began, streams) if each is not None]
+            if upto < 0 or not began:
+                continue
+            whole = self.retention.whole_from(windows, every)
+            if whole is None:
+                self._never_whole(subscription, FORGOTTEN)
+            else:
+                self._evaluations.known_upto(subscription, upto, min(began), whole)
