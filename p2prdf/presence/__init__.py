@@ -1,7 +1,9 @@
-"""Equal processes that share work through an overlay: who is there, whose work is whose, and what is asked of them.
+"""Worker groups: equal processes that share registered work through an overlay, without a leader.
 
-``group`` names the processes of one kind and ranks them, ``roll`` knows which are there from triples that come and go,
-``member`` is one of them: it is there, looks after the others, reads what there is to do, and does its share.
-``union`` writes the standing query by which all of that is read, ``overlay`` says what is asked of a client.
-Keepers of replicas (:mod:`p2prdf.replica.keeper`) and hosts of channels (:mod:`p2prdf.hosting.host`) are such.
+``group`` names a worker group and assigns work by rendezvous hashing.  ``roll`` is the membership: the live workers,
+from a stream of added and removed triples.  ``member`` is the base class of a worker: it renews its own lease, watches
+the leases of the others, reads the registry and does its share.  ``answering`` answers requests to workers, ``union``
+writes the standing query of a registry, ``overlay`` is the client interface that workers need.
+
+Sync workers of replicas (:mod:`p2prdf.replica.keeper`) and channel workers (:mod:`p2prdf.hosting.host`) build on it.
 """

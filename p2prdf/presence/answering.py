@@ -1,7 +1,7 @@
-"""What somebody asks of the members of a group, and what they answer: triples of a known graph.
+"""Requests to the workers of a group, and their answers: triples of a known graph.
 
-A request is one triple, an answer one or several; who asked removes all of them.  A member answers for what it does
-itself; of the rest it says nothing, which is an answer, too.
+A request is one triple, an answer one or more; the requesting client removes all of them.  Each worker reports the work
+that it does itself.  A worker without such work answers with an empty list.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from p2prdf.rdf import terms
 __all__ = ["read_request", "say"]
 
 _TOLD: Final = 200
-"""Things told in one triple of an answer."""
+"""Maximum number of items in one triple of an answer."""
 
 
 def read_request(request: Triple) -> tuple[object, object] | None:
-    """Return what is asked, and of what; None for what is no request."""
+    """Return the kind and the name of the requested item; None for a triple that is not a request."""
     try:
         asked = json.loads(terms.lexical(request[2]))
     except (ValueError, RecursionError):
@@ -33,7 +33,11 @@ def read_request(request: Triple) -> tuple[object, object] | None:
 async def say(
     overlay: Writing, request: Triple, told: Sequence[Mapping[str, Any]], *, member: str, graph: str, predicate: str
 ) -> None:
-    """Answer a request.  ``member``: the IRI of who does; ``graph``, ``predicate``: of answers."""
+    """Publish the answer to a request.
+
+    ``told``: the items of the answer; ``member``: the IRI of this worker; ``graph``, ``predicate``: of the answer's
+    triples.  An answer that cannot be published is dropped.
+    """
     parts = [told[at : at + _TOLD] for at in range(0, len(told), _TOLD)] or [[]]
     said = [
         {"member": member[1:-1], "part": number, "parts": len(parts), "told": list(part)}
@@ -44,4 +48,4 @@ async def say(
             [(request[0], predicate, terms.literal(json.dumps(each))) for each in said], graph=graph
         )
     except P2PRDFError:
-        return  # who asked is told by nobody, and says so
+        return  # the requesting client gets no answer, and reports that

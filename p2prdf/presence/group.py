@@ -1,11 +1,11 @@
-"""The processes of one kind that work for an overlay: their names, and how they share work without asking anybody.
+"""Names of a worker group, and the assignment of work to its workers without a coordinator.
 
-Each has one triple in a known graph.  Its subject has the number of a subscription that the process keeps alive, whose
-lease tells whether it lives (:mod:`p2prdf.presence.member`).
+Each worker has one triple in a known graph.  The triple's subject contains the number of a subscription that the worker
+keeps alive: the lease of that subscription decides whether the worker is alive (:mod:`p2prdf.presence.member`).
 
-Whose a piece of work is follows from those that live alone (*rendezvous hashing*, Thaler and Ravishankar 1998): all
-rank them by a hash of process and work, and the first one does it.  When one goes, only what it had moves.  Two that
-rank different sets, for a while, do the same work; it must be such that this does no harm.
+Work is assigned by *rendezvous hashing* (Thaler and Ravishankar 1998): every worker ranks all live workers by a hash of
+worker and piece of work; the first one does it.  When a worker goes, only its own work moves.  While the memberships of
+two workers differ, both may do the same work; duplicate work must therefore be harmless.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """IRIs of what is registered under names; ``prefix``: how they begin, with the angle bracket."""
+    """IRIs of things that are registered by name.  ``prefix``: start of each IRI, with the angle bracket."""
 
     prefix: str
 
     def subject(self, name: str) -> str:
-        """Return the IRI of a name.  Raises LocalProtocolError for what is none."""
+        """Return the IRI of a name.  Raises LocalProtocolError for a malformed name."""
         if not _NAME.fullmatch(name):
             raise LocalProtocolError(f"{name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
         return f"{self.prefix}{name}>"
@@ -43,9 +43,10 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``word``: what one of them is called; ``graph``, ``predicate``: of their triples; ``asks``: of requests.
+    """The IRIs of one worker group.
 
-    ``prefix``: how their IRIs begin, with the angle bracket.
+    ``word``: the noun for one worker, in messages; ``prefix``: start of each worker's IRI, with the angle bracket;
+    ``graph``, ``predicate``: of the triples that announce workers; ``asks``: the predicate of requests.
     """
 
     word: str
@@ -55,16 +56,16 @@ class Group:
     asks: str
 
     def subject(self, number: int) -> str:
-        """Return the IRI of one, by the number of the subscription that it keeps alive."""
+        """Return the IRI of the worker that keeps the subscription of this number alive."""
         return f"{self.prefix}{number:016x}>"
 
     def number(self, subject: str) -> int | None:
-        """Return the number in the IRI of one, None for other terms."""
+        """Return the number in the IRI of a worker, None for other terms."""
         digits = subject.removeprefix(self.prefix).removesuffix(">")
         known = subject.startswith(self.prefix) and re.fullmatch("[0-9a-f]{16}", digits)
         return int(digits, 16) if known else None
 
 
 def ranked(what: str, members: Iterable[str]) -> list[str]:
-    """Return members in the order in which they are asked to do something; the same for everybody."""
+    """Return workers by rank for a piece of work; all processes compute the same order."""
     return sorted(members, key=lambda each: (hashlib.sha256(f"{each}\n{what}".encode()).digest(), each))

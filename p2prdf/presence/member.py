@@ -1,16 +1,16 @@
-"""One of any number of equal processes that share the work that is registered in an overlay.
+"""A worker: one of any number of equal processes that share the work registered in an overlay.
 
-Each member reads the same registry by one standing query, works out by itself what of it is its own, and does that.
-Nobody is asked, and nobody leads.
+Each worker reads the same registry by one standing query, computes its own share, and does it.  There is no leader and
+no negotiation.
 
-Whether a member lives is told by the overlay's own leases.  A member leaves a query that nothing answers, whose
-subscription is its name, and takes it up for a moment every quarter of its lease; the others look whether it is there.
-That leaves no removed triples in the overlay, as a heartbeat would, and it needs the member itself to be at work: one
-that hangs loses its lease as one that was killed does.  Whoever finds a lease gone removes the member's triple and
-takes over what is now its own.
+The overlay's leases decide whether a worker is alive.  Each worker opens a subscription that no data matches, takes the
+subscription's number as its name, and attaches to it briefly every quarter of the lease.  The other workers ask whether
+the subscription exists.  Unlike a heartbeat, this leaves no deleted triples in the overlay.  A worker renews its lease
+in its event loop, so a hanging worker loses it like a killed one.  Workers that find an expired lease delete the triple
+of that worker and share its work.
 
-A member that was taken for gone and is not notices when it renews its lease, and comes again under another name.
-Until then two do the same work, which must be harmless.  (:meth:`Member.is_sure` tells whether that may be so now.)
+If the lease of a live worker expires, the worker notices that at the next renewal and takes another name.  Until then
+two workers do the same work, which must therefore be harmless.  :meth:`Member.is_sure` excludes that case.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ __all__ = ["Known", "Member", "check_times", "ended", "first_error"]
 
 _PAUSE_SECONDS: Final = 2.0
 _GATHER_SECONDS: Final = 0.1
-"""So much of what is registered at about the same time is dealt with together."""
+"""How long changes of the registry are gathered before the share is computed again."""
 _GOODBYE_SECONDS: Final = 5.0
 
 
 class Known(Protocol):
-    """What a member knows of the registry."""
+    """The registry as a worker has read it."""
 
     roll: Roll
 
     def take(self, triple: Triple, *, removed: bool) -> None:
-        """Take account of a triple that came or went."""
+        """Count an addition or a removal of a triple."""
         ...
 
 
 def check_times(group: Group, lease_seconds: float, check_seconds: float) -> None:
-    """Raise LocalProtocolError for times that are none."""
+    """Raise LocalProtocolError unless both times are positive and finite."""
     if not (0 < lease_seconds < float("inf") and 0 < check_seconds < float("inf")):
         raise LocalProtocolError(
             f"a {group.word}'s lease and the pause between two looks are positive numbers of seconds"
@@ -56,20 +56,20 @@ def check_times(group: Group, lease_seconds: float, check_seconds: float) -> Non
 
 
 class Member(abc.ABC):
-    """Does what is its own until cancelled.  Subclasses say what that is."""
+    """Does its share of the registered work until cancelled; subclasses implement the work."""
 
     def __init__(
         self, connect: Connect, group: Group, registry: str, *, lease_seconds: float, check_seconds: float,
         tell: Callable[[str, Mapping[str, object]], None],
     ):  # fmt: skip
-        """``registry``: the standing query for what is registered, who is there, and what is asked.
+        """``registry``: the standing query for registered work, workers and requests.
 
-        ``lease_seconds``: so long after its last sign of life a member is taken for gone, at the latest;
-        ``check_seconds``: how often others are looked at.  ``tell`` is called with events.
+        ``lease_seconds``: the time after its last renewal at which a worker counts as dead, at the latest;
+        ``check_seconds``: the pause between two checks of the other workers' leases.  ``tell`` is called with events.
         """
         check_times(group, lease_seconds, check_seconds)
         self.name = ""
-        """The IRI of this member; it has another one after it was taken for gone."""
+        """The IRI of this worker.  It changes when the lease expires."""
         self.known: Known = self._unknowing()
         self._connect = connect
         self._group = group
@@ -78,37 +78,37 @@ class Member(abc.ABC):
         self._check_seconds = check_seconds
         self._tell = tell
         self._lease = (
-            f"SELECT ?o {{ GRAPH {group.graph} {{ <urn:p2prdf:nobody> {group.predicate} ?o }} }}"  # the same for all
+            f"SELECT ?o {{ GRAPH {group.graph} {{ <urn:p2prdf:nobody> {group.predicate} ?o }} }}"  # same for all
         )
         self._number = 0
         self._renewed_at = -float("inf")
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self.disconnections = 0
-        """How often the overlay could not be reached for long, and all was begun anew."""
+        """Number of restarts of all work because no node could be reached."""
         self.lapses = 0
-        """How often this member was taken for gone and was not."""
+        """Number of expiries of this worker's lease while it was running."""
         self.began = time.monotonic()
         self._ready = asyncio.Event()
-        """Set when all that is registered has been read, and other members were looked at."""
+        """Set when the whole registry has been read and the leases of the other workers were checked once."""
 
-    # --- what subclasses say -----------------------------------------------------------------------------------
+    # --- for subclasses ----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def _unknowing(self) -> Known:
-        """Return a registry of which nothing is known."""
+        """Return an empty registry."""
 
     @abc.abstractmethod
     def _said(self) -> Mapping[str, object]:
-        """Return what others are to know of this member."""
+        """Return the properties of this worker that its triple announces."""
 
     @abc.abstractmethod
     async def _share(self, overlay: Writing) -> None:
-        """Do what is this member's own now, and nothing else; called whenever something has changed."""
+        """Do exactly this worker's share; called after each change of the registry or of the membership."""
 
     @abc.abstractmethod
     async def _answer(self, overlay: Writing, request: Triple) -> None:
-        """Answer what somebody asks."""
+        """Answer a request."""
 
     @abc.abstractmethod
     async def _put_down(self) -> None:
@@ -116,16 +116,16 @@ class Member(abc.ABC):
 
     @abc.abstractmethod
     async def _was_taken_for_gone(self) -> None:
-        """Do what has to be done before this member takes another name: others may have done its work meanwhile."""
+        """Clean up before this worker takes another name: other workers may have done its work meanwhile."""
 
-    # --- the life of a member ----------------------------------------------------------------------------------
+    # --- leases ------------------------------------------------------------------------------------------------
 
     async def run(self, *, wait: bool = False) -> None:
-        """Do what is this member's own.  Begins anew when the overlay cannot be reached for long.
+        """Do this worker's share.  Starts again when no node could be reached for 20 s.
 
-        ``wait``: try again, too, if no node answers at first; each new reason is the event ``waiting``.
+        ``wait``: also keep trying if no node answers at first; each new reason is reported as the event ``waiting``.
 
-        Raises Unavailable if the overlay cannot be reached at first, QueryRefused if its nodes keep no history.
+        Raises Unavailable if no node can be reached at first, QueryRefused if the nodes keep no history.
         """
         first, waits_for = True, ""
         while True:
@@ -159,9 +159,9 @@ class Member(abc.ABC):
             await self._leave(overlay)
 
     async def _introduce(self, overlay: Writing) -> None:
-        """Take a name, and say what others are to know."""
+        """Open the subscription that is this worker's lease, take its number as the name, and announce the worker."""
         at = time.monotonic()
-        async with self._connect(reconnect_seconds=0) as passing:  # on a connection that ends: what renews is _renew
+        async with self._connect(reconnect_seconds=0) as passing:  # short-lived: only _renew keeps the lease alive
             lease = await passing.subscribe(
                 self._lease, since="now", bookmarks=False, hurry=False, auto_acknowledge=True,
                 lease_seconds=self._lease_seconds,
@@ -175,15 +175,15 @@ class Member(abc.ABC):
 
     @property
     def is_ready(self) -> bool:
-        """Whether all that is registered has been read, so that this member knows what is its own."""
+        """Whether the whole registry has been read, so that this worker knows its share."""
         return self._ready.is_set()
 
     def is_sure(self) -> bool:
-        """Tell whether nobody can have taken this member for gone: its lease was renewed lately."""
+        """Return whether this worker certainly holds its lease: it was renewed less than a lease ago."""
         return time.monotonic() - self._renewed_at < self._lease_seconds
 
     async def _renew(self, overlay: Writing) -> None:
-        """Renew the lease, as long as this process is at work; take another name when it ran out all the same."""
+        """Renew the lease while this process is running; take another name if the lease has expired."""
         while True:
             await asyncio.sleep(self._lease_seconds / 4)
             at = time.monotonic()
@@ -202,7 +202,7 @@ class Member(abc.ABC):
                 self._tell("lease", {"error": str(error) or "no answer"})
 
     async def _leave(self, overlay: Writing) -> None:
-        """Stop working, and say so: others take over at once."""
+        """Stop working and delete this worker's triple, so that the others take over at once."""
         await self._put_down()
         for task in list(self._tasks):
             task.cancel()
@@ -212,7 +212,7 @@ class Member(abc.ABC):
                 await overlay.unsubscribe(self._number)
 
     async def _look_after_others(self, overlay: Writing) -> None:
-        """Find out which members are gone, and take over what is one's own then."""
+        """Delete the triples of workers with an expired lease; a new share of their work follows."""
         while True:
             await self._ready.wait()
             await asyncio.sleep(self._check_seconds)
@@ -220,7 +220,7 @@ class Member(abc.ABC):
                 await overlay.retract(self.known.roll.signs(subject), graph=self._group.graph)
 
     async def _look(self, overlay: Writing) -> list[str]:
-        """Return the members that are found to be gone now."""
+        """Return the workers that are found to have no lease any more."""
         found = []
         for subject in self.known.roll.members():
             number = self._group.number(subject)
@@ -234,14 +234,14 @@ class Member(abc.ABC):
                 self._tell("gone", {self._group.word: subject[1:-1]})
                 self._changed.set()
             except (Unavailable, Busy):
-                continue  # nothing is known of it, so it is taken to be there
+                continue  # the worker's state is unknown: it counts as alive
             except NotAllowed:
-                # It is there, and another client's; unless this member may have nothing explained at all.
+                # The worker is alive and belongs to another client, unless this worker may not explain anything.
                 await self._check_may_explain(overlay)
         return found
 
     async def _check_may_explain(self, overlay: Writing) -> None:
-        """Raise NotAllowed if this member may not even have its own lease explained."""
+        """Raise NotAllowed if this worker may not even have its own lease explained."""
         own = self._group.number(self.name)
         if own is not None:
             with contextlib.suppress(SubscriptionGone, Unavailable, Busy):
@@ -250,7 +250,7 @@ class Member(abc.ABC):
     # --- what is registered ------------------------------------------------------------------------------------
 
     async def _read(self, overlay: Writing) -> None:
-        """Read what is registered, and what is asked."""
+        """Read the registry and the requests until the query ends."""
         left = await overlay.subscribe(
             self._text, since="beginning", bookmarks=True, hurry=True, auto_acknowledge=True, lease_seconds=60.0
         )
@@ -293,7 +293,7 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 
 def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first error of a group; the others were cancelled because of it."""
+    """Return the first error of a group; the others are cancellations caused by it."""
     first: BaseException = errors
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]

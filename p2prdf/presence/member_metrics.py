@@ -1,4 +1,4 @@
-"""What any member of a group tells of itself, beside what its work is."""
+"""Metrics that are common to the workers of all groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["lacking", "member_metrics", "member_state"]
 
 
 def member_metrics(word: str) -> tuple[Metric, ...]:
-    """Return the metrics of a member; ``word``: what it is called, with which their names begin."""
+    """Return the metrics of a worker.  ``word``: the noun for it, with which the names of metrics begin."""
     return (
         gauge(f"{word}_uptime_seconds", "uptime_seconds", f"Time since the start of the {word}."),
         gauge(f"{word}_memory_bytes", "memory_bytes", f"Resident memory of the {word}."),
@@ -28,7 +28,7 @@ def member_metrics(word: str) -> tuple[Metric, ...]:
 
 
 def member_state(member: Member) -> dict[str, Any]:
-    """Return the state that these metrics are of."""
+    """Return the state from which the metrics of :func:`member_metrics` take their values."""
     return {
         "uptime_seconds": time.monotonic() - member.began,
         "memory_bytes": memory_bytes(),
@@ -41,7 +41,7 @@ def member_state(member: Member) -> dict[str, Any]:
 
 
 def lacking(member: Member) -> str | None:
-    """Return what keeps a member from its work, None if nothing does: for those who ask whether it is ready."""
+    """Return the reason why a worker is not ready, None if it is; used by readiness probes."""
     if not member.is_ready:
         return "what is registered in the overlay has not been read"
     return None if member.is_sure() else "the lease was not renewed in time: others may have taken over"

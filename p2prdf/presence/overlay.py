@@ -1,4 +1,4 @@
-"""What members of a group and replicas ask of a client of an overlay (:class:`p2prdf.client.Client`), and get of it."""
+"""The client interface that workers and replicas need; :class:`p2prdf.client.Client` implements it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ __all__ = ["Batch", "Connect", "Left", "Overlay", "Writing"]
 
 
 class Batch(Protocol):
-    """Solutions that came together."""
+    """Solutions that were delivered together."""
 
     @property
     def bookmark(self) -> float | None:
-        """Up to when all has come, if that is said."""
+        """All solutions up to this time have been delivered; None: the batch has no bookmark."""
         ...
 
     @property
     def lost(self) -> int:
-        """Solutions that were dropped before these."""
+        """Number of solutions that were dropped before this batch."""
         ...
 
     @property
     def columns(self) -> Sequence[Sequence[str]]:
-        """The terms of solutions, by variable."""
+        """The terms of the solutions, by variable."""
         ...
 
     @property
     def stamps(self) -> Sequence[int]:
-        """When they were published, or removed."""
+        """When each solution was published or removed."""
         ...
 
     @property
     def removed(self) -> Sequence[bool]:
-        """Which of them are not true any more."""
+        """Whether each solution was removed."""
         ...
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class Batch(Protocol):
 
 
 class Left(Protocol):
-    """A standing query that was left."""
+    """A subscription to a standing query."""
 
     @property
     def id(self) -> int:
@@ -56,64 +56,64 @@ class Left(Protocol):
 
     @property
     def opened(self) -> float:
-        """When it was left; 0: it was taken up again."""
+        """When it was opened; 0 after :meth:`Overlay.attach`."""
         ...
 
     def batches(self) -> AsyncIterator[Batch]:
-        """Yield what is answered."""
+        """Yield its solutions in batches."""
         ...
 
     def acknowledge(self, sequence: int | None = None) -> None:
-        """Note that what was given out is dealt with."""
+        """Acknowledge the batches that were yielded."""
         ...
 
     def token(self) -> bytes:
-        """Return what to go on from behind what was given out."""
+        """Return a resume token for the position after the batches that were yielded."""
         ...
 
     async def unsubscribe(self) -> None:
-        """End it."""
+        """End the subscription."""
         ...
 
 
 class Overlay(Protocol):
-    """What is asked of a client (:class:`p2prdf.client.Client`)."""
+    """A client that subscribes (:class:`p2prdf.client.Client`)."""
 
     async def subscribe(
         self, query: str, *, since: float | str, bookmarks: bool, hurry: bool, auto_acknowledge: bool,
         lease_seconds: float,
     ) -> Left:  # fmt: skip
-        """Leave a standing query."""
+        """Subscribe to a query."""
         ...
 
     async def attach(self, token: bytes | int, *, bookmarks: bool, auto_acknowledge: bool) -> Left:
-        """Take one up again."""
+        """Attach to an existing subscription."""
         ...
 
     async def unsubscribe(self, subscription: int) -> None:
-        """End a subscription; to end one that has ended is no error."""
+        """End a subscription; ending an ended subscription is no error."""
         ...
 
 
 class Writing(Overlay, Protocol):
-    """What is asked of a client by who publishes as well."""
+    """A client that also publishes."""
 
     async def publish(self, triples: Any, *, graph: str | None = None) -> int:
-        """Publish triples into a graph; return when all is acknowledged."""
+        """Publish triples into a graph; return when all are acknowledged."""
         ...
 
     async def retract(self, triples: Any, *, graph: str | None = None) -> int:
-        """Remove triples from a graph; return when all is acknowledged."""
+        """Delete triples from a graph; return when all deletions are acknowledged."""
         ...
 
     async def explain(self, query_or_subscription: int) -> Any:
-        """Tell how a subscription is doing; raises SubscriptionGone if it has ended."""
+        """Return the state of a subscription; raises SubscriptionGone if it has ended."""
         ...
 
 
 class Connect(Protocol):
-    """What opens a connection to an overlay."""
+    """A function that opens a connection to an overlay."""
 
     def __call__(self, *, reconnect_seconds: float) -> AbstractAsyncContextManager[Writing]:
-        """Connect; ``reconnect_seconds``: how long to look for another node when one goes away."""
+        """Connect.  ``reconnect_seconds``: how long to try other nodes after the loss of a node."""
         ...

@@ -1,4 +1,4 @@
-"""What is said of a group and its work now, from triples that come and go."""
+"""The membership of a worker group, from a stream of added and removed triples."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Triple: TypeAlias = tuple[str, str, str]
 
 
 class CurrentTriples:
-    """The triples of some predicates that are true now."""
+    """The current triples of some predicates."""
 
     def __init__(self, predicates: Iterable[str]):
         self._counts: Counter[Triple] = Counter()
         self._by_predicate: dict[str, dict[Triple, None]] = {each: {} for each in predicates}
 
     def take(self, triple: Triple, *, removed: bool) -> bool:
-        """Take account of a triple that came or went, in any order; return whether it is there now."""
+        """Count an addition or a removal, in any order; return whether the triple exists now."""
         known = self._by_predicate.get(triple[1])
         if known is None:
             return False
@@ -36,30 +36,30 @@ class CurrentTriples:
         return count > 0
 
     def of(self, predicate: str) -> list[Triple]:
-        """Return those of a predicate, in order."""
+        """Return the current triples of a predicate, sorted."""
         return sorted(self._by_predicate[predicate])
 
 
 class Roll:
-    """The members of a group that are said to be there, but for those that were found gone."""
+    """The workers that triples announce, except those with an expired lease."""
 
     def __init__(self, group: Group, triples: CurrentTriples):
         self._group = group
         self._triples = triples
         self.gone: set[str] = set()
-        """Members that were found to be gone."""
+        """Workers with an expired lease; their triples may still exist."""
 
     def said(self) -> list[Triple]:
-        """Return the triples of members that are there, in order."""
+        """Return the triples that announce live workers, sorted."""
         return [
             triple for triple in self._triples.of(self._group.predicate)
             if self._group.number(triple[0]) is not None and triple[0] not in self.gone
         ]  # fmt: skip
 
     def members(self) -> list[str]:
-        """Return who is there, each once."""
+        """Return the live workers, each once."""
         return list(dict.fromkeys(s for s, _, _ in self.said()))
 
     def signs(self, member: str) -> list[Triple]:
-        """Return the triples by which a member is said to be there."""
+        """Return the triples that announce a worker, whether it is alive or not."""
         return [triple for triple in self._triples.of(self._group.predicate) if triple[0] == member]

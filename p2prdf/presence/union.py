@@ -1,4 +1,4 @@
-"""Standing queries for all triples of several patterns: an answer that comes or goes is a triple that does."""
+"""Standing queries for all triples of several patterns: each solution that comes or goes is one such triple."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TypeAlias
 __all__ = ["Branch", "union_text"]
 
 Branch: TypeAlias = tuple[str | None, str | None, str | None]
-"""The constants of a pattern whose variables differ from one another."""
+"""The constants of a triple pattern; None stands for a variable.  All variables are different."""
 
 
 def union_text(branches: Iterable[tuple[str, Branch]], *more: tuple[str, str]) -> str:
-    """Return the CONSTRUCT of all triples that branches take, each with its graph.
+    """Return a CONSTRUCT query for all triples that match one of the branches.
 
-    Each branch has variables of its own, so the template's triples of other branches are none.  ``more``: triples of
-    the template with what they come from.
+    Each branch is a graph and a pattern.  Branches have disjoint variables, so a solution of one branch leaves the
+    template triples of all others unbound.  ``more``: further triples of the template, each with its group graph
+    pattern.
     """
     parts = list(more)
     for number, (graph, branch) in enumerate(branches):
