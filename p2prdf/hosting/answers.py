@@ -1,4 +1,4 @@
-"""What a host answers when somebody asks how channels are (:mod:`p2prdf.presence.answering`)."""
+"""A channel worker's answers to requests for the state of channels (:mod:`p2prdf.presence.answering`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["answer"]
 
 
 async def answer(host: Host, overlay: Writing, request: Triple) -> None:
-    """Answer a request, if it is one."""
+    """Answer a request; ignore a triple that is not a request."""
     asked = read_request(request)
     if asked is None:
         return

@@ -1,14 +1,15 @@
-"""One knowledge base at its host: its log is read, its channels are evaluated, and what they tell is written.
+"""One knowledge base at its channel worker: evaluate its log, publish notifications.
 
-One standing query tells all of it: what is published and deleted (:mod:`p2prdf.channels.log`), the rules that are kept
-under the knowledge base's IRI, and what was told (:mod:`p2prdf.channels.told`).  So whoever takes it up knows at the
-first bookmark what holds and what was told, tells what is missing and retracts what does not hold; and keeps it so.
+One standing query delivers all input: publications and deletions (:mod:`p2prdf.channels.log`), the rules of the
+knowledge base, and the notifications that exist already (:mod:`p2prdf.channels.told`).  A worker that takes the
+knowledge base over therefore knows, at the first bookmark, all facts and all notifications.  It publishes missing
+notifications, retracts obsolete ones, and keeps both up to date.
 
-A graph is taken in as soon as it is heard of, without waiting for a bookmark.  What is foreseen is written before the
-queries run.  A query that was left out runs ``settle_seconds`` later at the latest.
+A published graph is evaluated on arrival, before a bookmark confirms it.  Tentative notifications are written before
+the queries run.  A skipped query runs ``settle_seconds`` later at the latest.
 
-At bookmarks what is there is compared with what should be; graphs that deletions have trimmed are rewritten; and if the
-rules have changed, all is evaluated anew with them, and what that comes to is told and retracted.
+At each bookmark the existing notifications are compared with the correct ones, and graphs that deletions have trimmed
+are rewritten.  If the rules have changed, all channels are evaluated again with the new rules.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _PAUSE_SECONDS: Final = 2.0
 _GOODBYE_SECONDS: Final = 5.0
 _BATCHES_WAITING: Final = 64
 _REWRITES: Final = 200
-"""Graphs that are rewritten at one bookmark."""
+"""Maximum number of graphs that are rewritten at one bookmark."""
 
 class BasePass:
     """The channels over one knowledge base."""
@@ -52,11 +53,11 @@ class BasePass:
         self, overlay: Writing, base: str, *, settle_seconds: float, is_sure: Callable[[], bool],
         on_error: Callable[[str], None],
     ):  # fmt: skip
-        """``is_sure``: whether nobody can have taken this host for gone, so that it may write."""
+        """``is_sure``: whether this worker certainly holds its lease, so that it may write."""
         self.base = base
         self.error: str | None = None
         self.as_of: float | None = None
-        """Up to when all that was published has been taken account of, in seconds; None: nothing has yet."""
+        """All publications up to this time, in seconds, have been evaluated; None: not all are read yet."""
         self.engine: BaseEngine | None = None
         self._overlay = overlay
         self._settle_seconds = settle_seconds
@@ -65,11 +66,11 @@ class BasePass:
         self._wanted: dict[str, ChannelRegistration] = {}
         self._graph = told_graph(base)
         self._lock = asyncio.Lock()
-        """Whoever has it calls the engine."""
+        """Held while the engine is used: it runs in a thread."""
         self._batches: asyncio.Queue[Batch | None] = asyncio.Queue(_BATCHES_WAITING)
         self._settle_at: float | None = None
         self._dealt = asyncio.Event()
-        """Set when what is wanted is what is evaluated."""
+        """Set when the wanted channels are the evaluated ones."""
         self._start()
 
     def _start(self) -> None:
@@ -79,7 +80,7 @@ class BasePass:
         self._told = Told(self.base)
         self._rules = CurrentTriples((RULE,))
         self._used: frozenset[str] = frozenset()
-        """The rules that the engine has, as they are kept."""
+        """The rule texts that the engine uses, as they are stored."""
         self._bad_rules: dict[str, str] = {}
         self._tidying: asyncio.Task[None] | None = None
         self._settle_at = None
@@ -87,18 +88,18 @@ class BasePass:
             self._overlay, self._graph, self._told, is_sure=self._is_sure, on_error=self._failed
         )
 
-    # --- what is asked of it -------------------------------------------------------------------
+    # --- interface of the channel worker -------------------------------------------------------
 
     def want(self, wanted: Mapping[str, ChannelRegistration]) -> None:
-        """Evaluate these channels from now on, and no others: they were dropped."""
+        """Evaluate exactly these channels from now on; all others were dropped."""
         if dict(wanted) != self._wanted:
             self._wanted = dict(wanted)
             self._dealt.clear()
-            with contextlib.suppress(asyncio.QueueFull):  # then a batch is there, and channels are looked at after it
+            with contextlib.suppress(asyncio.QueueFull):  # the queue holds a batch: channels are compared after it
                 self._batches.put_nowait(None)
 
     async def forget(self) -> None:
-        """Give all channels up, for they were dropped; return when that is written, or cannot be."""
+        """Drop all channels; return when their notifications are deleted, or after a time limit."""
         self.want({})
         if self.engine is not None:
             with contextlib.suppress(TimeoutError):
@@ -107,8 +108,8 @@ class BasePass:
                     await self._writer.written()
 
     async def statistics(self) -> dict[str, dict[str, Any]]:
-        """Return how each channel is, by name."""
-        if self.engine is None:  # which may take long, and has the lock meanwhile
+        """Return the state and the counters of each channel, by name."""
+        if self.engine is None:  # building the engine may take long, and holds the lock
             state = {"state": "reading"} if self.error is None else {"state": "failing", "error": self.error}
             return {name: dict(state) for name in self._wanted}
         async with self._lock:
@@ -133,14 +134,14 @@ class BasePass:
                     told[name] = {"state": "failing" if self.error else "reading", **about}
             return told
 
-    # --- the work ------------------------------------------------------------------------------
+    # --- evaluation ----------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Evaluate until cancelled; begin anew, after a pause, whenever the overlay cannot be read."""
+        """Evaluate until cancelled; start again after a pause whenever the overlay cannot be read."""
         while True:
             try:
                 await self._follow()
-            except P2PRDFError as error:  # also rules that cannot be used, and nodes that keep no history
+            except P2PRDFError as error:  # includes unusable rules, and nodes that keep no history
                 self._failed(str(error))
             await asyncio.sleep(_PAUSE_SECONDS)
             async with self._lock:
@@ -186,7 +187,7 @@ class BasePass:
         raise Unavailable("the query of the knowledge base has ended")
 
     async def _evaluate(self) -> None:
-        """Take batches as they come, and run what was left out when it is time."""
+        """Take batches as they come; run skipped queries when their time has come."""
         while True:
             await self._writer.room()
             batch = None
@@ -209,7 +210,7 @@ class BasePass:
         return asyncio.get_running_loop().time()
 
     async def _called(self, what: Callable[[], Writes]) -> None:
-        """Let the engine work, in a thread, for leases are to be renewed meanwhile; write what it tells."""
+        """Call the engine in a thread, so that leases are renewed meanwhile; publish its notifications."""
         async with self._lock:
             writes = await asyncio.to_thread(what)
         self._writer.write(writes)
@@ -226,7 +227,7 @@ class BasePass:
                 await asyncio.to_thread(lambda: [self._heard(*row) for row in rows])
         elif rows:
             for row in rows:
-                if row[0][1] == DELETE:  # all graphs are looked through
+                if row[0][1] == DELETE:  # a deletion scans all graphs
                     async with self._lock:
                         heard = await asyncio.to_thread(self._heard, *row)
                 else:
@@ -256,7 +257,7 @@ class BasePass:
             await self._called(lambda: engine.delete(heard.lost))
 
     async def _look_at_wishes(self) -> None:
-        """Begin with channels that are new, and give up those that are not wanted any more."""
+        """Create new channels, and drop those that are not wanted any more."""
         engine = self.engine
         if engine is None:
             return
@@ -296,7 +297,7 @@ class BasePass:
             self._tidying = asyncio.create_task(self._tidy(milliseconds))
 
     async def _begin(self, *, again: bool) -> None:
-        """Evaluate what holds with the rules that there are; ``again``: the rules were others before."""
+        """Evaluate all facts with the current rules; ``again``: an engine with other rules exists."""
         texts = [o for _, _, o in self._rules.of(RULE)]
         wanted = dict(self._wanted)
 
@@ -323,7 +324,7 @@ class BasePass:
         self._writer.write(writes)
 
     async def _tidy(self, bookmark_ms: int) -> None:
-        """Rewrite graphs that were trimmed, and retract deletions that are not needed any more."""
+        """Rewrite graphs that deletions trimmed, and retract deletions that have taken effect."""
         rewrites = self._log.rewrites(_REWRITES)
         try:
             await self._writer.sure()

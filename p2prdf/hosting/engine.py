@@ -1,6 +1,6 @@
-"""The channels of one knowledge base at its host, with what they come to as triples that are to be written.
+"""The channels of one knowledge base, with their notifications as triples to be written.
 
-Nothing here waits, and what may take long is called in a thread; one call at a time.
+The engine never waits.  Long calls run in a thread, one call at a time.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from p2prdf.reasoning import Rule, Triple
 __all__ = ["BaseEngine"]
 
 _TIMER: Final = time.thread_time
-"""Each call runs in one thread from its beginning to its end, so the time of others does not count."""
+"""A call runs in one thread from start to end, so the time of other threads does not count."""
 
 
 class BaseEngine:
-    """Channels, and what was told."""
+    """Channels and their notifications."""
 
     def __init__(self, told: Told, rules: Iterable[Rule], graphs: Iterable[Iterable[Triple]]):
-        """Begin with the graphs that hold.  Raises what is raised for rules that cannot be used."""
+        """Build the engine over existing graphs.  Raises the errors of unusable rules."""
         self.told = told
         self.registrations: dict[str, ChannelRegistration] = {}
         self.refused: dict[str, str] = {}
-        """Channels that the engine does not take."""
+        """Channels that the engine refused, with the reason."""
         self.channels = Channels(KnowledgeBase(rules, refuse_schema=True), _TIMER)
         for graph in graphs:
             self.channels.knowledge.add(graph)
 
     @property
     def facts(self) -> int:
-        """How many facts hold."""
+        """Number of current facts, including derived ones."""
         return len(self.channels.knowledge)
 
     @property
     def behind(self) -> bool:
-        """Whether a query was left out that may find something."""
+        """Whether a skipped query may have new bindings."""
         return self.channels.behind
 
     # --- channels ------------------------------------------------------------------------------
 
     def take_up(self, registrations: Mapping[str, ChannelRegistration], *, again: bool = False) -> Writes:
-        """Begin with channels; ``again``: what is wanted of them is known, only the facts are others.
+        """Create channels; ``again``: the channels existed before, and only the facts have changed.
 
-        What holds now is told as initial of a channel that nobody has begun with before, else as confirmed.
+        The current bindings of a channel become initial notifications if no worker has evaluated the channel before,
+        otherwise confirmed ones.
         """
         added, removed = list[Triple](), list[Triple]()
         for name, registration in registrations.items():
@@ -70,7 +71,7 @@ class BaseEngine:
         return Writes(added, removed)
 
     def drop(self, names: Iterable[str]) -> Writes:
-        """Give channels up that were dropped; nothing is told of them any more."""
+        """Drop channels, and retract their notifications."""
         removed = list[Triple]()
         for name in names:
             self.refused.pop(name, None)
@@ -79,22 +80,22 @@ class BaseEngine:
                 removed += self.told.forget(subject_of(name)).removed
         return Writes([], removed)
 
-    # --- what happens --------------------------------------------------------------------------
+    # --- publications and deletions ------------------------------------------------------------
 
     def publish(self, graph: Iterable[Triple]) -> Writes:
-        """Take in a graph; return what is told early.  ``evaluate`` comes next."""
+        """Add a graph; return early notifications.  Call ``evaluate`` next."""
         return self._told(self.channels.publish(graph))
 
     def evaluate(self) -> Writes:
-        """Run the queries whose turn it is."""
+        """Run the queries that are due."""
         return self._told(self.channels.evaluate())
 
     def settle(self) -> Writes:
-        """Run the queries that were left out."""
+        """Run the skipped queries."""
         return self._told(self.channels.settle())
 
     def delete(self, triples: Iterable[Triple]) -> Writes:
-        """Take facts back; what was left out runs before, so what held until then is told, and goes."""
+        """Delete facts.  Skipped queries run first, so bindings that held until now are notified and then retracted."""
         _, found = self.channels.delete_all(triples)
         added, removed = list(self._told(found).added), list[Triple]()
         for name in self.registrations:
@@ -110,11 +111,11 @@ class BaseEngine:
             added += self.told.tell(subject_of(each.channel), kind, [each.binding]).added
         return Writes(added, [])
 
-    # --- how it is -----------------------------------------------------------------------------
+    # --- statistics ----------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, dict[str, Any]]:
-        """Return what happened on each channel, by name."""
+        """Return the counters of each channel, by name."""
         found = {each.name: dataclasses.asdict(each) for each in self.channels.statistics()}
         for each in found.values():
-            del each["subscribers"]  # they are the overlay's
+            del each["subscribers"]  # the overlay counts subscribers
         return found

@@ -1,9 +1,10 @@
-"""A host: one of any number of equal processes that evaluate the channels that are registered in an overlay.
+"""A channel worker: one of any number of equal processes that evaluate the channels of an overlay.
 
-A member of a group (:mod:`p2prdf.presence.member`).  The channels over one knowledge base are at one host, as they
-share its facts and rules; whose a knowledge base is follows from the hosts that live.  Nothing is kept here: who takes
-a knowledge base over reads what was published and what was told.  That two evaluate the same for a while is harmless:
-they write the same triples, and each retracts what does not hold (:mod:`p2prdf.hosting.base_pass`).
+It is a worker of a group (:mod:`p2prdf.presence.member`).  All channels over one knowledge base are evaluated by one
+channel worker, because they share facts and rules; the live workers decide which one.  A channel worker keeps no state
+of its own: the next worker of a knowledge base reads the publications and the notifications from the overlay.  Two
+workers that evaluate the same channels for a while do no harm: they publish the same triples, and each retracts
+obsolete notifications (:mod:`p2prdf.hosting.base_pass`).
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ __all__ = ["Host", "HostConfig"]
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
-    """``lease_seconds``: so long after its last sign of life a host is taken for gone, at the latest.
+    """Times of a channel worker, in seconds.
 
-    ``check_seconds``: how often others are looked at; ``settle_seconds``: how long a query that was left out after a
-    publication may wait for others.
+    ``lease_seconds``: the time after its last renewal at which a worker counts as dead, at the latest;
+    ``check_seconds``: the pause between two checks of the other workers; ``settle_seconds``: how long a query that was
+    skipped after a publication may wait for further publications.
     """
 
     lease_seconds: float = 8.0
@@ -37,14 +39,14 @@ class HostConfig:
     settle_seconds: float = 0.5
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for times that are none."""
+        """Raise LocalProtocolError for invalid times."""
         check_times(HOSTS, self.lease_seconds, self.check_seconds)
         if not 0 <= self.settle_seconds < float("inf"):
             raise LocalProtocolError(f"a query cannot wait {self.settle_seconds} seconds")
 
 
 class Host(Member):
-    """Evaluates what is its own until cancelled."""
+    """Evaluates its share of the channels until cancelled."""
 
     def __init__(
         self, connect: Connect, config: HostConfig, *,
@@ -57,7 +59,7 @@ class Host(Member):
         )
         self.config = config
         self.passes: dict[str, BasePass] = {}
-        """By knowledge base."""
+        """The evaluated knowledge bases, by IRI."""
         self.refused: dict[str, str] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -75,10 +77,10 @@ class Host(Member):
         await asyncio.gather(*(self._stop(base) for base in list(self.passes)))
 
     async def _was_taken_for_gone(self) -> None:
-        await self._put_down()  # what waits to be written is of a time that is past
+        await self._put_down()  # queued writes are out of date
 
     async def _share(self, overlay: Writing) -> None:
-        # In a thread, for reading very many channels for the first time takes longer than a lease.
+        # In a thread, because the first reading of very many channels takes longer than a lease.
         own, self.refused = await asyncio.to_thread(self.registry.share, self.name)
         for base in [each for each in self.passes if each not in own]:
             self._tell("left", {"base": base[1:-1]})
@@ -95,7 +97,7 @@ class Host(Member):
             found.want(channels)
 
     async def _stop(self, base: str, *, dropped: bool = False) -> None:
-        """End a pass; it is none from now on.  ``dropped``: its channels were, so nothing is told of them any more."""
+        """Stop evaluating a knowledge base.  ``dropped``: its channels were dropped, so delete their notifications."""
         found, task = self.passes.pop(base, None), self._running.pop(base, None)
         if found is None or task is None:
             return

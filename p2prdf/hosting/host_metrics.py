@@ -1,6 +1,6 @@
-"""What a host of channels tells whoever watches over it: itself, the knowledge bases it has, the channels over them.
+"""Metrics of a channel worker, its knowledge bases and their channels.
 
-Channels are told one by one up to ``CHANNELS_TOLD``, those that are not well first.
+At most ``CHANNELS_TOLD`` channels have metrics of their own, failing and refused ones first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["CHANNELS_TOLD", "METRICS", "STATES", "exposition"]
 
 CHANNELS_TOLD: Final = 1000
 STATES: Final = ("failing", "refused", "reading", "evaluated")
-"""What a channel may be in; in this order they are told when there are too many."""
+"""The states of a channel, in the order in which channels get metrics of their own."""
 
 METRICS: Final = (
     *member_metrics("host"),
@@ -41,7 +41,7 @@ METRICS: Final = (
 
 
 async def exposition(host: Host) -> str:
-    """Return all metrics of a host."""
+    """Return all metrics of a channel worker."""
     return "".join(f"{line}\n" for line in lines(METRICS, await _state(host)))
 
 
@@ -65,7 +65,7 @@ async def _state(host: Host) -> dict[str, Any]:
 
 
 def _about(base: BasePass, one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how a knowledge base is; what is the same for all its channels is in each of them."""
+    """Return the state of a knowledge base.  ``one``: the statistics of any of its channels, which repeat it."""
     found = {name: one[name] for name in ("graphs", "facts", "rules", "refused_publications") if name in one}
     lag = {} if base.as_of is None else {"lag_seconds": max(0.0, time.time() - base.as_of)}
     return {"failing": base.error is not None, **lag, **found}

@@ -1,7 +1,7 @@
-"""What a host knows of the registry: channels, hosts and requests, from triples that come and go.
+"""The registry as a channel worker has read it: channels, workers and requests.
 
-Pure: it is told of triples, and says what follows.  Reading a channel takes SPARQL's grammar, so each text is read
-once.
+The registry does no I/O: it takes added and removed triples, and computes a worker's share.  Reading a channel parses
+SPARQL, so each text is parsed once.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ REGISTRY: Final = union_text([
     (CHANNELS_GRAPH, (None, CHANNEL, None)), (HOSTS.graph, (None, HOSTS.predicate, None)),
     (REQUESTS_GRAPH, (None, ASKS, None)),
 ])  # fmt: skip
-"""The standing query for all of it."""
+"""The standing query for all triples of the registry."""
 
 
 class Share(NamedTuple):
-    """What one host has to do with: channels by knowledge base, and those to say of why they are not evaluated."""
+    """The work of one channel worker: channels by knowledge base, and refused channels with the reason."""
 
     own: dict[str, dict[str, ChannelRegistration]]
     refused: dict[str, str]
 
 
 class ChannelRegistry:
-    """The triples of the registry that are true now."""
+    """The current triples of the registry."""
 
     def __init__(self) -> None:
         self._triples = CurrentTriples((CHANNEL, HOSTS.predicate, ASKS))
@@ -48,7 +48,7 @@ class ChannelRegistry:
         self._read: dict[Triple, ChannelRegistration | str] = {}
 
     def take(self, triple: Triple, *, removed: bool) -> None:
-        """Take account of a triple that came or went; a removal may come first."""
+        """Count an addition or a removal of a triple; a removal may come first."""
         if not self._triples.take(triple, removed=removed):
             self._read.pop(triple, None)
 
@@ -57,14 +57,14 @@ class ChannelRegistry:
         return frozenset(each.base for each in self._read.values() if isinstance(each, ChannelRegistration))
 
     def share(self, host: str) -> Share:
-        """Return what a host has to do with, among those that are there."""
+        """Return a worker's share among the live workers; the worker itself counts as live."""
         hosts = {*self.roll.members(), host}
         found: dict[str, ChannelRegistration] = {}
         wrong: dict[str, str] = {}
         for triple in self._triples.of(CHANNEL):
             name = name_of(triple[0])
             if name is None:
-                continue  # nobody could ask for it
+                continue  # no client can name the channel
             known = self._read.get(triple)
             if known is None:
                 known = self._read[triple] = _registration(triple)
@@ -83,7 +83,7 @@ class ChannelRegistry:
 
 
 def _registration(triple: Triple) -> ChannelRegistration | str:
-    """Return what is registered, or why that is nothing."""
+    """Return the registered channel, or the reason why its triple is malformed."""
     try:
         return read_channel(triple[0], triple[2])
     except P2PRDFError as error:

@@ -1,4 +1,4 @@
-"""Writes what is told into the overlay, in order, many triples at a time when it does not keep up."""
+"""Publishes notifications into the overlay, in order, in larger batches when it falls behind."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from p2prdf.reasoning import Triple
 __all__ = ["Writer"]
 
 _TRIPLES: Final = 5_000
-"""Triples of one publication."""
+"""Maximum number of triples in one publication."""
 _WAITING_MAX: Final = 50_000
-"""Triples that may wait before evaluation does."""
+"""Evaluation pauses while so many triples wait to be published."""
 _PAUSE_SECONDS: Final = 0.5
 _SURE_SECONDS: Final = 0.05
 
 
 class Writer:
-    """Of one knowledge base."""
+    """The writer of one knowledge base."""
 
     def __init__(
         self, overlay: Writing, graph: str, told: Told, *, is_sure: Callable[[], bool], on_error: Callable[[str], None]
     ):
-        """``is_sure``: whether nobody can have taken this process for gone, so that it may write."""
+        """``is_sure``: whether this worker certainly still holds its lease, so that it may write."""
         self._overlay = overlay
         self._graph = graph
         self._told = told
@@ -41,10 +41,10 @@ class Writer:
         self._written = asyncio.Event()
         self._written.set()
         self.refused = 0
-        """Triples that nodes refused."""
+        """Number of triples that nodes refused."""
 
     def write(self, writes: Writes) -> None:
-        """Have triples written, after all that was given before."""
+        """Enqueue triples after all that are queued already."""
         self._waiting += [(False, each) for each in writes.added]
         self._waiting += [(True, each) for each in writes.removed]
         if self._waiting:
@@ -52,21 +52,21 @@ class Writer:
             self._changed.set()
 
     async def room(self) -> None:
-        """Wait until there is room for more."""
+        """Wait until the queue has room."""
         if len(self._waiting) >= _WAITING_MAX:
             await self._written.wait()
 
     async def written(self) -> None:
-        """Wait until all is written."""
+        """Wait until the queue is empty."""
         await self._written.wait()
 
     async def sure(self) -> None:
-        """Wait until this process may write."""
+        """Wait until this worker certainly holds its lease."""
         while not self._is_sure():
             await asyncio.sleep(_SURE_SECONDS)
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Publish and delete the queued triples until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
