@@ -1,6 +1,6 @@
-"""What processes tell of themselves to whoever watches over them, as Prometheus reads it.
+"""Metrics and probes of processes, in Prometheus' format.
 
-``histogram`` counts durations, ``process`` is what any process has, ``exposition`` writes metrics from a state, and
-``serving`` has them, and probes, on a port.  Gateways tell the state of nodes (:mod:`p2prdf.gateway.metrics`), keepers
-and hosts of channels their own (:mod:`p2prdf.presence.member_metrics`).
+``histogram`` counts durations, ``process`` measures the process itself, ``exposition`` writes metrics from a state, and
+``serving`` serves metrics and probes on a port.  Gateways report the metrics of nodes (:mod:`p2prdf.gateway.metrics`);
+sync workers and channel workers report their own (:mod:`p2prdf.presence.member_metrics`).
 """

@@ -1,7 +1,6 @@
-"""Metrics out of a state, in Prometheus' text format 0.0.4.
+"""Metrics from a state, in Prometheus' text format 0.0.4.
 
-A state is a dictionary of dictionaries; a metric says where in it its value is.  What a state does not have is left
-out.
+A state is a tree of dictionaries; a metric has the path to its value.  A metric is left out if its path is missing.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 class Metric(NamedTuple):
     """A metric of a process.
 
-    ``path``: where its value is in the state; ``labels``: of what its parts tell, one dictionary in another for each.
-    ``of``: what a process must have to tell it (a disk, certificates); "": all do.
+    ``path``: where its value is in the state; ``labels``: the names of its labels: the value is a dictionary by the
+    first label's values, of dictionaries by the second one's, and so on.  ``of``: the feature that a process needs to
+    report the metric (a disk, certificates); "": all processes report it.
     """
 
     name: str
@@ -31,12 +31,12 @@ class Metric(NamedTuple):
 
 
 def gauge(name: str, path: str, text: str, *labels: str, of: str = "") -> Metric:
-    """Return a metric of what is so now; ``path`` has dots."""
+    """Return a metric of a current value; dots separate the names in ``path``."""
     return Metric(f"p2prdf_{name}", "gauge", tuple(path.split(".")), text, labels, of)
 
 
 def counter(name: str, path: str, text: str, *labels: str) -> Metric:
-    """Return a metric of what only grows, until the process ends."""
+    """Return a metric that only grows until the process ends."""
     return Metric(f"p2prdf_{name}_total", "counter", tuple(path.split(".")), text, labels)
 
 
@@ -46,11 +46,11 @@ def seconds(name: str, path: str, text: str, *labels: str) -> Metric:
 
 
 _NOTHING: Final = object()
-"""What a state does not have."""
+"""The value of a path that is missing in a state."""
 
 
 def lines(metrics: Iterable[Metric], state: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of those metrics that the state has."""
+    """Yield the lines of those metrics that have a value in the state."""
     for metric in metrics:
         if (value := _found(state, metric.path)) is _NOTHING:
             continue
@@ -63,12 +63,12 @@ def lines(metrics: Iterable[Metric], state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def head(name: str, kind: str, text: str) -> tuple[str, str]:
-    """Return the lines that stand before those of a metric."""
+    """Return the lines that precede the values of a metric."""
     return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
 
 
 def _parts(value: Any, labels: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the parts that labels tell apart, each with its labels as they are written."""
+    """Yield the values of a labelled metric, each with its labels in Prometheus' syntax."""
     if not labels:
         yield (), value
         return
@@ -98,6 +98,6 @@ def _found(state: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def _number(value: Any) -> str:
-    if value is None or isinstance(value, str):  # a reason: there is one, or none
+    if value is None or isinstance(value, str):  # a reason: 1 if there is one, else 0
         value = value is not None
     return str(int(value)) if isinstance(value, bool | int) else repr(float(value))

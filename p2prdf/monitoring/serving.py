@@ -1,7 +1,7 @@
-"""HTTP ports for the supervision of a process: health checks, and metrics.
+"""HTTP ports for the supervision of a process: health checks and metrics.
 
-Nothing can be changed there, so nobody is asked who he is; what is told are names and counts.  Metrics are worked out
-at most once a second, by one request at a time, however many ask.
+The ports are read-only and report names and counts only, so they need no authentication.  Metrics are computed at most
+once a second, by one request at a time, however many requests come.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["SERVER_LOGGER", "checked_at", "watched_at"]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOGGER: Final = logging.getLogger(__name__)
 SERVER_LOGGER: Final = logging.getLogger(f"{__name__}.http")
-"""What HTTP servers log by: nothing of what strangers send."""
+"""Logger of the HTTP servers.  It never logs bytes that a stranger sent."""
 _FRESH_SECONDS: Final = 1.0
-"""What was told is told again for so long."""
+"""How long computed metrics are served again."""
 _GOODBYE_SECONDS: Final = 1.0
 
 
 def _without_content(record: logging.LogRecord) -> bool:
-    """Let of input that is no HTTP, or breaks off, be told what is wrong with it alone, to who debugs.
+    """Log malformed or interrupted HTTP at level DEBUG, with the name of the error only.
 
-    The server would log the bytes, which may be a token with something behind it that no header has, and for each of
-    them as many lines as a stranger likes.  It has answered with 400, or there is nobody left to answer.
+    The server would log the received bytes, which may contain a token in a malformed header, and a stranger could write
+    as many lines into the log as it likes.  The server has already answered with 400, or the connection is closed.
     """
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError | ConnectionError):
@@ -47,7 +47,7 @@ SERVER_LOGGER.addFilter(_without_content)
 
 
 class _Watched:
-    """What is told, and when it was worked out."""
+    """The text of the metrics, and when it was computed."""
 
     def __init__(self, tell: Callable[[], Awaitable[str]]):
         self._tell = tell
@@ -60,7 +60,7 @@ class _Watched:
             if time.monotonic() - self._at >= _FRESH_SECONDS:
                 try:
                     self._text = await self._tell()
-                except Exception:  # a bug here must not show its insides to whoever asked, nor end what is watched
+                except Exception:  # a bug here must not show internals to a stranger, nor end the monitored process
                     _LOGGER.exception("metrics cannot be told")
                     return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text="metrics cannot be told\n")
                 self._at = time.monotonic()
@@ -73,7 +73,7 @@ async def checked_at(address: tuple[str, int], checks: Mapping[str, Callable[[],
 
     ``checks``: by path a function that returns why the check fails (answered with 503), or None if it passes (200).
 
-    Raises OSError if the address cannot be had.
+    Raises OSError if the address cannot be bound.
     """
     async with _served(address, {path: _answering(check) for path, check in checks.items()}) as url:
         yield url
@@ -85,9 +85,9 @@ async def watched_at(
 ) -> AsyncIterator[str]:
     """Serve metrics and probes; yield the address as a URL.
 
-    ``tell`` returns metrics; ``lacks`` says what keeps the process from its work, None if nothing does.
+    ``tell`` returns the text of the metrics; ``lacks`` returns the reason why the process is not ready, None if it is.
 
-    Raises OSError if the address cannot be had.
+    Raises OSError if the address cannot be bound.
     """
     handlers = {
         "/metrics": _Watched(tell).metrics, "/healthz": _answering(lambda: None), "/readyz": _answering(lacks, "ready"),
