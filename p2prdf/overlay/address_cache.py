@@ -1,27 +1,15 @@
-"""The address cache: owners of keys known without asking.
+"""The address cache: owners of keys that are known without a lookup.
 
-The problem
------------
-The owner of a key is the peer whose ring position is nearest to it.  The seed paper keeps pairs
-of identifier and address (its IPC), which help only when the very same key comes again.  Keys of
-an RDF stream are mostly new, and a lookup costs several round trips.
+The papers cache pairs of key and address (IPC), but most keys of an RDF stream are new.  This cache stores *zones*: a
+lookup returns the live peers nearest to its key, none missing, which proves that all peers in some range of the ring
+are known.  :mod:`p2prdf.overlay.ownership` defines zones for each metric.  A few lookups cover a small ring.
 
-The idea: remember knowledge, not answers
------------------------------------------
-A lookup returns the live peers nearest to its key, none of them missing.  That proves more than
-the owner of one key: there is a stretch of the ring, a *zone*, all of whose peers are now known.
-Which stretch that is, how zones grow together, and for which keys they prove the owner depends on
-what "nearest" means: :mod:`p2prdf.overlay.ownership` says what is asked of a metric.  A few lookups
-cover a small ring for good.
+Membership changes keep zones valid.  A peer that joins announces itself and becomes a contact; a lost peer leaves a
+zone with all remaining peers known.  A zone is stale if a join went unnoticed: the receiver's ownership check then
+answers with the right peer.
 
-*Membership changes cost no zone.*  A peer that joins tells of itself and becomes a contact like
-the others; a peer that is lost leaves a zone whose remaining peers are still all known.  A stale
-zone (a peer joined unheard) is found out by the receiver's ownership check, which answers with the
-peer it knows.
-
-Contacts have numbers: 0 is the own peer, others count up as they are met.  A number keeps its
-contact until ``contacts_max`` numbers are used up; then those of lost contacts are given out
-again, the longest lost first.  Use numbers at once, keep contacts.
+Contacts have numbers; 0 is the own peer.  After ``contacts_max`` numbers those of lost contacts are reused, the longest
+lost first.  So callers may keep contacts, but not numbers.
 """
 
 from __future__ import annotations
@@ -45,22 +33,22 @@ if TYPE_CHECKING:
 __all__ = ["CONTACTS_MAX", "OVERLAYS", "AddressCache"]
 
 CONTACTS_MAX: Final = 1 << 17
-"""Default bound on contacts; each takes a few hundred bytes."""
+"""Default maximum number of contacts; each takes a few hundred bytes."""
 
 OVERLAYS: Final[dict[str, Callable[[list[int]], Ownership]]] = {
     "kademlia": XorOwnership,
     "chord": ClockwiseOwnership,
 }
-"""What each overlay calls the owner of a key."""
+"""The ownership rule of each overlay."""
 
 
 class AddressCache:
-    """All contacts known, and the zones of the ring where these are all there are."""
+    """All known contacts, and the zones of the ring in which all peers are known."""
 
     def __init__(self, own: Contact, overlay: str = "kademlia", contacts_max: int = CONTACTS_MAX):
         """Start with the own peer, which is always live and has number 0.
 
-        ``overlay`` is one of ``OVERLAYS`` and says what "closest" means.
+        ``overlay`` is one of ``OVERLAYS`` and defines "closest".
         """
         assert contacts_max >= 1
         self.contacts_max = contacts_max
@@ -82,7 +70,7 @@ class AddressCache:
 
     @property
     def size(self) -> int:
-        """Number of live contacts, the own peer among them."""
+        """Number of live contacts, the own peer included."""
         return len(self._positions)
 
     @property
@@ -91,11 +79,11 @@ class AddressCache:
         return self._ownership.zones
 
     def contact(self, number: int) -> Contact:
-        """Return the contact of a number that this cache gave out."""
+        """Return the contact of a number that this cache assigned."""
         return self._contacts[number]
 
     def number(self, contact: Contact) -> int:
-        """Return the number under which a live contact of this key is known, or -1."""
+        """Return the number of the live contact with this key, or -1."""
         return self._number.get(contact.key, -1)
 
     def knows(self, key: int) -> bool:
@@ -103,16 +91,16 @@ class AddressCache:
         return key in self._number
 
     def contacts(self) -> list[Contact]:
-        """Return the live contacts in order of ring position, the own peer among them."""
+        """Return the live contacts in order of ring position, the own peer included."""
         return [self._contacts[number] for number in self._numbers]
 
     # --- membership ------------------------------------------------------------------------------
 
     def seen(self, contact: Contact) -> bool:
-        """Take a live peer in; return whether that changed anything.
+        """Add a live peer; return whether anything changed.
 
-        A known key under a new address replaces the old one.  Beyond ``contacts_max`` live
-        contacts a new one is refused, and its zone with it, for not all its peers are known then.
+        A new address of a known key replaces the old one.  If there are ``contacts_max`` live contacts, a new one is
+        refused, and its zone is dropped because not all its peers are known.
         """
         known = self._number.get(contact.key)
         if known is not None:
@@ -132,7 +120,7 @@ class AddressCache:
         return True
 
     def lost(self, contact: Contact) -> bool:
-        """Drop a peer believed to be gone; return whether it was known under this very address."""
+        """Remove a lost peer; return whether it was known under exactly this address."""
         number = self._number.get(contact.key)
         if not number or self._contacts[number] != contact:
             return False
@@ -146,40 +134,40 @@ class AddressCache:
     def learn(
         self, key: int, contacts: Sequence[Contact], complete: bool, before: Contact | None = None
     ) -> None:
-        """Take in the outcome of a lookup of ``key``: its closest live peers, all of them.
+        """Add the result of a lookup of ``key``: its closest live peers, none missing.
 
-        ``complete``: there are no peers but these and the own one.  ``before``: the last live peer
-        before the key, where the overlay tells.  Contacts known before that the outcome does not
-        name stay: a lookup may miss a peer that is busy, a connection tells.
+        ``complete``: only these peers and the own one exist.  ``before``: the last live peer before the key, if the
+        overlay reports it.  Known contacts that the result omits stay, as a lookup may miss a busy peer; a broken
+        connection removes them.
         """
         for contact in contacts:
             self.seen(contact)
         if before is not None:
             self.seen(before)
         if any(contact.key not in self._number for contact in contacts):
-            return  # refused above: there is no complete knowledge here
+            return  # refused above: not all peers of the zone are known
         self._ownership.learn(
             key, [contact.key for contact in contacts], complete, None if before is None else before.key
         )
 
     def forget(self, key: int) -> None:
-        """Drop the zone around a key, because it proved stale.
+        """Drop the zone around a key, because it is stale.
 
-        Of a zone with many contacts only the part around the key goes that one lookup restores.
+        Of a large zone only the part around the key is dropped that one lookup restores.
         """
         self._ownership.forget(key)
 
     def gap(self) -> int | None:
-        """Return a key that no zone covers, or None when the ring is covered.
+        """Return a key outside all zones, or None if they cover the ring.
 
-        Looking up one gap after the other enumerates all peers.
+        Repeated lookups of gaps enumerate all peers.
         """
         return self._ownership.gap()
 
     # --- owners ----------------------------------------------------------------------------------
 
     def resolve(self, keys: U64) -> I64:
-        """Return the contact number of each key's owner, -1 where no zone tells."""
+        """Return the contact number of each key's owner, -1 if no zone proves it."""
         owners = self.proven(keys)
         missed = int(np.count_nonzero(owners < 0))
         self.misses += missed
@@ -187,7 +175,7 @@ class AddressCache:
         return owners
 
     def resolve_list(self, keys: Iterable[int]) -> list[int]:
-        """Do what :meth:`resolve` does, for a few keys in a plain list."""
+        """Apply :meth:`resolve` to a few keys in a plain list."""
         owners = self.proven_list(keys)
         missed = owners.count(-1)
         self.misses += missed
@@ -195,41 +183,41 @@ class AddressCache:
         return owners
 
     def proven(self, keys: U64) -> I64:
-        """Do what :meth:`resolve` does without counting hits and misses."""
+        """Do the same as :meth:`resolve` without counting hits and misses."""
         return self._numbered(self._ownership.owner_column(keys))
 
     def proven_list(self, keys: Iterable[int]) -> list[int]:
-        """Do what :meth:`proven` does, for a few keys in a plain list."""
+        """Apply :meth:`proven` to a few keys in a plain list."""
         owner, numbers = self._ownership.owner, self._numbers
         return [numbers[place] if (place := owner(key)) >= 0 else -1 for key in keys]
 
     def toward(self, keys: U64) -> I64:
-        """Return the number of the contact nearest to each key's owner on the way there; 0 if none is nearer."""
+        """Return the number of the next contact on the way to each key's owner; 0 if no contact is nearer."""
         return self._numbered(self._ownership.toward_column(keys))
 
     def toward_list(self, keys: Iterable[int]) -> list[int]:
-        """Do what :meth:`toward` does, for a few keys in a plain list."""
+        """Apply :meth:`toward` to a few keys in a plain list."""
         toward, numbers = self._ownership.toward, self._numbers
         return [numbers[toward(key)] for key in keys]
 
     def before(self, contact: Contact) -> Contact | None:
-        """Return the last peer before a live contact, where the metric cares and that is proven."""
+        """Return the last peer before a live contact if the metric proves it, else None."""
         if contact.key not in self._number:
             return None
         place = self._ownership.before(bisect_left(self._positions, contact.key))
         return None if place < 0 else self._contacts[self._numbers[place]]
 
     def nearest_known(self, keys: U64) -> I64:
-        """Return the number of the closest live contact of each key, whatever the zones."""
+        """Return the number of the closest live contact of each key, regardless of zones."""
         return self._numbered(self._ownership.nearest_column(keys))
 
     def nearest_known_list(self, keys: Iterable[int]) -> list[int]:
-        """Do what :meth:`nearest_known` does, for a few keys in a plain list."""
+        """Apply :meth:`nearest_known` to a few keys in a plain list."""
         nearest, numbers = self._ownership.nearest, self._numbers
         return [numbers[nearest(key)] for key in keys]
 
     def closest(self, key: int, count: int) -> list[Contact]:
-        """Return the ``count`` live contacts closest to a key, closest first, the own peer among them."""
+        """Return the ``count`` live contacts closest to a key, closest first, the own peer included."""
         return [self._contacts[self._numbers[place]] for place in self._ownership.closest(key, count)]
 
     # --- inside ----------------------------------------------------------------------------------
@@ -238,7 +226,7 @@ class AddressCache:
         if len(self._contacts) < self.contacts_max:
             self._contacts.append(contact)
             return len(self._contacts) - 1
-        number = self._lost.popleft()  # contacts_max numbers, fewer of them live
+        number = self._lost.popleft()  # of contacts_max numbers some belong to lost contacts
         self._contacts[number] = contact
         return number
 
@@ -247,7 +235,7 @@ class AddressCache:
         self._ownership.changed()
 
     def _numbered(self, places: I64) -> I64:
-        """Return the numbers of contacts by place; -1 stays -1, for that is what the column ends with."""
+        """Return the numbers of contacts by place; place -1 takes the column's last item, -1."""
         if self._numbers_column is None:
             self._numbers_column = np.array([*self._numbers, -1], np.int64)
         return self._numbers_column.take(places)

@@ -1,63 +1,18 @@
-"""One peer of a Chord ring: joining, keeping the ring together while peers come and go, looking up.
+"""One peer of a Chord ring: joining, stabilisation, lookups.
 
-The problem
------------
-In Chord (Stoica et al. 2001) each peer points to its successors and to its predecessor, and repairs these
-pointers from time to time.  As published the repairs can break the ring: Zave (2012) showed that none of the
-claimed invariants holds, and gave operations that do keep one ("Reasoning about identifier spaces: how to make
-Chord correct", IEEE TSE 2017).  This machine performs hers.
+The published protocol (Stoica et al. 2001) can break the ring.  This peer follows Zave's corrected one ("Reasoning
+about identifier spaces: how to make Chord correct", IEEE TSE 2017):
 
-The idea
---------
-* A member adopts a pointer only together with what the peer behind it says *now*: whoever adopts s as its first
-  successor has just read the list of s, and takes s followed by that list, cut to length.
-* *Join* (:mod:`p2prdf.overlay.chord_join`): take over the list of the last peer before the own position.
-* *Stabilise*, now and then: read the first successor s; if it is gone, drop it and read the next.  Adopt its
-  list.  If anyone live is known to lie between this peer and s (first of all the predecessor of s, but
-  the argument holds for any member), read that one, and adopt it if it answers.  In any case notify the first
-  successor in the end.
-* *Changed*: whoever gets other pointers tells its predecessor, and whoever was notified in vain is told as well; they
-  stabilise then.  So news goes back along the ring at once, and pauses only matter when messages are lost.
-* *Rectify*, when notified: ping the predecessor; the notifier takes its place if that one is gone or if the
-  notifier is closer.
+* *Join* (:mod:`p2prdf.overlay.chord_join`): adopt the successor list of the last peer before the own position.
+* *Stabilise*, periodically: read the first successor s, or the next one if s is gone, and adopt its list.  If a live
+  peer between this peer and s is known, read and adopt that one.  Then notify the first successor.
+* *Changed*: a peer with new pointers informs its predecessor, which stabilises.
+* *Rectify*, when notified: check the predecessor.  The notifier replaces it if it is gone or further away.
 
-Reading and writing as one step
--------------------------------
-The proof takes "read the state of another, change the own" for one step.  Between a question and its answer
-the own state is therefore undefined, and must not be told.  A peer with such a question under way (a *query*;
-there is one at a time) answers RingBusy to GetRing.  Pings are answered at once, as they tell nothing of it.
-Zave's rules let the asked peer keep the question until it is done.  Here it does not, and the asker gives up
-and tries again a moment later: if everyone in a circle stabilises at once, each waiting for the next, nobody
-waits for ever, nothing needs a bound, and as the pauses differ from peer to peer, one comes through.  Routing
-(FindSuccessor) is no reading of state: whatever a lookup says is checked before it is adopted.
+Reading and adopting are one step: a peer with a query under way (one at a time) answers GetRing by RingBusy.
 
-The invariant, and what it takes
---------------------------------
-A *principal* is a member that no member skips: in no member's list, the member itself put in front, do two
-neighbours have it strictly between them.  Zave's invariant: every member has a live successor in its list, and
-there are at least R + 1 principals, R being the length of the lists.  It follows that there is one ring, in
-order, that all members lead to.  It holds as long as no failure leaves a member without a live successor or
-the ring with fewer principals, and a silent peer is a dead one.  (:mod:`p2prdf.sim.chord_world` checks it after every
-step.)  A ring that begins with one member does not have it at first: until R + 1 have joined, the ring grows
-correctly as long as nobody fails, and a failure may part it.
-
-Beyond the theory
------------------
-What follows is not in the proof, and is needed in practice, where failures come as they like.
-
-* A peer that has lost all successors is a ring of one, and goes on from any live peer it knows.
-* Two rings are joined by whoever is introduced to a member of the other: it looks up its own successor there and,
-  if that one is closer than its own, adopts it, read first as always.  Stabilising does the rest, as if the one
-  ring had joined the other.  Every adoption shortens the way of a pointer, so of two rings none comes about that
-  winds round twice, while nobody fails.  Of many that meet at once one might; it shows when a peer asks somebody else
-  for its own successor, which is therefore done now and then in the own ring, too.
-* Who leaves tells everyone it knows, which for them is a failure found early.
-* Who answers but is no member (it restarted and has not joined again) is as good as gone.
-* A position belongs to whoever had it first and lives.  A second one is not let in, and if it got in while the first
-  was still joining, it goes when it finds the first to be the predecessor of its successor.
-
-A list that has come round ends with the peer itself, and is shorter than R then; what other peers' lists lack
-to that (they do not know of a newcomer yet) is never made up.
+Invariant: each successor list contains a live member, and at least R + 1 members are skipped by no list, R being the
+lists' length.  Proof, deviations, merged rings: docs/explanation/design/routing.md.
 """
 
 from __future__ import annotations
@@ -103,12 +58,12 @@ __all__ = ["Chord", "ChordConfig"]
 
 _HINTS_MAX: Final = 16
 _PROBE_ROUNDS: Final = 8
-"""Every so many rounds somebody else is asked for the own successor."""
+"""Every so many rounds another peer is asked for this peer's successor."""
 
 
 @dataclass(slots=True, eq=False)
 class _Query:
-    """A change of the own pointers under way.  Whatever belongs to one that is over does nothing."""
+    """A change of the own pointers under way.  Callbacks of a finished query do nothing."""
 
     began_at: float
 
@@ -116,8 +71,8 @@ class _Query:
 class Chord:
     """One peer of a ring, without input or output.
 
-    ``first_request``: a random number below 2^63, so that answers to a former life are not taken for answers to
-    this.  ``patience`` says how many silences in a row prove a peer gone; ``config.silences`` if it is not given.
+    ``first_request``: a random number below 2^63, so that no answer to an earlier process of this peer is accepted.
+    ``patience`` returns how many unanswered questions in a row prove a peer gone; by default ``config.silences``.
     """
 
     def __init__(
@@ -160,7 +115,7 @@ class Chord:
     # --- the contract ----------------------------------------------------------------------------
 
     def submit(self, request: RingRequest, *, now: float) -> list[RingEffect]:
-        """Take a request of the driver."""
+        """Handle a request of the driver."""
         self._talk.observe(now)
         match request:
             case Create():
@@ -181,19 +136,19 @@ class Chord:
         return self._talk.flush()
 
     def receive(self, message: RingMessage, *, sender: Contact, now: float) -> list[RingEffect]:
-        """Take a message of another peer; whatever it says, nothing is raised."""
+        """Handle a message of another peer.  No content makes this raise."""
         self._talk.observe(now)
         if sender.key == self.own.key:
             self._from_own_position(message, sender)
         else:
             self._talk.contacts.spoke(sender)
             self._handlers[type(message)](message, sender)
-            if not isinstance(message, Answer | Leaving):  # an answer has told already who that is
+            if not isinstance(message, Answer | Leaving):  # answers and goodbyes have been evaluated already
                 self._talk.meet(sender)
         return self._talk.flush()
 
     def wake(self, *, now: float) -> list[RingEffect]:
-        """Do what is due."""
+        """Run the actions that are due."""
         self._talk.observe(now)
         self._talk.wake()
         self._joining.wake()
@@ -206,16 +161,16 @@ class Chord:
 
     @property
     def deadline(self) -> float | None:
-        """When to call :meth:`wake` next."""
+        """The time of the next call of :meth:`wake`."""
         stabilise_at = self._stabilise_at if self._query is None else None
         due = (self._talk.deadline, self._joining.deadline, stabilise_at, self._tend_at)
         return min((at for at in due if at is not None), default=None)
 
-    # --- what is known ---------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------
 
     @property
     def table(self) -> ChordTable:
-        """The routing table: the ring's pointers, and everyone else who answers."""
+        """The routing table: the ring's pointers and all other live contacts."""
         if self._table is None:
             others = dict.fromkeys([*self._searches.fingers.values(), *self._talk.contacts.live()])
             self._table = ChordTable(self.own, self.predecessor, self.successors, tuple(others))
@@ -223,7 +178,7 @@ class Chord:
 
     @property
     def fingers(self) -> dict[int, Contact]:
-        """The fingers found so far, by the power of two, beyond the successor list."""
+        """The known fingers beyond the successor list, by exponent of their distance 2^i."""
         return dict(self._searches.fingers)
 
     def contacts(self) -> list[Contact]:
@@ -231,11 +186,11 @@ class Chord:
         return self._talk.contacts.live()
 
     def fell_silent(self, contact: Contact) -> bool:
-        """Tell whether a peer stopped answering lately, without a word."""
+        """Return whether a peer has recently stopped answering without a goodbye."""
         return self._talk.contacts.is_silent(contact, self._talk.now)
 
     def status(self) -> dict[str, Any]:
-        """Return the pointers and counts for people and monitoring."""
+        """Return pointers and counters for people and monitoring."""
         return {
             "member": self.member,
             "predecessor": str(self.predecessor) if self.predecessor else None,
@@ -246,24 +201,24 @@ class Chord:
             "counts": dict(self._talk.counts),
         }
 
-    # --- what the parts call ---------------------------------------------------------------------
+    # --- callbacks of the parts ------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Have the routing table made anew."""
+        """Discard the routing table, so that the next use rebuilds it."""
         self._table = None
 
     def wants(self, contact: Contact) -> bool:
-        """Tell whether the ring points to a peer, or perhaps should."""
+        """Return whether the ring's pointers contain a peer, or may have to."""
         return between(self.own.key, contact.key, self.successors[0].key) or contact in self._named()
 
     def met(self, contact: Contact) -> None:
-        """Take note that a peer is live; read it soon if it is closer than the first successor."""
+        """Note that a peer is live; read it soon if it is closer than the first successor."""
         self._table = None
         if between(self.own.key, contact.key, self.successors[0].key):
             self._hurry()
 
     def drop(self, contact: Contact) -> None:
-        """Take a peer out of all pointers."""
+        """Remove a peer from all pointers."""
         self._table = None
         if contact in self.successors:
             first = self.successors[0]
@@ -280,13 +235,13 @@ class Chord:
         self._searches.drop(contact)
 
     def _named(self) -> list[Contact]:
-        """Return everyone the ring's pointers name."""
+        """Return all contacts in the ring's pointers."""
         named = [*self.successors, *self._searches.fingers.values()]
         if self.predecessor is not None:
             named.append(self.predecessor)
         return [contact for contact in dict.fromkeys(named) if contact.key != self.own.key]
 
-    # --- being a member or not -------------------------------------------------------------------
+    # --- membership ------------------------------------------------------------------------------
 
     def _introduce(self, contact: Contact) -> None:
         if contact.key == self.own.key or self._left:
@@ -305,7 +260,7 @@ class Chord:
         self._searches.start()
 
     def _step_back(self, rival: Contact) -> None:
-        """Be no member any more, as another has this position; try to join again in case it goes."""
+        """Stop being a member, because another peer has this position; try to join again later."""
         self._talk.trace("position_taken", by=str(rival))
         door = self.successors[0]
         self.member = False
@@ -318,12 +273,12 @@ class Chord:
     # --- stabilise -------------------------------------------------------------------------------
 
     def _hurry(self) -> None:
-        """Stabilise as soon as no query is under way, but not without a pause."""
+        """Stabilise as soon as no query is under way, after a minimum pause."""
         if self.member:
             self._stabilise_at = max(self._talk.now, self._rested_from + self.config.retry_seconds)
 
     def _hint(self, contact: Contact) -> None:
-        """Have somebody read at the next stabilisation who may be closer than the first successor."""
+        """Have a contact read at the next stabilisation, if it may be closer than the first successor."""
         if between(self.own.key, contact.key, self.successors[0].key) and len(self._hints) < _HINTS_MAX:
             self._hints[contact.key] = contact
             self._hurry()
@@ -355,7 +310,10 @@ class Chord:
                 self._read_closer(query, ring.predecessor)
 
     def _rival_checked(self, query: _Query, rival: Contact, lives: bool) -> None:
-        """Give way to a peer of the own position that the successor knows; go on if it is the own former life."""
+        """Leave the position to a live rival that the successor knows.
+
+        A rival that does not answer was an earlier process of this peer; the query continues.
+        """
         if self._query is not query:
             return
         if not lives:
@@ -364,7 +322,7 @@ class Chord:
         self._step_back(rival)
 
     def _read_closer(self, query: _Query, told: Contact | None) -> None:
-        """Read whoever is closest before the first successor, so that it may take its place."""
+        """Read the closest peer before the first successor, so that it may replace it."""
         closer = self._closer(told)
         if closer is None:
             self._stabilised(query)
@@ -372,7 +330,7 @@ class Chord:
             self._talk.read(closer, partial(self._closer_read, query, closer))
 
     def _closer(self, told: Contact | None) -> Contact | None:
-        """Return the next known peer clockwise that lies before the first successor."""
+        """Return the next known peer clockwise before the first successor."""
         candidates = [*self._hints.values(), *self._talk.contacts.live()]
         if told is not None and not self._talk.contacts.is_silent(told, self._talk.now):
             candidates.append(told)
@@ -392,18 +350,18 @@ class Chord:
             self._stabilised(query)
 
     def _stabilised(self, query: _Query) -> None:
-        """End a stabilisation: notify the first successor, and rest."""
+        """End a stabilisation: notify the first successor, and pause."""
         if self.successors[0] != self.own:
             self._talk.post(self.successors[0], Notify())
         self._rest(query, self.config.stabilise_seconds)
 
     def _put_off(self, query: _Query) -> None:
-        """Give a stabilisation up for a moment, as the peer to be read is busy."""
+        """Abort a stabilisation for a moment, because the peer to read is busy."""
         self._talk.count("busy_met")
         self._rest(query, self.config.retry_seconds)
 
     def _rest(self, query: _Query, pause: float) -> None:
-        # Whoever is hardly ever at rest can hardly ever be read: rest about as long as that took.
+        # A peer with a query under way cannot be read, so pause for about as long as the query took.
         self._query = None
         self._rested_from = self._talk.now
         pause = max(pause, self._talk.now - query.began_at)
@@ -418,12 +376,12 @@ class Chord:
             self._pointers_changed()
 
     def _tell_predecessor(self) -> None:
-        """Have the predecessor take over what is new, so that news travels back along the ring at once."""
+        """Inform the predecessor, so that changes propagate back along the ring at once."""
         if self.predecessor is not None:
             self._talk.post(self.predecessor, Changed())
 
     def _on_changed(self, _message: Changed, sender: Contact) -> None:
-        """Stabilise soon; less and less so if that is said again and again, for then it does not help."""
+        """Stabilise soon; after repeated messages later and later, as earlier stabilisations did not help."""
         if sender == self.successors[0] and self.member:
             now, period = self._talk.now, self.config.stabilise_seconds
             self._pressed = self._pressed + 1 if now - self._pressed_at < 2 * period else 0
@@ -432,7 +390,7 @@ class Chord:
             self._stabilise_at = min(self._stabilise_at or now + period, max(now, self._rested_from + pause))
 
     def _pointers_changed(self) -> None:
-        """Get to know those now pointed to."""
+        """Ping the contacts that are now in the pointers and not known to be live."""
         self._table = None
         named = self._named()
         self._talk.contacts.keep(named)
@@ -449,7 +407,7 @@ class Chord:
             self._rectify()
 
     def _rectify(self) -> None:
-        """Deal with the best notifier, unless a query is under way: then when that is over."""
+        """Check the closest notifier, after the current query if one is under way."""
         if self._query is not None or self._notifier is None:
             return
         notifier, self._notifier = self._notifier, None
@@ -460,27 +418,27 @@ class Chord:
             self._talk.check(self.predecessor, partial(self._predecessor_checked, query, notifier))
 
     def _predecessor_checked(self, query: _Query, notifier: Contact, _lives: bool) -> None:
-        """Put the notifier in place if the predecessor is gone (and has been dropped) or further away."""
+        """Adopt the notifier if the predecessor is gone (and has been dropped) or further away."""
         if self._query is not query:
             return
         self._query = None
         if self.predecessor is None or between(self.predecessor.key, notifier.key, self.own.key):
             self._set_predecessor(notifier)
         elif self.predecessor != notifier:
-            self._talk.post(notifier, Changed())  # it does not know of the predecessor
+            self._talk.post(notifier, Changed())  # it does not know the predecessor yet
         self._rectify()
 
     def _set_predecessor(self, contact: Contact) -> None:
-        self._tell_predecessor()  # that somebody has come in between
+        self._tell_predecessor()  # the former predecessor has a new successor
         self.predecessor = contact
         self._pointers_changed()
         if self.successors[0] == self.own:
             self._hurry()
 
-    # --- tending ---------------------------------------------------------------------------------
+    # --- maintenance -----------------------------------------------------------------------------
 
     def _tend(self) -> None:
-        """Ping who has not answered for a while, repair one finger, and sometimes ask for the own place."""
+        """Ping contacts without a recent answer, repair one finger, and sometimes look up the own position."""
         self._tend_at = self._talk.now + self.config.tend_seconds * self._talk.spread(0.25)
         self._rounds += 1
         since = self._talk.now - self.config.tend_seconds / 2
@@ -492,7 +450,7 @@ class Chord:
         if live and self._rounds % _PROBE_ROUNDS == 0:
             self._searches.probe(live[self._rounds // _PROBE_ROUNDS % len(live)], self._hint)
 
-    # --- answering -------------------------------------------------------------------------------
+    # --- answers ---------------------------------------------------------------------------------
 
     def _on_ping(self, message: Ping, sender: Contact) -> None:
         self._talk.post(sender, Pong(message.request, self.member))
@@ -512,7 +470,7 @@ class Chord:
             self._talk.post(sender, NotMember(message.request))
 
     def _from_own_position(self, message: RingMessage, sender: Contact) -> None:
-        """Let somebody else who claims the own position find out that it is taken, and nothing more."""
+        """Answer pings of another peer with this peer's position, so that it finds the conflict; ignore the rest."""
         if sender == self.own:
             return
         if isinstance(message, Ping):
@@ -530,7 +488,7 @@ class Chord:
             self._hint(contact)
 
     def _leave(self) -> None:
-        """Tell everyone known; say no more than that this is no member from now on."""
+        """Announce the departure to all contacts; afterwards answer as a non-member."""
         if self.member:
             for contact in dict.fromkeys([*self._named(), *self._talk.contacts.live()]):
                 self._talk.post(contact, Leaving(self.successors))

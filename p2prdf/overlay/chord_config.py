@@ -10,7 +10,7 @@ from p2prdf.errors import LocalProtocolError
 __all__ = ["SUCCESSORS_MAX", "ChordConfig"]
 
 SUCCESSORS_MAX: Final = 16
-"""Longest successor list: an answer must fit into one datagram of some 1,200 bytes."""
+"""Maximum length of a successor list: an answer must fit into one datagram of some 1,200 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,32 +18,32 @@ class ChordConfig:
     """Settings of one peer of a ring; all peers should agree on ``successors``."""
 
     successors: int = 8
-    """Length of the successor lists, R: so many may fail at once, less one."""
+    """Length of the successor lists, R; up to R - 1 successive peers may fail at once."""
     stabilise_seconds: float = 1.0
-    """Pause between two stabilisations, give or take a quarter."""
+    """Pause between two stabilisations, plus or minus a quarter."""
     tend_seconds: float = 1.0
-    """Pause between two rounds of pings and repairs of a finger, give or take a quarter."""
+    """Pause between two rounds of maintenance (pings, one finger), plus or minus a quarter."""
     timeout_seconds: float = 0.25
-    """A question is asked again after so long."""
+    """An unanswered question is repeated after so long."""
     silences: int = 2
-    """A peer that leaves a question unanswered so often in a row is gone."""
+    """Number of unanswered repetitions in a row after which a peer counts as gone."""
     retry_seconds: float = 0.05
-    """Pause before a busy peer is asked again; longer each time."""
+    """Pause before a busy peer is asked again; it grows with each try."""
     join_seconds: float = 1.0
-    """Pause before joining is tried again."""
+    """Pause before the next attempt to join."""
     silent_seconds: float = 10.0
-    """How long a peer that fell silent is not followed when the successor names it as predecessor, unless it speaks."""
+    """How long a silent peer is not read although the successor names it as predecessor, unless it sends a message."""
     contacts_max: int = 64
-    """Live peers watched beyond those the ring needs."""
+    """Maximum number of live peers that are watched beyond those in the ring's pointers."""
     meetings_max: int = 64
-    """Strangers being pinged for the first time; further ones are ignored (they will speak again)."""
+    """Maximum number of first pings to unknown peers; further ones are ignored until their next message."""
     lookups_max: int = 32
-    """Lookups under way at once; others wait."""
+    """Maximum number of lookups in flight; others queue."""
     lookups_waiting_max: int = 4096
-    """Lookups waiting; further ones fail at once."""
+    """Maximum number of queued lookups; further ones fail at once."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Refuse values that are not positive, and a successor list that is too long."""
         for name in self.__slots__:
             value = getattr(self, name)
             if value < 0 or (value == 0 and name != "contacts_max"):

@@ -1,12 +1,11 @@
-"""Whom a Chord peer knows: who has answered it lately, who fell silent, and whom it told of in lookups.
+"""The contacts of a Chord peer: live ones, recently silent ones, and results of lookups.
 
-A peer counts as *live* after it has answered a question of ours as a member, so neither hearsay nor a forged
-sender puts anyone here.  Live peers are watched until they fall silent; a bounded number is kept beyond those
-the ring itself needs, because they shorten lookups and are a way back should all successors die at once.
+A peer is *live* after it has answered a question as a member; neither names in messages nor forged senders suffice.
+Live peers are watched until they fall silent.  A bounded number of live peers beyond the ring's pointers is kept: they
+shorten lookups, and lead back to the ring if all successors die at once.
 
-Who fell *silent* is remembered for a while, for others will go on naming it until they find out themselves.
-Any message from it ends that.  Peers named in the outcome of a lookup are remembered as *told*,
-so that a broken connection with one of them can be looked into.
+A *silent* peer is remembered for a while, because other peers still name it.  Any message from it ends that.  Peers in
+the results of lookups are remembered as *told*, so that a broken connection with one of them can be checked.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class _Live:
 
 
 class Contacts:
-    """Live, silent and told peers; by key, as no two live ones can share a position."""
+    """Live, silent and told peers, by key: at most one live peer has a position."""
 
     def __init__(self, *, contacts_max: int, silent_seconds: float):
         self._contacts_max = contacts_max
@@ -44,25 +43,25 @@ class Contacts:
 
     @property
     def room(self) -> bool:
-        """Whether live peers may be kept that the ring does not need."""
+        """Whether there is room for live peers beyond the ring's pointers."""
         return len(self._live) < self._contacts_max
 
     def is_live(self, contact: Contact) -> bool:
-        """Tell whether a peer is live, under this very address."""
+        """Return whether a peer is live under exactly this address."""
         each = self._live.get(contact.key)
         return each is not None and each.contact == contact
 
     def answered_since(self, contact: Contact, time: float) -> bool:
-        """Tell whether a peer is live and has answered at ``time`` or later."""
+        """Return whether a peer is live and has answered at ``time`` or later."""
         return self.is_live(contact) and self._live[contact.key].answered_at >= time
 
     def find(self, key: int) -> Contact | None:
-        """Return the peer of a key, live or told."""
+        """Return the live or told peer with a key."""
         each = self._live.get(key)
         return each.contact if each is not None else self._told.get(key)
 
     def displaced_by(self, contact: Contact) -> list[Contact]:
-        """Return the live peers that cannot be there any more: same key elsewhere, or another at the address."""
+        """Return the live peers that a new contact replaces: those with its key, or with its address."""
         return [
             each.contact
             for each in self._live.values()
@@ -74,7 +73,7 @@ class Contacts:
         ]
 
     def answered(self, contact: Contact, now: float) -> None:
-        """Note an answer."""
+        """Note an answer of a member."""
         self._silent.pop(contact, None)
         each = self._live.get(contact.key)
         if each is not None and each.contact == contact:
@@ -83,18 +82,18 @@ class Contacts:
             self._live[contact.key] = _Live(contact, now)
 
     def keep(self, needed: list[Contact]) -> None:
-        """Watch no longer those met first, of those beyond ``needed``, as are too many."""
+        """Drop the oldest live peers outside ``needed``, so that at most ``contacts_max`` of them stay."""
         others = [contact for contact in self.live() if contact not in needed]
         for contact in others[: max(0, len(others) - self._contacts_max)]:
             del self._live[contact.key]
             self.tell((contact,))
 
     def spoke(self, contact: Contact) -> None:
-        """Note that a peer sent something."""
+        """Note a message of a peer."""
         self._silent.pop(contact, None)
 
     def lose(self, contact: Contact) -> bool:
-        """Note that a peer is gone; return whether anyone was told of it."""
+        """Remove a lost peer; return whether it was live or told."""
         was_live = self.is_live(contact)
         was_told = self._told.get(contact.key) == contact
         if was_live:
@@ -111,12 +110,12 @@ class Contacts:
         self._silent[contact] = now
 
     def is_silent(self, contact: Contact, now: float) -> bool:
-        """Tell whether a peer fell silent lately and has not been heard of since."""
+        """Return whether a peer fell silent recently and has sent nothing since."""
         at = self._silent.get(contact)
         return at is not None and now - at < self._silent_seconds
 
     def tell(self, contacts: tuple[Contact, ...]) -> None:
-        """Note the outcome of a lookup."""
+        """Remember the result of a lookup."""
         for contact in contacts:
             self._told.pop(contact.key, None)
             self._told[contact.key] = contact

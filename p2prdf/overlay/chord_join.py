@@ -1,15 +1,15 @@
-"""How a peer becomes a member of a Chord ring.
+"""Joining a Chord ring.
 
-It is introduced to somebody and looks up its own position there, which gives a peer p that believes to be the last
-before it.  It reads the list of p.  If its position lies between p and the first of that list, it takes the list
-over and is a member, without a predecessor; it stabilises at once, and notifies its successor by that.
+The joining peer looks up its own position through a seed.  The result is a peer p that believes to be the last one
+before that position.  The joining peer reads the successor list of p.  If its position lies between p and the first
+successor, it adopts the list and is a member without a predecessor.  It stabilises at once, which notifies its
+successor.
 
-That is one reading and one writing, as the proof wants (Zave 2017).  Reading the first successor as well before
-becoming a member, as some implementations do, takes a second step, and a peer that has joined in between, and is
-known to all by then, would be skipped by the newcomer.
+That is one read and one write, as the proof requires (Zave 2017).  Some implementations also read the first successor
+before they become a member.  That is a second step, and a peer that joined in between would be skipped.
 
-A position belongs to whoever has it.  If the list names somebody else at the own position, that may be what is left
-of a former life at another address; only if nobody answers there as a member, the joining goes on.
+A position belongs to the peer that has it.  If the list names another address at the own position, it may belong to an
+earlier process of this peer; joining continues only if no member answers there.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["Joining"]
 
 _DOORS_MAX: Final = 16
-"""Peers to join by; further introductions are ignored, for they are repeated."""
+"""Maximum number of seeds; further introductions are ignored, because they are repeated."""
 _TRIES_MAX: Final = 16
-"""A busy predecessor is asked so often before the place is looked for anew."""
+"""After so many reads of a busy predecessor, the position is looked up again."""
 
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    """One attempt.  Whatever belongs to one that is over does nothing."""
+    """One attempt to join.  Callbacks of a finished attempt do nothing."""
 
     tries: int = 0
     dead_rival: Contact | None = None
@@ -58,29 +58,29 @@ class Joining:
         self._next_at: float | None = None
 
     def introduce(self, contact: Contact) -> None:
-        """Join by this peer, at once if nothing else is tried."""
+        """Join through this peer, at once if no attempt is under way."""
         if len(self._doors) < _DOORS_MAX:
             self._doors[contact.key] = contact
         if self._attempt is None:
             self._begin()
 
     def later(self, door: Contact) -> None:
-        """Join by this peer after a pause."""
+        """Join through this peer after a pause."""
         self._doors = {door.key: door}
         self._put_off("another peer has this position", self._talk.config.join_seconds)
 
     def stop(self) -> None:
-        """Try no more."""
+        """Stop trying."""
         self._doors.clear()
         self._attempt = self._next_at = None
 
     @property
     def deadline(self) -> float | None:
-        """When :meth:`wake` is due."""
+        """The time of the next call of :meth:`wake`."""
         return self._next_at
 
     def wake(self) -> None:
-        """Go on if a pause is over."""
+        """Continue after a pause."""
         if self._next_at is not None and self._next_at <= self._talk.now:
             self._next_at = None
             self._next()
@@ -88,11 +88,11 @@ class Joining:
     # --- one attempt -----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Look up the own position by the next of those this peer was introduced to."""
+        """Look up the own position through the next seed."""
         self._next_at = None
         if self._doors:
             key = next(iter(self._doors))
-            door = self._doors[key] = self._doors.pop(key)  # the others are next
+            door = self._doors[key] = self._doors.pop(key)  # the other seeds are next
             attempt = self._attempt = _Attempt()
             self._searches.find_place(door, partial(self._found, attempt, door))
 
@@ -107,7 +107,7 @@ class Joining:
             self._talk.read(predecessor, partial(self._read, attempt, predecessor))
 
     def _read(self, attempt: _Attempt, predecessor: Contact, ring: Ring | RingBusy | None) -> None:
-        """Take over the list of the predecessor, if it is that."""
+        """Adopt the successor list of the predecessor, if it still is the predecessor."""
         if self._attempt is not attempt:
             return
         own, config = self._talk.own, self._talk.config
@@ -125,10 +125,10 @@ class Joining:
             self._talk.check(rivals[0], partial(self._checked, attempt, predecessor, rivals[0]))
         else:
             self._joined(successor_list(own, others[0], others[1:], config.successors))
-            self._talk.ping(predecessor)  # which makes it aware of this peer
+            self._talk.ping(predecessor)  # the ping informs it of this peer
 
     def _read_again(self, attempt: _Attempt, predecessor: Contact) -> None:
-        """Read a busy predecessor again in a moment; begin anew if it goes on too long."""
+        """Read a busy predecessor again after a moment; start a new attempt if it stays busy."""
         attempt.tries += 1
         retry_seconds = self._talk.config.retry_seconds
         if attempt.tries > _TRIES_MAX:
@@ -138,7 +138,7 @@ class Joining:
             self._next_at = self._talk.now + attempt.tries * retry_seconds * self._talk.spread(0.5)
 
     def _checked(self, attempt: _Attempt, predecessor: Contact, rival: Contact, lives: bool) -> None:
-        """Go on if nobody else lives at the own position; read again, for time has passed."""
+        """Continue if no other peer lives at the own position; read again, because time has passed."""
         if self._attempt is not attempt:
             return
         if lives:

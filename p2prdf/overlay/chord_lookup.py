@@ -1,44 +1,20 @@
-"""Chord's routing table and its lookup as a state machine, for the daemon and the simulator alike.
+"""Chord's routing table, and its lookup as a state machine.
 
-The problem: find the owner of a key, which is the first live peer at or after it going clockwise, and the
-few peers after that one, none of them missing.  Stoica et al. (2001, section 4) do it by going to the last
-peer *before* the key, for that one knows who follows it: whoever is asked names the closest peers before
-the key that it knows, those are asked in turn, and with fingers at doubling distances each step halves the
-way left, so about half of log2 N peers are asked.
+A lookup finds the first live peers at or after a key, none missing.  It goes to the last peer *before* the key, which
+knows its successors (Stoica et al. 2001, section 4); fingers halve the way at each step.
 
-The rule of an answer.  One message serves both purposes, because the names speak for themselves:
+*Answers.*  Names strictly between the answering peer and the key are *next hops*.  Names at or after the key are its
+*owners*: the end of the answering peer's successor list, nearest first, without gaps.
 
-* names strictly between the answerer and the key say where to go on;
-* names at or after the key are its owners as the answerer knows them: the end of its successor list, owner
-  first, without a gap.
+*Search.*  Contacts are kept by distance before the key.  The closest one that has neither answered nor failed is asked
+next.  The lookup is done when the closest contact that has not failed has named owners.  If all its next hops failed,
+contacts further away are asked; if these name no new ones, the lookup fails.
 
-Whoever believes to be the last peer before the key gives its successor list.  Whoever is a little further
-back gives it too: then the part before the key is ways on, and the rest counts only if all of those turn
-out to be dead, so that a peer whose successor has just died can still be asked.
+*Result.*  Only peers before the key were asked, so an owner may have died since.  A caller that excludes this asks the
+owners and calls :meth:`Lookup.failed`, also after the end.
 
-A successor list that has come round the ring ends with the peer whose list it is.  So a ring of one is its
-own successor, as in the paper, and a list of owners that ends with the answerer names every peer there is.
-
-Going on.  All names heard are kept by their distance before the key, and the closest that has neither
-answered nor failed is asked next: one chain of requests when nobody fails, and a step back to the next
-best when somebody does.  Every way on must lie strictly between its teller and the key, so each step comes
-closer.  When the closest peer that did not fail has told owners, it is the predecessor, and those are the
-result.  If it knew only ways on that failed, others are asked for more of them; if there are none, the
-lookup has failed: anyone else's list would leave out that peer and, for all we know, others after it.  Its
-own stabilisation will have mended that by the next attempt.
-
-The own peer takes part as one that has answered, from its table.  When peers of that table fail, the table
-is read as if they were not in it.
-
-What is true of the result.  Only peers *before* the key were asked.  Those at or after it are what the
-predecessor told, so one of them may have died since its last stabilisation.  Peers that failed in this very
-lookup are left out, and leaving out dead ones leaves no gap: between the key and the last name nobody alive
-is missing.  Whoever must not be told of a dead owner asks the first of the result, and calls :meth:`failed`
-of it: that works after the end, too.  A name under the own position is the own peer, or what is left of its
-former life, and is given as the own peer.
-
-Bounds: a peer is asked once, at most ``REQUESTS_MAX`` peers are asked and at most ``HEARD_MAX`` remembered;
-of one answer ``2 * count`` names are looked at.  A lookup that would need more has failed.
+Bounds: a peer is asked once; at most ``REQUESTS_MAX`` peers are asked and ``HEARD_MAX`` remembered; of one answer ``2 *
+count`` names are used.  Details: docs/explanation/design/routing.md.
 """
 
 from __future__ import annotations
@@ -60,7 +36,7 @@ __all__ = [
 REQUESTS_MAX: Final = 256
 HEARD_MAX: Final = 2048
 WAYS_ON: Final = 3
-"""How many peers before the key an answer names: the best one and two in case it is dead."""
+"""Number of next hops in an answer: the best one, and two more in case it is dead."""
 
 _BITS: Final = 64
 _RING: Final = 1 << _BITS
@@ -70,20 +46,23 @@ _HEARD, _ASKED, _ANSWERED, _FAILED = range(4)
 
 
 def ahead(start: int, end: int) -> int:
-    """Return how far it is clockwise from one position to another: 1 to 2^64, the whole ring to itself."""
+    """Return the clockwise distance of two positions, 1 to 2^64; from a position to itself it is the whole ring."""
     return (end - start - 1) % _RING + 1
 
 
 def between(start: int, key: int, end: int) -> bool:
-    """Tell whether a key lies strictly between two positions clockwise; from one to itself is all the ring."""
+    """Return whether a key lies strictly between two positions clockwise.
+
+    From a position to itself all other keys lie between.
+    """
     return key != end and ahead(start, key) < ahead(start, end)
 
 
 def successor_list(own: Contact, first: Contact, rest: Sequence[Contact], count: int) -> tuple[Contact, ...]:
-    """Return the list of ``own`` whose first successor is ``first``, and that one's list is ``rest``.
+    """Return the successor list of ``own`` from its first successor and the list ``rest`` of that one.
 
-    At most ``count``; ends with ``own`` if that is where it comes round to, and before anyone who would
-    take it round again.
+    It has at most ``count`` contacts, ends with ``own`` if the list goes around the ring, and omits contacts that would
+    go around a second time.
     """
     successors = [first]
     for contact in rest:
@@ -100,11 +79,11 @@ def successor_list(own: Contact, first: Contact, rest: Sequence[Contact], count:
 
 @dataclass(frozen=True, slots=True)
 class ChordTable:
-    """What one peer knows of the ring.
+    """The contacts of one peer on the ring.
 
-    ``successors``: the next peers clockwise, nearest first; ends with the own peer if it has come round, and
-    is never empty: a peer that knows nobody is its own successor.  ``predecessor``: the last peer before the
-    own one, None if it is not known.  ``fingers``: any other live peers.
+    ``successors``: the next peers clockwise, nearest first, never empty.  The list ends with the own peer if it goes
+    around the ring; a peer without contacts is its own successor.  ``predecessor``: the last peer before the own one,
+    None if unknown.  ``fingers``: any other live peers.
     """
 
     own: Contact
@@ -115,7 +94,7 @@ class ChordTable:
     _ahead: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Sort everyone known clockwise from the own position."""
+        """Sort all contacts clockwise from the own position."""
         assert self.successors, "a peer that knows nobody is its own successor"
         known = {contact.key: contact for contact in self.fingers}
         if self.predecessor is not None:
@@ -127,9 +106,9 @@ class ChordTable:
         object.__setattr__(self, "_ahead", [ahead(self.own.key, contact.key) for contact in ranked])
 
     def answer(self, key: int) -> tuple[Contact, ...]:
-        """Return what this peer says of a key: where to go on, and who its owners are (see the module).
+        """Return this peer's answer for a key: next hops and owners (see the module's docstring).
 
-        At most the successor list and ``WAYS_ON`` names more.
+        At most the successor list and ``WAYS_ON`` further names.
         """
         distance = ahead(self.own.key, key)
         end = bisect_left(self._ahead, distance)
@@ -139,7 +118,7 @@ class ChordTable:
         return tuple(dict.fromkeys((*ways_on, *self.successors)))
 
     def without(self, gone: Iterable[Contact]) -> ChordTable:
-        """Return this table as it is when some of its peers are gone."""
+        """Return this table without some contacts."""
         out = set(gone)
         successors = tuple(contact for contact in self.successors if contact not in out)
         predecessor = None if self.predecessor in out else self.predecessor
@@ -147,12 +126,12 @@ class ChordTable:
         return ChordTable(self.own, predecessor, successors or (self.own,), fingers)
 
     def contacts(self) -> list[Contact]:
-        """Return everyone known but the own peer, clockwise from the own position."""
+        """Return all contacts except the own peer, clockwise from the own position."""
         return list(self._ranked)
 
 
 class Lookup:
-    """One lookup.  Ask whom :meth:`requests` names, report what comes of it, until :attr:`done`."""
+    """One lookup.  Ask the peers of :meth:`requests` and report the outcomes, until :attr:`done`."""
 
     __slots__ = (
         "_before_key", "_own_ways", "_owners", "_state", "_table", "_too_many", "_under_way", "asked", "count",
@@ -160,10 +139,9 @@ class Lookup:
     )  # fmt: skip
 
     def __init__(self, target: int, own: Contact, table: ChordTable, *, count: int = 8, parallel: int = 1):
-        """Look for the ``count`` peers from ``target`` on, from what the own peer's ``table`` says on.
+        """Look for the ``count`` peers at or after ``target``, starting from the own peer's ``table``.
 
-        ``parallel``: requests under way at once.  More than one costs requests and saves the time of
-        waiting for the dead.
+        ``parallel``: requests in flight at once.  More than one costs requests and saves timeouts of dead peers.
         """
         assert count >= 1
         assert parallel >= 1
@@ -172,21 +150,21 @@ class Lookup:
         self.own = own
         self.count = count
         self.parallel = parallel
-        self.asked = 0  # requests named so far
+        self.asked = 0  # number of requests so far
         self.done = False
         self._under_way = 0
         self._too_many = False
         self._table = table
         self._state: dict[Contact, int] = {own: _ANSWERED}
-        self._owners: dict[Contact, tuple[Contact, ...]] = {}  # what each told of those after the target
-        self._before_key: list[tuple[int, str, int, Contact]] = []  # of those that have not failed
+        self._owners: dict[Contact, tuple[Contact, ...]] = {}  # the owners that each contact named
+        self._before_key: list[tuple[int, str, int, Contact]] = []  # contacts that have not failed
         self._own_ways: tuple[Contact, ...] = ()
         self._enter(own)
         self._ask_own_table()
         self._advance()
 
     def requests(self) -> list[Contact]:
-        """Return the peers to ask now for the target; each is named once."""
+        """Return the peers to ask now for the target; each is returned once."""
         if self.done:
             return []
         asking = []
@@ -201,9 +179,9 @@ class Lookup:
         return asking
 
     def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
-        """Take in what ``contact`` said (:meth:`ChordTable.answer`).  An answer nobody asked for changes nothing.
+        """Add an answer of ``contact`` (:meth:`ChordTable.answer`).  An unexpected answer changes nothing.
 
-        An answer that comes after its request was given up counts again.
+        A late answer counts until the lookup is done.
         """
         state = self._state.get(contact)
         if self.done or state not in (_ASKED, _FAILED):
@@ -217,7 +195,7 @@ class Lookup:
         self._advance()
 
     def failed(self, contact: Contact) -> None:
-        """Note that a peer is gone or silent: one that was asked or, after the end, one of the result."""
+        """Note that a peer is gone or silent: an asked one or, after the end, one of the result."""
         state = self._state.get(contact)
         if self.done and state != _ANSWERED:
             self._state[contact] = _FAILED
@@ -230,27 +208,26 @@ class Lookup:
 
     @property
     def before(self) -> Contact | None:
-        """The last peer before the target, None when the lookup failed or is not done."""
+        """The last peer before the target, None if the lookup failed or is not done."""
         return self._before_key[0][-1] if self.result else None
 
     @property
     def result(self) -> tuple[Contact, ...]:
-        """The peers at or after the target, nearest first; empty when the lookup failed."""
+        """The peers at or after the target, nearest first; empty if the lookup failed."""
         return self._told()[: self.count]
 
     @property
     def complete(self) -> bool:
-        """Whether the result is the whole ring: the predecessor's successor list came round to itself."""
+        """Whether the result is the whole ring: the predecessor's successor list goes around to itself."""
         owners = self._told()
         return 0 < len(owners) <= self.count and owners[-1] == self._before_key[0][-1]
 
     # --- inside ----------------------------------------------------------------------------------
 
     def _ask_own_table(self) -> None:
-        """Take in what the own table says without the peers that failed.
+        """Add the own table's answer, without failed peers.
 
-        It speaks up again when its former ways on have all failed, and not before: the others are
-        further away.
+        The own table is used again only after all its former next hops have failed; further ones are more distant.
         """
         if any(self._state.get(contact) != _FAILED for contact in self._own_ways):
             return
@@ -262,7 +239,7 @@ class Lookup:
         self._hear(self.own, said)
 
     def _hear(self, teller: Contact, names: Sequence[Contact]) -> None:
-        """Take in names: candidates if they lie between their teller and the target, else owners."""
+        """Add names: next hops if they lie between the answering peer and the target, else owners."""
         way = ahead(teller.key, self.target)
         owners = []
         for contact in names:
@@ -290,7 +267,7 @@ class Lookup:
         insort(self._before_key, self._place(contact))
 
     def _told(self) -> tuple[Contact, ...]:
-        """Return what the closest peer before the target told of those after it, without the failed."""
+        """Return the owners that the closest contact before the target named, without failed ones."""
         if not self.done or self._too_many:
             return ()
         owners = self._owners.get(self._before_key[0][-1], ())
@@ -301,7 +278,7 @@ class Lookup:
         self.done = self._too_many or exhausted or not self._waiting()
 
     def _waiting(self) -> bool:
-        """Tell whether anyone is left to be heard before the closest that told owners."""
+        """Return whether a contact closer than the closest one with owners has not answered yet."""
         for *_, contact in self._before_key:
             if contact in self._owners:
                 return False
@@ -310,20 +287,20 @@ class Lookup:
         return False
 
 
-# --- tables as they would be -------------------------------------------------------------------------
+# --- ideal tables --------------------------------------------------------------------------------
 
 
 def ideal_tables(contacts: Iterable[Contact], successors: int = 8) -> Mapping[int, ChordTable]:
-    """Return the table of each peer, by its key, as if the ring had been stabilised for ever.
+    """Return the table of each peer, by its key, in a fully stabilised ring.
 
-    Finger i is the first peer at or after own + 2^i; repetitions are dropped.  A table is made when it is
-    first asked for and a few thousand are kept, so tens of thousands of peers cost next to nothing.
+    Finger i is the first peer at or after own + 2^i; duplicates are dropped.  Tables are computed on demand and a few
+    thousand are kept, so tens of thousands of peers are cheap.
     """
     return _IdealTables(contacts, successors)
 
 
 class _IdealTables(Mapping[int, ChordTable]):
-    """Tables made on demand from all peers in order."""
+    """Tables computed on demand from the sorted list of all peers."""
 
     def __init__(self, contacts: Iterable[Contact], successors: int):
         assert successors >= 1
@@ -355,7 +332,7 @@ class _IdealTables(Mapping[int, ChordTable]):
         own = self._ranked[place]
         following = [self._ranked[(place + step) % size] for step in range(1, min(size, self._successors) + 1)]
         fingers: dict[int, Contact] = {}
-        # Shorter fingers than the way to the first successor all are that successor.
+        # All fingers shorter than the distance to the first successor are that successor.
         for bit in range(ahead(own.key, following[0].key).bit_length() - 1, _BITS):
             finger = self._ranked[bisect_left(self._keys, (own.key + (1 << bit)) % _RING) % size]
             fingers[finger.key] = finger

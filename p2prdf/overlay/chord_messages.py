@@ -1,7 +1,7 @@
-"""What peers of a Chord ring say to each other, and what goes into and comes out of the machine.
+"""Messages between peers of a Chord ring, and requests and effects of the Chord state machine.
 
-Every question carries a number that its answer repeats.  Numbers of one life of a peer go up from a random
-one, so that an answer to a former life is not taken for one to this.
+Each question has a number that its answer repeats.  The numbers of a process start at a random one, so that no answer
+to an earlier process of the peer is accepted.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """To anyone: are you there, and a member?  Answered at once, by Pong."""
+    """To any peer: ask whether it lives and is a member.  Answered at once by Pong."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class GetRing:
-    """To a successor, or to somebody about to become one: what are your predecessor and successors?
+    """To a successor or a possible one: ask for its predecessor and successors.
 
-    Answered by Ring; by RingBusy while the asked peer is itself about to change them (Zave 2017, section on
-    the shared-state abstraction); by NotMember.
+    Answered by Ring; by RingBusy while the asked peer may change its pointers (Zave 2017, section on the shared-state
+    abstraction); by NotMember.
     """
 
     request: int
@@ -41,7 +41,7 @@ class GetRing:
 
 @dataclass(frozen=True, slots=True)
 class FindSuccessor:
-    """To any member, on behalf of a lookup: who is at or after ``key``, or before it?  Answered by Names."""
+    """To any member, for a lookup: ask for peers at or after ``key``, or before it.  Answered by Names."""
 
     request: int
     key: int
@@ -60,7 +60,7 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Answer to GetRing: the successor list is nearest first and ends with the answerer if it came round."""
+    """Answer to GetRing: the successors, nearest first; the sender is the last if its list goes around."""
 
     request: int
     predecessor: Contact | None
@@ -89,22 +89,22 @@ class NotMember:
     request: int
 
 
-# --- told without an answer ----------------------------------------------------------------------
+# --- messages without an answer ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """To the first successor: I hold you for that, so I may be your predecessor."""
+    """To the first successor: the sender may be its predecessor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """To the predecessor, or a notifier that is not: read me again, my pointers are not what you think."""
+    """To the predecessor, or to a notifier that is not the predecessor: the sender's pointers have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """To everyone known: I am gone.  ``successors``: my list, for whoever knew nobody but me."""
+    """To all contacts: the sender leaves.  ``successors``: its list, for peers without other contacts."""
 
     successors: tuple[Contact, ...]
 
@@ -122,12 +122,12 @@ RingMessage = Question | Answer | Notify | Changed | Leaving
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Be a ring of one, if not a member already."""
+    """Become a ring of one, unless a member already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Introduce:
-    """This peer has just answered: join by it, or see whether it belongs to another ring."""
+    """This peer has just answered: join through it, or find out whether it belongs to another ring."""
 
     contact: Contact
 
@@ -141,11 +141,11 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Tell everyone known that this peer goes, and answer nothing more."""
+    """Announce that this peer leaves, and ignore all further messages."""
 
 
 RingRequest = Create | Introduce | FindOwner | Suspect | Leave
-"""FindOwner is the peer's own effect, as it is."""
+"""FindOwner is the peer's own effect, passed on unchanged."""
 
 
 # --- out of the machine --------------------------------------------------------------------------
@@ -153,11 +153,11 @@ RingRequest = Create | Introduce | FindOwner | Suspect | Leave
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Send a message to a peer, once."""
+    """Send a message to a peer once, without retries."""
 
     to: Contact
     message: RingMessage
 
 
 RingEffect = Post | ContactSeen | ContactLost | OwnersFound | Trace
-"""All but Post and Trace go to the peer as they are."""
+"""The driver passes all effects except Post and Trace on to the peer."""

@@ -1,12 +1,12 @@
-"""Questions of a Chord peer that wait for their answers: numbers, timeouts, repetitions.
+"""Pending questions of a Chord peer: numbers, timeouts, repetitions.
 
-A question is sent again when ``timeout_seconds`` have passed without an answer, and given up after as many
-silences as the asker allowed, or as the peer deserves by then: a connection with it may have broken meanwhile.
-A timeout that is found much too late says something about this process and not about the other, whose answer
-may lie unread in the socket: it does not count.
+A question is repeated after ``timeout_seconds`` without an answer.  It fails after the number of silences that its
+caller allows, or that ``patience`` returns for the peer, as a connection with it may have broken meanwhile.  A timeout
+that is noticed too late does not count as silence: this process was stalled, and the answer may lie unread in the
+socket.
 
-What is to be done with the outcome is a pair of calls, kept with the question.  An answer to a question that
-is no longer open, or from somebody else than was asked, finds none and changes nothing.
+The outcome calls one of two callbacks of the question.  An answer to a question that is not pending, or from another
+peer than the asked one, changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Open", "Requests"]
 
 @dataclass(slots=True, eq=False)
 class Open:
-    """One question under way.  ``silences_max``: how many are allowed; 0: as many as the peer deserves."""
+    """A pending question.  ``silences_max``: allowed silences; 0: as many as ``patience`` returns."""
 
     to: Contact
     question: Question
@@ -35,10 +35,10 @@ class Open:
 
 
 class Requests:
-    """All questions of one peer.  How many there may be is the asker's to bound."""
+    """All pending questions of one peer.  Callers bound their number."""
 
     def __init__(self, *, first: int, timeout_seconds: float, patience: Callable[[Contact], int]):
-        """Number questions from ``first`` + 1 on; ``patience``: silences that a peer deserves."""
+        """Start numbers at ``first`` + 1; ``patience``: allowed silences of a peer."""
         self._patience = patience
         self._next = first
         self._timeout = timeout_seconds
@@ -54,7 +54,7 @@ class Requests:
         return self._next or self.number()
 
     def ask(self, request: Open, now: float) -> None:
-        """Note a question that is being sent."""
+        """Add a question that is being sent."""
         self._open[request.question.request] = request
         self._schedule(request, now)
 
@@ -63,7 +63,7 @@ class Requests:
         heapq.heappush(self._due, (request.due, request.question.request))
 
     def close(self, number: int, sender: Contact) -> Open | None:
-        """Take out the question that ``sender`` answers, if it is open."""
+        """Remove the question that ``sender`` answers, if it is pending."""
         request = self._open.get(number)
         if request is None or request.to != sender:
             return None
@@ -75,12 +75,12 @@ class Requests:
         return [request for request in self._open.values() if request.to == contact]
 
     def clear(self) -> None:
-        """Forget all questions without a word."""
+        """Drop all questions without calling back."""
         self._open.clear()
 
     @property
     def deadline(self) -> float | None:
-        """When the next timeout is due."""
+        """The time of the next timeout."""
         while self._due and self._stale(*self._due[0]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
@@ -90,7 +90,7 @@ class Requests:
         return request is None or request.due != due
 
     def overdue(self, now: float) -> tuple[list[Open], list[Open]]:
-        """Return the questions to be sent again, and those that are given up."""
+        """Return the questions to repeat, and those that failed."""
         again, given_up = [], []
         while self._due and self._due[0][0] <= now:
             due, number = heapq.heappop(self._due)

@@ -1,9 +1,9 @@
-"""What a Chord peer looks up: owners for the application, its fingers, and its own place.
+"""The lookups of a Chord peer: owners for the application, its fingers, and its own position.
 
-A lookup (:mod:`p2prdf.overlay.chord_lookup`) asks only peers before the key; those at or after it are as the
-predecessor told.  Before an outcome is given to the application, they are asked whether they live, which costs one
-more round trip; who does not is left out, and that leaves no gap.  Leaving out unasked who fell silent lately
-would save a timeout, but one that came back would be missing.
+A lookup (:mod:`p2prdf.overlay.chord_lookup`) asks only peers before the key.  The owners that the predecessor names are
+therefore pinged before the application receives them, which costs one round trip.  Owners that do not answer are left
+out; the result still has no gap.  Rejected: to leave out recently silent peers without a ping, which would save a
+timeout, but a peer that came back would be missing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["Place", "Searches"]
 _RING: Final = 1 << 64
 _PROBES_MAX: Final = 16
 _SILENCES: Final = 2
-"""A peer that says nothing so often is stepped over; whether it is gone is for others to find out."""
+"""A lookup skips a peer after so many unanswered requests.  A ping decides whether it is gone."""
 
 
 class Place(Protocol):
-    """Where on the ring this peer is."""
+    """The ring state that searches use."""
 
     member: bool
     successors: tuple[Contact, ...]
@@ -42,7 +42,7 @@ class Place(Protocol):
         ...
 
     def changed(self) -> None:
-        """Take note that a finger has changed."""
+        """Note that a finger has changed."""
         ...
 
 
@@ -51,7 +51,7 @@ class Searches:
 
     def __init__(self, talk: Talk, place: Place):
         self.fingers: dict[int, Contact] = {}
-        """By power of two: the first peer that far ahead, for those beyond the successor list."""
+        """The first peer at distance 2^i or more, by i, for distances beyond the successor list."""
         self._talk = talk
         self._place = place
         self._bit = 63
@@ -66,7 +66,7 @@ class Searches:
     # --- for the application ---------------------------------------------------------------------
 
     def find_owner(self, key: int) -> None:
-        """Look up the owners of a key, once this peer is a member; the outcome is an effect."""
+        """Look up the owners of a key as soon as this peer is a member; the outcome is an effect."""
         if self._stopped or len(self._waiting) >= self._talk.config.lookups_waiting_max:
             self._talk.count("lookups_refused")
             self._talk.effect(OwnersFound(key, (), complete=False))
@@ -76,13 +76,13 @@ class Searches:
 
     @property
     def waiting(self) -> int:
-        """Number of lookups that have not begun."""
+        """Number of lookups that have not started."""
         return len(self._waiting)
 
     def start(self) -> None:
-        """Begin as many lookups as may be under way."""
+        """Start as many lookups as may be in flight."""
         if self._starting or not self._place.member:
-            return  # one that ends at once comes back here, and must not nest
+            return  # a lookup that ends at once calls this method again, and must not nest
         self._starting = True
         while self._waiting and self._under_way < self._talk.config.lookups_max:
             self._under_way += 1
@@ -91,7 +91,7 @@ class Searches:
         self._starting = False
 
     def _found(self, began_at: float, lookup: Lookup) -> None:
-        """Ask everyone in the outcome that has not answered since the lookup began, all at once."""
+        """Ping all owners in the result that have not answered since the lookup began."""
         contacts, own = self._talk.contacts, self._talk.own
         doubtful = {
             contact: None
@@ -117,7 +117,7 @@ class Searches:
         self.start()
 
     def stop(self) -> None:
-        """Fail what waits, and begin nothing more."""
+        """Fail the queued lookups, and start no more."""
         self._stopped = True
         while self._waiting:
             self._talk.effect(OwnersFound(self._waiting.popleft(), (), complete=False))
@@ -125,12 +125,12 @@ class Searches:
     # --- for the ring ----------------------------------------------------------------------------
 
     def find_place(self, door: Contact, done: Callable[[Lookup], None]) -> None:
-        """Look up the own position by somebody who need not be of the own ring."""
+        """Look up the own position through a peer that may belong to another ring."""
         own = self._talk.own
         self.search(self._lookup(own.key, ChordTable(own, None, (door,), ())), done)
 
     def probe(self, contact: Contact, hint: Callable[[Contact], None]) -> None:
-        """Ask somebody, of this ring or another, for the own successor; one after the other."""
+        """Ask a peer of this or another ring for this peer's successor; one request at a time."""
         if len(self._to_probe) < _PROBES_MAX:
             self._to_probe[contact] = None
         if not self._probing:
@@ -146,13 +146,13 @@ class Searches:
     def _probed(self, hint: Callable[[Contact], None], lookup: Lookup) -> None:
         own = self._talk.own
         if lookup.before != own:
-            for contact in lookup.result[:2]:  # the own ring names this peer first
+            for contact in lookup.result[:2]:  # this peer's own ring names this peer first
                 if contact != own:
                     hint(contact)
         self._probe_next(hint)
 
     def fix_finger(self) -> None:
-        """Look up the next finger, from the longest down to those that the successor list makes needless."""
+        """Look up the next finger, from the longest to those that the successor list makes unnecessary."""
         if self._fixing:
             return
         own, reach = self._talk.own, self._reach
@@ -168,11 +168,11 @@ class Searches:
 
     @property
     def _reach(self) -> int:
-        """How far ahead the successor list goes."""
+        """The distance that the successor list covers."""
         return ahead(self._talk.own.key, self._place.successors[-1].key)
 
     def _fixed(self, bit: int, lookup: Lookup) -> None:
-        """Take in a finger, and the same for all shorter ones if nobody lies in between."""
+        """Store a finger, also for all shorter distances if no peer lies between."""
         self._fixing = False
         own, before = self._talk.own, lookup.before
         found = lookup.result[0] if lookup.result else own
@@ -191,17 +191,17 @@ class Searches:
         self._place.changed()
 
     def drop(self, contact: Contact) -> None:
-        """Take a peer that is gone out of the fingers."""
+        """Remove a lost peer from the fingers."""
         for bit in [bit for bit, finger in self.fingers.items() if finger == contact]:
             del self.fingers[bit]
 
-    # --- any lookup ------------------------------------------------------------------------------
+    # --- all lookups -----------------------------------------------------------------------------
 
     def _lookup(self, key: int, table: ChordTable) -> Lookup:
         return Lookup(key, self._talk.own, table, count=self._talk.config.successors)
 
     def search(self, lookup: Lookup, done: Callable[[Lookup], None]) -> None:
-        """Carry a lookup on as far as it goes without waiting."""
+        """Continue a lookup as far as possible without waiting."""
         for contact in lookup.requests():
             self._talk.ask(
                 partial(FindSuccessor, key=lookup.target),

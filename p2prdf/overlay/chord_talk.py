@@ -1,11 +1,11 @@
-"""How a Chord peer talks to others, and how it finds out who lives.
+"""Messages and failure detection of a Chord peer.
 
-Every question ends in one of two ways: an answer, or so many silences that the peer is taken for gone.  From
-both follows what the rest of the machine and the driver are told: a peer that answers as a member for the first
-time is *seen*, one that falls silent, says goodbye, or answers that it is no member (it restarted and has not
-joined again) is *lost*, taken out of every pointer, and all other questions to it have failed at that moment.
+Each question ends with an answer, or after so many silences that the peer counts as gone.  A peer that answers as a
+member for the first time is *seen*.  A peer is *lost* if it falls silent, says goodbye, or answers that it is no member
+(it has restarted and not joined again).  A lost peer is removed from all pointers, and all other questions to it fail
+at once.
 
-Strangers that speak are pinged, in bounded numbers, if they are of use; nothing is believed before they answer.
+Unknown senders are pinged, in bounded numbers, if they are useful; they become contacts only by their answers.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ _ANSWERS: Final[dict[type[Question], tuple[type[Answer], ...]]] = {
 
 
 class Pointers(Protocol):
-    """Who points to peers."""
+    """The ring's pointers, as this module needs them."""
 
     def wants(self, contact: Contact) -> bool:
-        """Tell whether the ring needs to know this peer, room or not."""
+        """Return whether the ring needs this contact, even if the contacts are full."""
         ...
 
     def met(self, contact: Contact) -> None:
-        """Take note that a peer is live."""
+        """Note that a peer is live."""
         ...
 
     def drop(self, contact: Contact) -> None:
-        """Take a peer that is gone out of all pointers."""
+        """Remove a lost peer from all pointers."""
         ...
 
 
 class Talk:
-    """One peer's questions, its contacts, and the effects of the call that is being worked off."""
+    """Questions and contacts of one peer, and the effects of the current call."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Talk:
         self.now = max(self.now, now)
 
     def effect(self, effect: RingEffect) -> None:
-        """Add to what the driver is to do."""
+        """Add an effect for the driver."""
         self._effects.append(effect)
 
     def post(self, to: Contact, message: RingMessage) -> None:
@@ -107,21 +107,21 @@ class Talk:
         self._effects.append(Post(to, message))
 
     def trace(self, event: str, **fields: object) -> None:
-        """Tell the driver something worth a log line, and count it."""
+        """Report an event for the log, and count it."""
         self.count(event)
         self._effects.append(Trace(event, fields))
 
     def count(self, name: str) -> None:
-        """Count something."""
+        """Increment a counter."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def flush(self) -> list[RingEffect]:
-        """Return the effects gathered so far, and begin anew."""
+        """Return and clear the collected effects."""
         effects, self._effects = self._effects, []
         return effects
 
     def spread(self, part: float) -> float:
-        """Return a factor around 1, up to ``part`` off, different from peer to peer and from call to call."""
+        """Return a factor 1 +- ``part`` that differs between peers and calls."""
         self._drawn += 1
         return 1 + part * (keys.fmix(self.own.key + self._drawn) / (1 << 63) - 1)
 
@@ -135,13 +135,16 @@ class Talk:
         failed: Callable[[], None],
         silences_max: int = 0,
     ) -> None:
-        """Ask a peer, again after each silence: as many as prove it gone, if not told otherwise."""
+        """Ask a peer, and repeat after each silence.
+
+        ``silences_max``: number of silences after which the question fails; 0: as many as prove the peer gone.
+        """
         question = make(self._requests.number())
         self._requests.ask(Open(to, question, silences_max, answered, failed), self.now)
         self.post(to, question)
 
     def read(self, contact: Contact, told: Callable[[Ring | RingBusy | None], None]) -> None:
-        """Ask a peer for its pointers; None means that it is gone or no member, and has been lost."""
+        """Ask a peer for its pointers; the result None means that the peer is gone or no member, and was lost."""
 
         def answered(answer: Answer) -> None:
             told(answer if isinstance(answer, Ring | RingBusy) else None)
@@ -153,7 +156,7 @@ class Talk:
         self.ask(GetRing, contact, answered, failed)
 
     def check(self, contact: Contact, told: Callable[[bool], None]) -> None:
-        """Find out whether a peer lives as a member; if not, it has been lost when that is told."""
+        """Find out whether a peer lives as a member; otherwise it is lost before ``told`` is called."""
 
         def answered(answer: Answer) -> None:
             told(isinstance(answer, Pong) and answer.member)
@@ -165,7 +168,7 @@ class Talk:
         self.ask(Ping, contact, answered, failed)
 
     def ping(self, contact: Contact) -> None:
-        """Find out whether a peer lives, for the record, unless that is under way."""
+        """Check whether a peer lives, unless a check is under way."""
         if contact not in self._pinging and not self._stopped:
             self._pinging[contact] = None
             self.check(contact, partial(self._pinged, contact))
@@ -174,14 +177,14 @@ class Talk:
         self._pinging.pop(contact, None)
 
     def meet(self, contact: Contact) -> None:
-        """Ping a stranger, if knowing it is of use."""
+        """Ping an unknown peer, if it is useful as a contact."""
         if self.contacts.is_live(contact) or len(self._pinging) >= self.config.meetings_max:
             return
         if self.contacts.room or self._pointers.wants(contact):
             self.ping(contact)
 
     def answer(self, answer: Answer, sender: Contact) -> None:
-        """Take in an answer: first what it says of the sender being there, then what was asked."""
+        """Handle an answer: first the liveness of its sender, then the question."""
         request = self._requests.close(answer.request, sender)
         if request is None:
             self.count("answers_late")
@@ -201,7 +204,7 @@ class Talk:
             self.contacts.answered(contact, self.now)
         elif contact.key != self.own.key and (self.contacts.room or self._pointers.wants(contact)):
             for other in self.contacts.displaced_by(contact):
-                if other.key == contact.key:  # it has moved, unless the other still lives
+                if other.key == contact.key:  # it has moved, unless the other address still answers
                     self._examine(other, contact)
                     return
                 self.lose(other, "replaced")
@@ -211,7 +214,7 @@ class Talk:
             self._pointers.met(contact)
 
     def _examine(self, known: Contact, newcomer: Contact) -> None:
-        """Find out whether the known peer of a position lives; the first to be known stays if so."""
+        """Check whether the known peer of a position lives; if so, it keeps the position."""
         if known in self._pinging:
             return
 
@@ -226,7 +229,7 @@ class Talk:
         self.check(known, told)
 
     def lose(self, contact: Contact, reason: str) -> None:
-        """Take a peer for gone."""
+        """Remove a peer that is gone."""
         self._pointers.drop(contact)
         if reason == "silent":
             self.contacts.fell_silent(contact, self.now)
@@ -240,7 +243,7 @@ class Talk:
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Ask again what was not answered, and give up what has not been for too long."""
+        """Repeat unanswered questions, and fail those that are out of time."""
         again, given_up = self._requests.overdue(self.now)
         for request in again:
             self.post(request.to, request.question)
@@ -249,15 +252,15 @@ class Talk:
 
     @property
     def deadline(self) -> float | None:
-        """When :meth:`wake` is due."""
+        """The time of the next call of :meth:`wake`."""
         return self._requests.deadline
 
     @property
     def waiting(self) -> int:
-        """Number of questions under way."""
+        """Number of pending questions."""
         return len(self._requests)
 
     def stop(self) -> None:
-        """Forget all questions, and ask none of strangers any more."""
+        """Drop all questions, and ping unknown peers no more."""
         self._stopped = True
         self._requests.clear()

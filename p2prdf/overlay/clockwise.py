@@ -1,28 +1,17 @@
-"""Ownership clockwise, as in Chord: the owner of a key is Successor(key), the first peer at or after it.
+"""Ownership in Chord: the owner of a key is Successor(key), the first peer at or after it clockwise.
 
-What a lookup proves
---------------------
-A lookup of key K returns the peers that follow K on the ring, one after the other, none missing.
-Let L be the last of them.  Whoever sits in [K, L] is in the list, so this stretch is a zone; and
-if the overlay also tells B, the last peer *before* K, nobody sits between B and K, so the zone is
-the arc (B, L].  Arcs that touch are one arc, also across position 0; if an arc bites its own tail,
-it is the whole ring.
+A lookup of key K returns the peers that follow K, none missing.  If L is the last of them and B the last peer before K,
+all peers of the *arc* (B, L] are known; without B, those of [K, L].  Adjacent arcs merge, also across position 0.
 
-Take any key of an arc and the first known contact at or after it.  If the arc runs unbroken from
-the key to that contact, nobody else can sit in between: *the contact is the owner*.  If not, the
-arc ends before, and the owner may be somebody unknown behind its end.  An arc just learned ends at
-a contact, so every key of it has its owner known.
+The first known contact at or after a key owns it if one arc covers the whole way from the key to that contact.
+Otherwise an unknown peer may lie between.
 
-Peers that come and go cost no arc.  One that joins inside an arc and tells of itself is a contact
-like the others, so all peers there are still known.  One that is lost leaves its keys to the next
-contact of the arc; only if it was the very last one, the keys behind the last but one have their
-owner beyond the arc's end, and nothing is said of them until a lookup has gone there.
+Membership changes keep arcs valid: a peer that joins becomes a contact, and a lost peer leaves its keys to the next
+contact of the arc.  If the last contact of an arc is lost, the keys behind the last but one have no proven owner until
+the next lookup.
 
-Finding the first at or after
------------------------------
-A binary search in the sorted positions, and around from the last to the first.  For a column of
-keys each position has a *reach*: how many keys that end with its own lie unbroken in an arc.  A
-key nearer to its contact than that is proven, which is one comparison per key.
+A single key takes a binary search.  For a column, each position has a *reach*: the number of keys up to it that one arc
+covers.  A key's owner is proven if its distance to the contact is below the contact's reach.
 """
 
 from __future__ import annotations
@@ -47,7 +36,7 @@ _LAST: Final = _RING - 1
 
 
 class ClockwiseOwnership:
-    """Zones are arcs of the ring; see the module's text."""
+    """Ownership with arcs of the ring as zones; see the module's docstring."""
 
     __slots__ = ("_arcs", "_column", "_positions", "_reach")
 
@@ -58,29 +47,29 @@ class ClockwiseOwnership:
         self._reach: U64 | None = None
 
     def changed(self) -> None:
-        """Note that a position came or went."""
+        """Note that a position was added or removed."""
         self._column = self._reach = None
 
     @property
     def zones(self) -> list[tuple[int, int]]:
-        """The arcs as (first key, last key), disjoint and ascending; one across position 0 is two."""
+        """The arcs as (first key, last key), disjoint and ascending; an arc across position 0 is two."""
         return list(zip(self._arcs.starts, self._arcs.ends, strict=True))
 
     def learn(self, key: int, positions: Sequence[int], complete: bool, before: int | None, /) -> None:
-        """Take in that these positions follow ``key``, none missing, and that ``before`` is the last before it."""
+        """Add a lookup's result: these positions follow ``key``, none missing, and ``before`` precedes it."""
         self._reach = None
         if complete:
             self._arcs.add(0, _LAST)
         elif positions:
             ahead = max((position - key) % _RING for position in positions)
             behind = 0 if before is None else (key - before - 1) % _RING
-            if ahead + behind >= _LAST:  # once around
+            if ahead + behind >= _LAST:  # the arc covers the whole ring
                 self._arcs.add(0, _LAST)
             else:
                 self._arcs.add((key - behind) % _RING, (key + ahead) % _RING)
 
     def forget(self, key: int) -> None:
-        """Drop the keys of the next ``FORGET_CONTACTS`` contacts, if an arc covers this one."""
+        """Drop the keys of the next ``FORGET_CONTACTS`` contacts, if an arc covers this key."""
         if self._arcs.find(key) < 0:
             return
         positions = self._positions
@@ -91,7 +80,7 @@ class ClockwiseOwnership:
         self._reach = None
 
     def gap(self) -> int | None:
-        """Return the first key outside all arcs, or None when they cover the ring."""
+        """Return the first key outside all arcs, or None if they cover the ring."""
         starts, ends = self._arcs.starts, self._arcs.ends
         if not starts or starts[0] > 0:
             return 0
@@ -100,27 +89,27 @@ class ClockwiseOwnership:
     # --- one key ---------------------------------------------------------------------------------
 
     def nearest(self, key: int) -> int:
-        """Return the place of the first contact at or after a key, whatever the arcs."""
+        """Return the place of the first contact at or after a key, regardless of arcs."""
         place = bisect_left(self._positions, key)
         return place if place < len(self._positions) else 0
 
     def owner(self, key: int) -> int:
-        """Return the place of a key's owner, or -1 where no arc proves who that is."""
+        """Return the place of a key's owner, or -1 if no arc proves it."""
         place = self.nearest(key)
         return place if self._arcs.join(key, self._positions[place]) else -1
 
     def toward(self, key: int) -> int:
-        """Return the place of the last contact before a key: who knows who follows."""
+        """Return the place of the last contact before a key: that peer knows its successors."""
         return (bisect_left(self._positions, key) or len(self._positions)) - 1
 
     def before(self, place: int) -> int:
-        """Return the place of the contact before another, or -1 where somebody unknown may sit in between."""
+        """Return the place of the contact before another, or -1 if an unknown peer may lie between."""
         before = place - 1 if place else len(self._positions) - 1
         proven = self._arcs.join((self._positions[before] + 1) % _RING, self._positions[place])
         return before if proven else -1
 
     def closest(self, key: int, count: int) -> list[int]:
-        """Return the places of the ``count`` contacts that follow a key, in their order."""
+        """Return the places of the ``count`` contacts that follow a key, in ring order."""
         size = len(self._positions)
         first = self.nearest(key)
         return [(first + step) % size for step in range(min(count, size))]
@@ -128,7 +117,7 @@ class ClockwiseOwnership:
     # --- a column of keys ------------------------------------------------------------------------
 
     def nearest_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`nearest` does for one key."""
+        """Apply :meth:`nearest` to a column of keys."""
         if self._column is None:
             self._column = np.array(self._positions, np.uint64)
         places = np.searchsorted(self._column, keys)
@@ -136,28 +125,28 @@ class ClockwiseOwnership:
         return places
 
     def toward_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`toward` does for one key."""
+        """Apply :meth:`toward` to a column of keys."""
         places = self.nearest_column(keys) - 1
         places[places < 0] = len(self._positions) - 1
         return places
 
     def owner_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`owner` does for one key."""
+        """Apply :meth:`owner` to a column of keys."""
         places = self.nearest_column(keys)
         if not self._arcs.whole:
             assert self._column is not None
             if self._reach is None:
                 self._reach = self._arcs.reach(self._column)
-            # Numbers of 64 bits wrap around as the ring does.
+            # 64-bit numbers wrap around as the ring does.
             unproven = self._column.take(places) - keys >= self._reach.take(places)
             places[unproven] = -1
         return places
 
 
 class _Arcs:
-    """A set of disjoint stretches of the line 0 .. 2^64 - 1 that do not touch, ascending, ends inclusive.
+    """Disjoint, non-adjacent ranges of 0 .. 2^64 - 1, ascending, ends inclusive.
 
-    An arc across position 0 is two of them: the first and the last.
+    An arc across position 0 is two ranges: the first and the last.
     """
 
     __slots__ = ("ends", "starts")
@@ -168,11 +157,11 @@ class _Arcs:
 
     @property
     def whole(self) -> bool:
-        """Whether the ring is covered."""
+        """Whether the whole ring is covered."""
         return self.ends == [_LAST] and self.starts == [0]
 
     def find(self, key: int) -> int:
-        """Return the place of the stretch that holds ``key``, or -1."""
+        """Return the place of the range that contains ``key``, or -1."""
         place = bisect_right(self.starts, key) - 1
         return place if place >= 0 and key <= self.ends[place] else -1
 
@@ -191,7 +180,7 @@ class _Arcs:
             self.add(first, _LAST)
             self.add(0, last)
             return
-        low = bisect_left(self.ends, first - 1)  # what ends right before it is one arc with it
+        low = bisect_left(self.ends, first - 1)  # an adjacent range merges with the new one
         high = bisect_right(self.starts, last + 1, low)
         if low < high:
             first, last = min(first, self.starts[low]), max(last, self.ends[high - 1])
@@ -213,14 +202,14 @@ class _Arcs:
         self.starts[low:high], self.ends[low:high] = [start for start, _ in rest], [end for _, end in rest]
 
     def reach(self, positions: U64) -> U64:
-        """Return, for each position, how many keys that end with it lie unbroken in one arc."""
+        """Return for each position the number of consecutive keys up to it that one arc covers."""
         if not self.starts:
             return np.zeros(len(positions), np.uint64)
         starts = np.array(self.starts, np.uint64)
         ends = np.array(self.ends, np.uint64)
         origins = starts.copy()
         if self.starts[0] == 0 and self.ends[-1] == _LAST:
-            origins[0] = starts[-1]  # the arc across position 0 begins there
+            origins[0] = starts[-1]  # the start of the arc across position 0
         place = np.searchsorted(starts, positions, side="right") - 1
         inside = (place >= 0) & (positions <= ends[place])
         return np.where(inside, positions - origins[place] + np.uint64(1), np.uint64(0))

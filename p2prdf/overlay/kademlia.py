@@ -1,33 +1,20 @@
-"""Kademlia's lookup as a state machine, for the daemon and the simulator alike.
+"""Kademlia's lookup as a state machine.
 
-The problem: find the ``count`` live peers closest to a key, none of them missing, by asking peers
-for the closest they know.  The textbook does it in rounds: ask three, wait for all three, go on.
-A dead peer in a round costs the whole lookup one timeout, and with one peer in five dead nearly
-every round has one.
+It finds the ``count`` live peers closest to a key, none missing, by asking peers for the closest contacts they know.
 
-The idea: a rolling window.  All peers heard of are kept by distance; those that failed are out.
-The closest ``count`` of the rest are the *front*.  Whoever in the front has not been asked is
-asked, as long as fewer than ``parallel`` requests are under way; a slow peer holds one place of
-the window, not the lookup.  When the whole front has answered, it is the result: every one of its
-peers named the closest it knows, and nobody closer was left to ask.
+*Rolling window* instead of rounds, in which one dead peer would delay the whole lookup.  All contacts are kept by
+distance, without the failed ones; the closest ``count`` are the *front*.  At most ``parallel`` requests to the front
+are in flight.  When the whole front has answered, it is the result.
 
-Dead peers do more than cost time.  An answer names ``count`` peers; those among them that are dead
-stood in for live ones further out, which the answer therefore does not name.  With one peer in
-five dead, two results in three would have a live peer missing near their end, and whoever takes
-the result for a whole neighbourhood (:mod:`p2prdf.overlay.address_cache` does) would draw wrong
-conclusions.  So each answer gives a *horizon*, the distance of the last peer it names, dead or not,
-and the result ends at the nearest horizon: up to there everybody was named.
+*Horizon.*  An answer names ``count`` contacts, dead ones included, so it may omit live ones further away.  The result
+ends at the smallest distance up to which an answer was exhaustive.
 
-The own peer counts as one that has answered, for the caller needs to know whether *it* is the
-owner.  Only peers that answered are returned: hearsay can be dead.  An answer that comes after its
-request was given up counts again, as long as the lookup is not done.
+The own peer counts as answered, because it may be the owner.  Only peers that answered are returned, each key once;
+late answers count until the lookup is done.  Contacts with one key and two addresses are two, so a peer that moved is
+not mistaken for a dead one.
 
-Bounds: a peer is asked once, at most ``REQUESTS_MAX`` peers are asked and at most ``HEARD_MAX``
-remembered; of one answer ``2 * count`` contacts are looked at.  A lookup that would need more has
-failed, as has one in which everybody asked was silent: its result is empty.
-
-A peer is told by key *and* address, so that a peer which came back elsewhere is not mistaken for
-the dead one; the result names each key once.
+Bounds: a peer is asked once; at most ``REQUESTS_MAX`` peers are asked and ``HEARD_MAX`` remembered; of one answer ``2 *
+count`` contacts are used.  A lookup that exceeds them fails, as does one without any answer: its result is empty.
 """
 
 from __future__ import annotations
@@ -53,7 +40,7 @@ _HEARD, _ASKED, _ANSWERED, _FAILED = range(4)
 
 
 class Lookup:
-    """One lookup.  Ask whom :meth:`requests` names, report what comes of it, until :attr:`done`."""
+    """One lookup.  Ask the peers of :meth:`requests` and report the outcomes, until :attr:`done`."""
 
     __slots__ = (
         "_by_distance", "_horizon", "_state", "_too_many", "_under_way", "asked", "count", "done", "own", "parallel",
@@ -63,27 +50,27 @@ class Lookup:
     def __init__(
         self, target: int, own: Contact, start: Iterable[Contact], *, count: int = 8, parallel: int = 3
     ):
-        """Look for the ``count`` peers closest to ``target``, from the peers in ``start`` on."""
+        """Look for the ``count`` peers closest to ``target``, starting from the peers in ``start``."""
         assert count >= 1
         assert parallel >= 1
         self.target = target
         self.own = own
         self.count = count
         self.parallel = parallel
-        self.asked = 0  # requests named so far
+        self.asked = 0  # number of requests so far
         self.done = False
         self._under_way = 0
         self._too_many = False
         self._horizon = _RING
         self._state: dict[Contact, int] = {own: _ANSWERED}
-        self._by_distance: list[tuple[int, str, int, Contact]] = []  # of those that have not failed
+        self._by_distance: list[tuple[int, str, int, Contact]] = []  # contacts that have not failed
         self._enter(own)
         for contact in start:
             self._hear(contact)
         self._advance()
 
     def requests(self) -> list[Contact]:
-        """Return the peers to ask now for those closest to the target; each is named once."""
+        """Return the peers to ask now for those closest to the target; each is returned once."""
         if self.done:
             return []
         asking = []
@@ -98,7 +85,7 @@ class Lookup:
         return asking
 
     def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
-        """Take in the peers that ``contact`` named.  An answer nobody asked for changes nothing."""
+        """Add the contacts that ``contact`` named.  An unexpected answer changes nothing."""
         state = self._state.get(contact)
         if self.done or state not in (_ASKED, _FAILED):
             return
@@ -113,7 +100,7 @@ class Lookup:
         self._advance()
 
     def failed(self, contact: Contact) -> None:
-        """Note that a peer that was asked is gone or silent."""
+        """Note that an asked peer is gone or silent."""
         if self.done or self._state.get(contact) != _ASKED:
             return
         self._under_way -= 1
@@ -123,7 +110,7 @@ class Lookup:
 
     @property
     def result(self) -> tuple[Contact, ...]:
-        """The live peers closest to the target, closest first; empty when the lookup failed."""
+        """The live peers closest to the target, closest first; empty if the lookup failed."""
         others = [state for contact, state in self._state.items() if contact is not self.own]
         if self._too_many or (others and _ANSWERED not in others):
             return ()
@@ -139,13 +126,13 @@ class Lookup:
 
     @property
     def complete(self) -> bool:
-        """Whether the result is the whole network: fewer than ``count`` peers, and all heard of answered."""
+        """Whether the result is the whole network: fewer than ``count`` peers, and all known ones answered."""
         whole = len(self._state) < self.count and all(state == _ANSWERED for state in self._state.values())
         return self.done and whole
 
     @property
     def before(self) -> None:
-        """Nothing: who comes before a key means nothing to XOR."""
+        """None: the order of positions has no meaning in XOR."""
         return
 
     def _hear(self, contact: Contact) -> None:
@@ -158,9 +145,10 @@ class Lookup:
         self._enter(contact)
 
     def _seen_by(self, contact: Contact, contacts: Sequence[Contact]) -> int:
-        """Return the distance up to which a peer named all it knows.
+        """Return the distance up to which a peer's answer is exhaustive.
 
-        Whoever names fewer than ``count`` knows nobody else.  Itself it may name in place or besides.
+        A peer that names fewer than ``count`` contacts knows no others.  A peer may count itself among the ``count`` or
+        not.
         """
         distances = [other.key ^ self.target for other in contacts if other.key != contact.key]
         if len(distances) == self.count - 1:
@@ -189,10 +177,10 @@ def closest(table: Iterable[Contact], key: int, count: int) -> list[Contact]:
 
 
 def ideal_tables(contacts: Iterable[Contact], bucket: int = 8) -> dict[int, list[Contact]]:
-    """Return the routing table of each peer, by its key, as if the network had run forever.
+    """Return the routing table of each peer, by its key, in a fully converged network.
 
-    For each length of prefix a table holds all peers that agree with its own up to there and not
-    beyond, or ``bucket`` of them, spread evenly and differently for every peer.  Deterministic.
+    For each prefix length a table holds all peers that agree with its own key exactly up to there, or ``bucket`` of
+    them, evenly spread and different for every peer.  Deterministic.
     """
     ranked = sorted(contacts, key=lambda contact: contact.key)
     positions = [contact.key for contact in ranked]
@@ -204,7 +192,7 @@ def _table(ranked: list[Contact], positions: list[int], own: int, bucket: int) -
     table = []
     low, high = 0, len(ranked)
     while high - low > 1:
-        # Next to the highest bit in which any of those left differ: buckets in between are empty.
+        # Skip empty buckets: go to the highest bit in which the remaining keys differ.
         bit = (positions[low] ^ positions[high - 1]).bit_length() - 1
         middle = bisect_left(positions, positions[high - 1] >> bit << bit, low, high)
         if own >> bit & 1:

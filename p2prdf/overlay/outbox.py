@@ -1,25 +1,17 @@
-"""What was sent and is not acknowledged: at-least-once delivery to other peers.
+"""Unacknowledged messages to other peers: at-least-once delivery.
 
-Every parcel that must not be lost has a transfer number and stays here until its receiver
-acknowledges it; it is sent again after ``retry_seconds``, doubling up to ``retry_max_seconds``.
-Receivers insert idempotently, so sending again is harmless, but it is work: a receiver that is busy
-would be buried under repetitions.  So the first wait is never shorter than four times the smoothed
-time that this receiver's acknowledgements have lately taken (as in RFC 6298).  At most ``window``
-parcels per receiver *and number of hops* are under way; later ones wait their turn in order.
+Each message has a transfer number and stays here until its receiver acknowledges it.  It is repeated after
+``retry_seconds``, then after doubling delays up to ``retry_max_seconds``.  Receivers are idempotent.  So that
+repetitions do not overload a busy receiver, the first delay is at least four times the smoothed time of its recent
+acknowledgements (compare RFC 6298).
 
-Why hops: a message that its receiver passes on is acknowledged when the next one has acknowledged
-it.  With one window per receiver, three peers in a ring could each have a full window of messages
-that wait for the next one's window to have room, for ever.  Passed on, a message has one hop more;
-with a window for each number of hops it only ever waits for messages of more hops than its own, and
-those of the most hops are passed on no further (as buffers by hop count keep packet networks from
-deadlock).  Few numbers of hops are in use at a time, so the windows of one receiver stay few.
+At most ``window`` messages per receiver and number of hops are in flight; others queue in order.  A forwarded message
+is acknowledged when the next peer has acknowledged it.  With one window per receiver, a cycle of full windows could
+deadlock.  With one window per hop count a message waits only for messages of more hops, and those of the most hops are
+not forwarded (compare buffer classes by hop count in packet networks).
 
-What is on its way to a receiver need not be sent there once more: when a peer is gone, what it was sent goes to all who
-keep it now, and most of these were sent it as well.  If each loss doubled what is under way, those who lose all others
-one after the other would be buried under it.
-
-Offers and what is wanted of them have a window of their own as well: a peer that is about to be gone takes in nothing
-else any more, and they must not wait for the room that what it does not take in will never make.
+Offers and fetches of anti-entropy have a window of their own: a departing peer accepts nothing else, and they must not
+wait for room.
 """
 
 from __future__ import annotations
@@ -35,14 +27,14 @@ from p2prdf.wire.messages import Contact, Message, Offer, Want
 __all__ = ["Outbox", "Transfer"]
 
 _OFFERS: Final = -1
-"""In place of the number of hops."""
+"""The channel number of offers and fetches, instead of a hop count."""
 
 
 @dataclass(slots=True)
 class Transfer:
-    """One message on its way; ``tokens`` name the publications that wait for it.
+    """One message in flight; ``tokens``: the completion counters that wait for its acknowledgement.
 
-    ``channel``: its receiver and its hops; each channel has a window of its own.
+    ``channel``: the receiver's key and the number of hops; each channel has a window of its own.
     """
 
     number: int
@@ -57,19 +49,22 @@ class Transfer:
 
 
 class Outbox:
-    """Unacknowledged transfers of one peer."""
+    """The unacknowledged messages of one peer."""
 
     def __init__(
         self, *, window: int = 256, retry_seconds: float = 1.0, retry_max_seconds: float = 16.0, first: int = 0
     ):
-        """Number transfers from ``first`` + 1 on: at random, so that a former life's are not taken for these."""
+        """Start transfer numbers at ``first`` + 1.
+
+        ``first`` should be random, so that these transfers differ from those of an earlier process.
+        """
         self._window = window
         self._retry = retry_seconds
         self._retry_max = retry_max_seconds
         self._next = first
         self._open: dict[int, Transfer] = {}
         self._on_its_way: set[tuple[int, int, tuple[int, ...]]] = set()
-        """Receiver, message (by its address) and tokens of every transfer."""
+        """Receiver, identity of the message object, and tokens of every transfer."""
         self._under_way: dict[tuple[int, int], int] = {}
         self._waiting: dict[tuple[int, int], deque[Transfer]] = {}
         self._due: list[tuple[float, int]] = []
@@ -80,7 +75,7 @@ class Outbox:
         return len(self._open) + sum(len(queue) for queue in self._waiting.values())
 
     def messages(self) -> Iterator[Message]:
-        """Yield all messages that are not acknowledged."""
+        """Yield all unacknowledged messages."""
         for transfer in self._open.values():
             yield transfer.message
         for queue in self._waiting.values():
@@ -88,11 +83,15 @@ class Outbox:
                 yield transfer.message
 
     def holds(self, to: Contact, message: Message, tokens: tuple[int, ...]) -> bool:
-        """Return whether this very message is on its way to a receiver on behalf of the same tokens."""
+        """Return whether this message object is in flight or queued to a receiver for the same tokens.
+
+        After the loss of a peer its messages go to all current replicas, and most of these have them in flight already.
+        Without this check each further loss would double the number of messages in flight.
+        """
         return (to.key, id(message), tokens) in self._on_its_way
 
     def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
-        """Take a message in charge; return the transfer if it may be sent now."""
+        """Add a message; return the transfer if it may be sent now, None if it is queued."""
         self._next += 1
         channel = (to.key, _OFFERS if isinstance(message, Offer | Want) else getattr(message, "hops", 0))
         transfer = Transfer(self._next, to, message, tokens, channel, now, self._retry)
@@ -119,7 +118,7 @@ class Outbox:
     def acknowledge(
         self, sender: Contact, numbers: list[int], now: float
     ) -> tuple[list[Transfer], list[Transfer]]:
-        """Close the sender's transfers; return those closed, and those that may be sent in their place."""
+        """Close the sender's transfers; return those closed, and the queued ones that may be sent now."""
         closed, started = [], []
         for number in numbers:
             transfer = self._open.get(number)
@@ -129,7 +128,7 @@ class Outbox:
             closed.append(transfer)
             key = transfer.to.key
             self._on_its_way.discard((key, id(transfer.message), transfer.tokens))
-            if transfer.attempts == 1:  # of one sent twice nobody knows which was acknowledged
+            if transfer.attempts == 1:  # a repeated message gives no round trip time: the acknowledged copy is unknown
                 took = now - transfer.sent_at
                 self._seconds[key] = took + 0.875 * (self._seconds.get(key, took) - took)
             following = self._leave(transfer.channel)
@@ -139,7 +138,7 @@ class Outbox:
         return closed, started
 
     def _leave(self, channel: tuple[int, int]) -> Transfer | None:
-        """Make room in a window; return who waits for it.  Of a channel that nobody uses nothing stays."""
+        """Make room in a window; return the next queued transfer, if any.  Unused channels are removed."""
         left = self._under_way[channel] - 1
         if left:
             self._under_way[channel] = left
@@ -154,7 +153,7 @@ class Outbox:
         return following
 
     def lost(self, to: Contact) -> list[Transfer]:
-        """Give up a receiver; return all its transfers, to be routed anew."""
+        """Remove a lost receiver; return all its transfers, to be routed again."""
         gone = [each for each in self._open.values() if each.to.key == to.key]
         for transfer in gone:
             del self._open[transfer.number]
@@ -168,7 +167,7 @@ class Outbox:
 
     @property
     def deadline(self) -> float | None:
-        """When the next transfer is due to be sent again."""
+        """The time of the next repetition."""
         while self._due and self._stale(*self._due[0]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
@@ -178,7 +177,7 @@ class Outbox:
         return transfer is None or transfer.due != due
 
     def overdue(self, now: float) -> list[Transfer]:
-        """Return the transfers to be sent again now."""
+        """Return the transfers to be repeated now."""
         found = []
         while self._due and self._due[0][0] <= now:
             due, number = heapq.heappop(self._due)

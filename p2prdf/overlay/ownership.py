@@ -1,4 +1,4 @@
-"""What an address cache asks of a metric: who of the peers known owns a key, and where that is proven."""
+"""The interface of a metric to the address cache: the owner of a key among the known peers."""
 
 from __future__ import annotations
 
@@ -17,35 +17,34 @@ __all__ = ["FORGET_CONTACTS", "I64", "Ownership"]
 I64 = npt.NDArray[np.int64]
 
 FORGET_CONTACTS: Final = 8
-"""How much a stale zone loses at once: about what one lookup brings back."""
+"""Number of contacts that a stale zone loses at once: about as many as one lookup restores."""
 
 
 class Ownership(Protocol):
     """Ownership by one metric, over the sorted ring positions of all live contacts.
 
-    The list of positions is the cache's: it holds one position at least, and every change of it is
-    told by :meth:`changed`.  Peers are named by their *place* in it.  A *zone* is a stretch of the
-    ring all of whose live peers are among the positions; from the zones follows which keys have a
-    proven owner.
+    The list of positions belongs to the cache: it is never empty, and :meth:`changed` reports each change of it.  A
+    *place* is an index into the list.  A *zone* is a range of the ring in which all live peers are known; zones prove
+    the owners of keys.
     """
 
     def changed(self) -> None:
-        """Note that a position came or went.  Zones stay as they are: see the address cache."""
+        """Note that a position was added or removed.  Zones stay: see the address cache."""
         ...
 
     def learn(self, key: int, positions: Sequence[int], complete: bool, before: int | None, /) -> None:
-        """Take in that a lookup of ``key`` found these positions, nearest first and none missing.
+        """Add the result of a lookup of ``key``: these positions, nearest first, none missing.
 
         ``complete``: no other peers exist.  ``before``: the last position before the key, if known.
         """
         ...
 
     def forget(self, key: int) -> None:
-        """Drop the zone around a key; of one with many contacts only about ``FORGET_CONTACTS``."""
+        """Drop the zone around a key; of a large zone only a part with about ``FORGET_CONTACTS`` contacts."""
         ...
 
     def gap(self) -> int | None:
-        """Return a key outside all zones, or None when they cover the ring."""
+        """Return a key outside all zones, or None if they cover the ring."""
         ...
 
     @property
@@ -54,34 +53,34 @@ class Ownership(Protocol):
         ...
 
     def nearest(self, key: int) -> int:
-        """Return the place of the contact nearest to a key, whatever the zones."""
+        """Return the place of the contact nearest to a key, regardless of zones."""
         ...
 
     def nearest_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`nearest` does for one key."""
+        """Apply :meth:`nearest` to a column of keys."""
         ...
 
     def owner(self, key: int) -> int:
-        """Return the place of a key's owner, or -1 where no zone proves who that is."""
+        """Return the place of a key's owner, or -1 if no zone proves it."""
         ...
 
     def owner_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`owner` does for one key."""
+        """Apply :meth:`owner` to a column of keys."""
         ...
 
     def toward(self, key: int) -> int:
-        """Return the place of the contact that is nearest to a key's owner on the way there.
+        """Return the place of the next contact on the way to a key's owner.
 
-        It is the own peer's place if no contact is nearer than that.
+        The result is the own peer's place if no contact is nearer.
         """
         ...
 
     def toward_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`toward` does for one key."""
+        """Apply :meth:`toward` to a column of keys."""
         ...
 
     def before(self, place: int) -> int:
-        """Return the place of the peer proven to be the last before another; -1 if none is, or it means nothing."""
+        """Return the place of the last peer before another if it is proven, else -1; always -1 by XOR."""
         ...
 
     def closest(self, key: int, count: int) -> list[int]:

@@ -1,38 +1,16 @@
-"""Replica sets: the ``r`` peers that hold what lies under a key, for whole columns of keys at once.
+"""Replica sets of keys: the ``r`` peers that store each key, computed for whole columns of keys.
 
-The problem
------------
-With complete knowledge of the ring every peer can say who holds a key: the peers in order of
-closeness, the first of each failure zone, ``r`` of them; where there are fewer zones than ``r``, the
-closest of those left over fill the row up.  Rank 0 is always the closest peer of all, the *primary*.
-This is asked for every triple under every role, and the view changes rarely.  So everything is computed once
-for a view, and a key then costs about what finding its owner costs.
+Replicas of a key are the closest peers, one of each failure zone.  If there are fewer zones than ``r``, the closest
+remaining peers follow.  Rank 0 is the closest peer, the *primary*.  All rows are computed once for a view; a key then
+costs one search.
 
-Clockwise
----------
-The order is the same for all keys between two neighbours on the ring, so there are as many rows as peers and a
-binary search finds the row.  The rows come from one walk against the clock: the list of the ``r``
-nearest zones changes by moving the zone of the peer passed to the front.
+*Clockwise*: one row for each peer, found by binary search.
 
-XOR
----
-The order of two peers is decided by the highest bit in which they differ, and by nothing else of a key
-than this bit.  Think of all peers as one set.  At the highest bit in which its members differ it
-falls into two sets, and the key's bit says which comes first.  Going on like that there is always
-a list of sets in order of closeness, whatever the key's lower bits.  Two things keep it short.  It ends as soon
-as the sets before hold enough zones.  And of a set only those peers can matter whose zone
-no earlier set has, for an earlier set will have given its zone away (as long as fewer zones than ``r`` exist, the
-first ``r`` peers matter too).  When each set is one peer the row is decided.
+*XOR*: a binary decision tree: an inner node tests a bit of the key, a leaf is a row.  A table over the first bits of
+the key replaces the top of the tree.  Random positions of N peers give about 2 N nodes, little more than log2 N deep.
+Adversarial positions can give 64^r nodes; members are trusted.
 
-That is a tree of decisions: a node names a bit, a leaf a row.  Bits in which no set differs are never looked at, so
-peers crowded under one prefix cost nothing.  The first bits of a key are looked up in a
-table of nodes instead, which leaves few keys with a way to go: with random positions of N peers the sets of a
-node are single peers after little more than log2 N bits, and there are about 2 N nodes.  (Positions made
-for the purpose, each pair apart at another bit, can make that 64^r; members are trusted not to.)
-
-Rejected: a sorted table of boundaries.  Where a block of the ring has no peer, the order in it
-repeats the order of the block beside it, boundaries and all, and again for each empty block around
-them: two peers that share 40 bits would need 2^40 boundaries.
+Why the tree is correct and small: docs/explanation/design/replication.md.
 """
 
 from __future__ import annotations
@@ -61,15 +39,15 @@ _Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 class ReplicaMap:
-    """Who holds what, in a ring whose peers are all known.  It never changes: another view, another map."""
+    """The replica sets of one view, immutable."""
 
     __slots__ = ("_fellows", "_finder", "_held", "_rows", "_table", "replicas", "size")
 
     def __init__(self, contacts: Sequence[tuple[int, int, str]], metric: str, replicas: int):
-        """Make the map of all peers, each a (ring position, contact number, failure zone); at least one.
+        """Compute the map of all peers, each a (ring position, contact number, failure zone); at least one.
 
-        ``metric`` is "kademlia" (XOR) or "chord" (clockwise).  A peer whose zone is "" is a
-        zone of its own.  Positions and numbers must be distinct.
+        ``metric`` is "kademlia" (XOR) or "chord" (clockwise).  A peer of zone "" is a zone of its own.  Positions and
+        numbers must be distinct.
         """
         assert contacts
         assert replicas >= 1
@@ -88,11 +66,11 @@ class ReplicaMap:
         self._fellows: dict[int, Row] = {}
 
     def ranks(self, key: int) -> Row:
-        """Return the contact numbers of a key's replica set, the primary first; fewer where there are fewer peers."""
+        """Return the contact numbers of a key's replicas, primary first; with few peers fewer than ``r``."""
         return self._rows[self._finder.find(key)]
 
     def column(self, keys: U64) -> I64:
-        """Return :meth:`ranks` for a column of keys, as one row of ``replicas`` numbers each, filled up with -1."""
+        """Return :meth:`ranks` for a column of keys, as one row of ``replicas`` numbers each, padded with -1."""
         return self._table.take(self._finder.find_column(keys), axis=0)
 
     def primaries(self, keys: U64) -> I64:
@@ -100,19 +78,19 @@ class ReplicaMap:
         return self._table[:, 0].take(self._finder.find_column(keys))
 
     def stretches(self, keys: U64) -> I64:
-        """Return the stretch that each key lies in: all keys of one have the same replicas."""
+        """Return the range of each key; all keys of one range have the same replicas."""
         return self._finder.find_column(keys)
 
     def holds(self, keys: U64, number: int) -> _Bools:
-        """Return for each key whether a contact is in its replica set."""
+        """Return for each key whether a contact is one of its replicas."""
         return self.kept(number).take(self._finder.find_column(keys))
 
     def shares(self, number: int, other: int) -> bool:
-        """Return whether there are keys that two contacts both hold."""
+        """Return whether two contacts are both replicas of some key."""
         return bool((self.kept(number) & self.kept(other)).any())
 
     def fellows(self, number: int) -> Row:
-        """Return the contacts that share keys with another, ascending, without itself."""
+        """Return the contacts that share keys with a contact, ascending, without the contact itself."""
         fellows = self._fellows.get(number)
         if fellows is None:
             found = np.unique(self._table[self.kept(number)])
@@ -120,7 +98,7 @@ class ReplicaMap:
         return fellows
 
     def kept(self, number: int) -> _Bools:
-        """Return for each stretch whether a contact keeps it; not to be changed."""
+        """Return for each range whether a contact stores it; the array must not be changed."""
         holding = self._held.get(number)
         if holding is None:
             holding = self._held[number] = (self._table == number).any(axis=1)
@@ -133,7 +111,7 @@ class ReplicaMap:
 
 
 def _zone_numbers(zones: Sequence[str]) -> tuple[int, ...]:
-    """Number the zones; a peer without one gets a number of its own."""
+    """Number the zones; a peer without a zone gets a number of its own."""
     numbers: dict[str, int] = {}
     return tuple(
         numbers.setdefault(zone, len(numbers)) if zone else len(zones) + place for place, zone in enumerate(zones)
@@ -141,7 +119,7 @@ def _zone_numbers(zones: Sequence[str]) -> tuple[int, ...]:
 
 
 class _Choice:
-    """Who of the peers in order of closeness is taken."""
+    """Selection of the replicas from peers in order of closeness."""
 
     __slots__ = ("crowded", "replicas", "zone", "zones")
 
@@ -149,10 +127,10 @@ class _Choice:
         self.zone = zone
         self.replicas = replicas
         self.zones = min(len(set(zone)), replicas)
-        self.crowded = self.zones < replicas  # rows have to be filled up
+        self.crowded = self.zones < replicas  # rows are completed with peers of the same zones
 
     def take(self, order: Iterable[int]) -> Row:
-        """Return the row of the peers in order; those left out must not matter."""
+        """Return the row for peers in order of closeness; omitted peers must not affect it."""
         taken: list[int] = []
         left: list[int] = []
         zones: set[int] = set()
@@ -166,7 +144,7 @@ class _Choice:
 
 
 class _Finder(Protocol):
-    """Rows of places (indices into the sorted positions), and which of them is a key's."""
+    """The distinct rows of places (indices into the sorted positions), and the search for a key's row."""
 
     rows: _Rows
 
@@ -176,7 +154,7 @@ class _Finder(Protocol):
 
 
 class _Clockwise:
-    """Row i belongs to the keys that end with the i-th position."""
+    """Row i belongs to the keys between the positions i - 1 and i, the latter included."""
 
     __slots__ = ("_column", "_positions", "rows")
 
@@ -186,11 +164,11 @@ class _Clockwise:
         size = len(positions)
         found: dict[int, Row] = {}
         nearest: list[int] = []  # the nearest peer of each of the nearest zones, nearest first
-        for step in range(2 * size, 0, -1):  # once around to know what follows, once more for the rows
+        for step in range(2 * size, 0, -1):  # the first round finds the nearest zones, the second one the rows
             place = step % size
             others = [each for each in nearest if choice.zone[each] != choice.zone[place]]
             nearest = [place, *others][: choice.replicas]
-            # What fills a row up is among the next peers, as many of them as a row has.
+            # The peers that complete a row are among as many next peers as a row has.
             after = range(place, place + (min(size, choice.replicas) if choice.crowded else 0))
             filling = (each % size for each in after)
             found[place] = tuple(dict.fromkeys((*nearest, *filling)))[: choice.replicas]
@@ -210,7 +188,7 @@ _Sets: TypeAlias = "list[list[int]]"
 
 
 class _Decisions:
-    """The tree of decisions; a node is (bit, node or row if it is 0, if it is 1), and row i is written ~i."""
+    """The decision tree; a node is (bit, child for 0, child for 1), and row i is written ~i."""
 
     __slots__ = (
         "_below", "_bit", "_choice", "_positions", "_shift", "_sides", "_table", "_table_list", "_tree", "rows",
@@ -232,10 +210,10 @@ class _Decisions:
         self._table: I64 = self._descend(prefixes, np.full(len(prefixes), root), self._below)
         self._table_list: list[int] = self._table.tolist()
 
-    # --- growing ---------------------------------------------------------------------------------
+    # --- construction ----------------------------------------------------------------------------
 
     def _grow(self, sets: _Sets, number: dict[Row, int]) -> int:
-        """Return the node that decides the order of these sets; at most 64 deep."""
+        """Return the node that decides the order of these sets; at most 64 levels deep."""
         positions = self._positions
         spread = [positions[peers[0]] ^ positions[peers[-1]] for peers in sets]
         bit = max(spread).bit_length() - 1
@@ -254,14 +232,14 @@ class _Decisions:
         return len(self._tree) - 1
 
     def _split(self, peers: list[int], bit: int) -> tuple[list[int], list[int]]:
-        """Part ascending places at the highest bit in which they differ."""
+        """Split ascending places at the highest bit in which they differ."""
         positions = self._positions
         middle = positions[peers[-1]] >> bit << bit
         cut = bisect_left(peers, middle, key=positions.__getitem__)
         return peers[:cut], peers[cut:]
 
     def _trim(self, sets: Iterable[list[int]]) -> _Sets:
-        """Leave out who cannot be in the row, whatever the key's bits below."""
+        """Drop peers that cannot be in the row, for any lower bits of the key."""
         zone, replicas, crowded = self._choice.zone, self._choice.replicas, self._choice.crowded
         trimmed: _Sets = []
         seen: set[int] = set()
@@ -279,7 +257,7 @@ class _Decisions:
                 break
         return trimmed
 
-    # --- finding ---------------------------------------------------------------------------------
+    # --- search ----------------------------------------------------------------------------------
 
     def find(self, key: int) -> int:
         tree = self._tree

@@ -1,44 +1,17 @@
-"""One member of a view: who is there, known completely by everyone, and agreed on without a leader.
+"""The SWIM membership protocol of one peer: a complete view of all members, without a leader.
 
-The problem
------------
-Copies need a *complete* view: whoever stores or looks for something under a key must name the same few peers.  It
-need not be the same view at every moment, for repair puts right what was stored by an old one, but all views must
-become equal soon after things stop changing; who is gone must be noticed within about a second; and who is merely
-busy must not be taken for gone, for then its keys move for nothing.
+Replication needs a complete view, so that all peers name the same replicas of a key.  Views may differ for a moment:
+anti-entropy corrects misplaced items.  They must become equal soon after the last change.
 
-The idea
---------
-SWIM (Das, Gupta, Motivala, "SWIM: scalable weakly-consistent infection-style process group membership protocol",
-DSN 2002).  Everyone probes everyone else in turn, the load of each member is constant, and what
-is found out travels with the probes, like a rumour.  Who is silent is *suspected* first.  A suspected member that
-lives hears of it and objects.  :mod:`p2prdf.overlay.swim_probe` finds out who is silent; here is what is believed.
+The protocol is SWIM (Das, Gupta, Motivala, DSN 2002).  :mod:`p2prdf.overlay.swim_probe` detects silent members; this
+module keeps and merges member states.
 
-The invariant
--------------
-A belief is a member, an incarnation and a state.  Beliefs about one member are ordered: first by incarnation, which
-only the member itself raises, then alive < suspect < dead < left.  A table keeps the highest.  Taking the highest
-is associative, commutative and idempotent, so two members that have heard the same believe the same, in
-whatever order and however often they heard it; and a member that lives can always say something higher
-than what is said about it.  That is all the agreement there is, and it is enough: what is
-wrong about the living is corrected by them, what is wrong about the dead by probes.
+Invariant: a member state (:class:`~p2prdf.overlay.swim_messages.Record`) is a member, an incarnation and a state.
+States of one member are ordered by incarnation, which only the member itself raises, then alive < suspect < dead <
+left.  A table keeps the highest.  Taking the maximum is associative, commutative and idempotent, so members that have
+received the same states hold equal tables, in any order of messages.  A live member can always outrank a false state.
 
-What is added to SWIM
----------------------
-* *Everything is compared now and then.*  Rumours may miss somebody.  Two members compare one number for each part of
-  the ring and exchange what differs.  That is done with the dead, too: so two halves of a parted network, each of
-  which has declared the other dead, find together again.
-* *A refused connection*, together with silence, is death at once, without suspicion: no process is there to object.
-* *Old beliefs are milder than news.*  That a member is dead counts at once if it is news.  In a comparison it may be
-  what the other side of a partition has believed for long, and is taken for a suspicion.  Otherwise both sides, when
-  they find together again, would lose everybody for a moment.  (HashiCorp's memberlist does so, too.)
-* *Lives.*  A process that starts again under the same key is another life, with a higher incarnation, made of the time.
-  For the peer, that is one lost and one seen: what the former life had in memory is gone.  A clock that went
-  back does not hurt: a newcomer first hears what is believed of its key, and begins above that.
-* *One key, two peers*: only one of them can be a member (:mod:`p2prdf.overlay.swim_own`).
-
-Rejected: agreeing on each change of the view (Rapid; a log of views): the changes could be followed in one order, but a
-majority would have to be reachable, and nothing here needs that order.
+Additions to SWIM, rejected designs and detection times: docs/explanation/design/membership.md.
 """
 
 from __future__ import annotations
@@ -89,27 +62,27 @@ if TYPE_CHECKING:
 __all__ = ["Swim"]
 
 ANNOUNCE_MAX: Final = 16
-"""Members that a newcomer tells of itself; rumour tells the others."""
+"""A new member sends its own state to so many members at once; gossip informs the others."""
 GOODBYES_MAX: Final = 64
 SUSPECTS_PROBED_BY: Final = 32
-"""In a view of at most so many members everyone probes a member that is suspected."""
+"""Up to this number of members, every member probes a suspected one."""
 CLOCKS_AT_START: Final = 8
-"""Members whose clocks a newcomer measures at once."""
+"""A new member measures the clocks of so many members at once."""
 
 
 @dataclass(slots=True, eq=False)
 class _Suspicion:
-    """A member's time to object."""
+    """The time that a suspected member has to refute."""
 
     began: float
     excuses: int = 0
 
 
 class Swim:
-    """One member, without input or output.
+    """The membership state machine of one peer, without input or output.
 
     ``now`` is in seconds since the epoch, here and in every call, and never goes back.  ``linked`` tells whether a
-    connection with the peer of a key stands.
+    connection with the peer of a key is established.
     """
 
     def __init__(
@@ -127,7 +100,7 @@ class Swim:
         self.own = own
         self.now = now
         self.complete = False
-        """Whether the view is all there is: it was equal to another member's once, and has had room since."""
+        """Whether the view is complete: it has equalled another member's view, and has not been full since."""
         self.counts: dict[str, int] = {}
         self._entropy = entropy
         self._linked = linked or (lambda _: False)
@@ -151,23 +124,23 @@ class Swim:
 
     @property
     def record(self) -> Record:
-        """What this peer says of itself."""
+        """The member state that this peer reports of itself."""
         return self._self.record
 
     @property
     def greeting(self) -> Record:
-        """What this peer says of itself with everything: incarnation 0 while it is no member."""
+        """The sender's state in each packet: incarnation 0 while this peer is no member."""
         return self.record if self.member else replace(self.record, incarnation=0)
 
     @property
     def out(self) -> bool:
-        """Whether this peer stays out because another one has its key."""
+        """Whether this peer cannot join because another live peer has its key."""
         return not self.member and self.counts.get("position_taken", 0) > 0
 
     # --- the contract ----------------------------------------------------------------------------
 
     def submit(self, request: SwimRequest, *, now: float) -> list[SwimEffect]:
-        """Take a request of the driver."""
+        """Handle a request of the driver."""
         self._begin(now)
         if self._left:
             return []
@@ -193,7 +166,7 @@ class Swim:
         return self._end()
 
     def receive(self, packet: Packet, *, now: float) -> list[SwimEffect]:
-        """Take in a packet.  Nothing in it can make this raise."""
+        """Handle a packet.  No content makes this raise."""
         self._begin(now)
         sender = packet.sender
         if self._left or sender.contact == self.own:
@@ -209,7 +182,7 @@ class Swim:
         return self._end()
 
     def wake(self, *, now: float) -> list[SwimEffect]:
-        """Do what is due."""
+        """Run the timers that are due."""
         self._begin(now)
         if self._timers.run(self.now):
             self._prober.trouble()
@@ -218,15 +191,15 @@ class Swim:
 
     @property
     def deadline(self) -> float | None:
-        """When to call ``wake``."""
+        """The time at which to call ``wake``."""
         return self._timers.deadline
 
     def contacts(self) -> list[Contact]:
-        """Return the living others, the suspected among them."""
+        """Return the live other members, including suspected ones."""
         return [record.contact for record in self.living.values()]
 
     def status(self) -> dict[str, object]:
-        """Return counters and sizes, and what is believed of each member, as plain JSON values."""
+        """Return counters, sizes and the state of each member, as plain JSON values."""
         return {
             "member": self.member,
             "complete": self.complete,
@@ -273,7 +246,7 @@ class Swim:
         self._effects.append(Trace(event, fields))
 
     def post(self, to: Contact, message: SwimMessage, news: tuple[Record, ...] | None = None) -> None:
-        """Send a message, with news: first of all what is said about the receiver, if that is not good."""
+        """Send a message with gossip; a state of the receiver other than alive goes first."""
         if news is None:
             known = self._table.get(to.key)
             ill = known if known is not None and known.state is not State.ALIVE else None
@@ -281,17 +254,17 @@ class Swim:
         self._effects.append(Post(to, Packet(self.greeting, int(self.now * 1e6), message, news)))
 
     def knock(self, contact: Contact) -> None:
-        """Have a connection tried."""
+        """Start a TCP probe: the driver tries to connect."""
         self._effects.append(Knock(contact))
 
     def some(self, count: int) -> list[Contact]:
-        """Return some living others, in random order."""
+        """Return some live other members, in random order."""
         return [record.contact for record in sample(list(self.living.values()), count, self._entropy)]
 
     # --- messages --------------------------------------------------------------------------------
 
     def _hear(self, sender: Record) -> None:
-        """Take in that a member speaks, and what it says about itself."""
+        """Merge a sender's state of itself."""
         if sender.contact.key == self.own.key:
             self._self.met(sender)
         else:
@@ -302,7 +275,7 @@ class Swim:
         match message:
             case Probe(request):
                 self.post(sender, Answer(request))
-                return  # which also tells the sender what is said about it
+                return  # the answer's gossip also carries the sender's state
             case Answer():
                 asked_at = self._prober.answered(sender, message) if packet.sender.incarnation else None
                 if asked_at is not None and sender.key in self.living:
@@ -321,26 +294,26 @@ class Swim:
                 assert_never(message)
         known = self._table.get(sender.key)
         if known is not None and known.state > State.ALIVE and packet.sender.rank < known.rank:
-            self.post(sender, Gossip())  # it does not know what is said about it
+            self.post(sender, Gossip())  # the sender does not know its own state here
 
     def tidy(self) -> None:
-        """Forget who has been gone for long, and measurements that are old."""
+        """Forget members that have been dead for long, and old measurements."""
         self._table.forget(self.now)
         self._judge_clock()
 
     def _judge_clock(self) -> None:
         self.clocks.judge(self.now, len(self.living))
-        if self.complete and self.clocks.suspect != self._clock_reported:  # before, it serves nobody anyway
+        if self.complete and self.clocks.suspect != self._clock_reported:  # an incomplete view serves no client
             self._clock_reported = self.clocks.suspect
             if self.clocks.reason is None:
                 self._trace("clock_trusted")
             else:
                 self._trace("clock_suspect", reason=self.clocks.reason)
 
-    # --- beliefs ---------------------------------------------------------------------------------
+    # --- member states --------------------------------------------------------------------------
 
     def _merge(self, record: Record, *, shared: bool = False) -> None:
-        """Take in what somebody believes, if that is news here; ``shared``: it may have been believed for long."""
+        """Merge a received state if it outranks the known one; ``shared``: from a push-pull sync, maybe old."""
         if record.contact.key == self.own.key:
             self._self.said(record)
         elif self._table.better(record):
@@ -351,7 +324,7 @@ class Swim:
             self._believe(record, "told")
 
     def _believe(self, record: Record, reason: str) -> None:
-        """Put a better belief into the table, and draw all conclusions."""
+        """Store a higher state and apply its consequences."""
         key = record.contact.key
         before = self.living.get(key)
         if not self._table.put(record, self.now):
@@ -359,7 +332,7 @@ class Swim:
                 self.complete = False
                 self._trace("view_full", view_max=self.config.view_max)
             return
-        if self.complete:  # a newcomer is told what everybody knows
+        if self.complete:  # a joining peer receives only states that the others have
             self._exchange.pass_on(record)
         if not record.state.living:
             self._forget(key)
@@ -403,7 +376,7 @@ class Swim:
         return self.config.suspicion_seconds * max(1.0, log10(len(self.living) + 1)) * (1 + self._prober.score)
 
     def _objected(self, key: int, suspicion: _Suspicion) -> None:
-        """Declare a suspected member dead that has not objected, unless it may just be busy."""
+        """Declare a suspected member dead after its time, unless it may just be busy."""
         if self._suspicions.get(key) is not suspicion:
             return
         until = suspicion.began + self.config.linked_seconds
@@ -417,10 +390,10 @@ class Swim:
             return
         self._timers.at(again, lambda: self._objected(key, suspicion))
 
-    # --- what probing finds out (Hub) ------------------------------------------------------------
+    # --- results of probing (Hub) ----------------------------------------------------------------
 
     def silent(self, contact: Contact, *, refused: bool) -> None:
-        """Believe a silent member to be dead, or suspect it."""
+        """Declare a silent member dead if it refused connections, else suspect it."""
         record = self.living.get(contact.key)
         if record is None or record.contact != contact:
             return
@@ -429,22 +402,22 @@ class Swim:
         elif record.state is State.ALIVE:
             self._believe(replace(record, state=State.SUSPECT), "silent")
 
-    # --- the own identity (Society) --------------------------------------------------------------
+    # --- this peer's identity (Society) -----------------------------------------------------------
 
     def objected(self, believed: Record) -> None:
-        """Tell others of the raised incarnation."""
+        """Gossip this peer's raised incarnation."""
         if believed.state is not State.ALIVE:
             self._prober.trouble()
         self._count("objected")
         self._exchange.pass_on(self.record)
 
     def position_taken(self, twin: Contact) -> None:
-        """Stay out, and try to join again later by whoever is known."""
+        """Stay out of the view, and try again later through the known members."""
         self._trace("position_taken", by=str(twin))
         self._exchange.left_out()
 
     def admitted(self) -> None:
-        """Begin to be a member."""
+        """Start to act as a member."""
         self.complete = True
         self._trace("view_joined", members=len(self.living) + 1)
         self._prober.start()
@@ -465,5 +438,5 @@ class Swim:
 
 
 def _bytes(message: SwimMessage) -> int:
-    """Return how much room a message takes from news."""
+    """Return the number of bytes by which a message reduces the room for gossip."""
     return 9 * len(message.digests) if isinstance(message, Compare) else 0

@@ -1,4 +1,4 @@
-"""Settings of one member of a view."""
+"""Settings of one member of a SWIM view."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from p2prdf.errors import LocalProtocolError
 __all__ = ["VIEW_MAX", "ZONE_CHARACTERS_MAX", "Entropy", "SwimConfig", "is_zone"]
 
 VIEW_MAX: Final = 1000
-"""Members of a view, the own peer among them: news must reach everyone within seconds."""
+"""Maximum number of members, this peer included: gossip must reach all members within seconds."""
 ZONE_CHARACTERS_MAX: Final = 63
-"""As long as a label of a host name or of Kubernetes."""
+"""Maximum length of a label of a host name, and in Kubernetes."""
 
 
 class Entropy(Protocol):
-    """Where randomness comes from; ``random.Random`` fits."""
+    """A source of random numbers; ``random.Random`` fits."""
 
     def random(self) -> float:
         """Return a number in [0, 1)."""
@@ -29,43 +29,42 @@ class Entropy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SwimConfig:
-    """Settings of one member.  All may differ between members."""
+    """Settings of one member.  They may differ between members."""
 
     probe_seconds: float = 0.5
-    """The period: so often another member is probed, in turn."""
+    """The probe period: pause between two probes in turn."""
     probe_timeout_seconds: float = 0.25
-    """A probe unanswered for so long is asked of others, and a connection is tried."""
+    """After so long without an answer, helpers are asked and a TCP connection is tried."""
     helpers: int = 3
-    """How many others are asked; SWIM's k."""
+    """Number of helpers that probe on behalf of this peer; SWIM's k."""
     examine_seconds: float = 0.3
-    """How long an examination after a broken connection takes; refused and silent for a third to two thirds of it is
-    dead."""
+    """Duration of a rapid probe.  A member that refuses connections is declared dead after one to two thirds of it."""
     suspicion_seconds: float = 1.5
-    """How long a suspected member has to object; times log10 of the number of members, if they are more than ten."""
+    """Time that a suspected member has to refute; times log10 of the number of members if that is more than ten."""
     linked_seconds: float = 6.0
-    """How long it has while a connection with it stands: then it is busy rather than gone."""
+    """Time to refute while a connection with the member stands: it is probably busy."""
     gossip_seconds: float = 0.1
-    """Pause between two rounds of news, while there are any."""
+    """Pause between two rounds of gossip, while there is any."""
     gossip_peers: int = 3
-    """How many others a round of news goes to."""
+    """Number of members that a round of gossip goes to."""
     news_factor: float = 3.0
-    """News are passed on this times log2 of the number of members; SWIM's lambda."""
+    """Each state is gossiped so many times log2 of the number of members; SWIM's lambda."""
     exchange_seconds: float = 2.0
-    """Pause between two comparisons of the whole view with somebody, give or take a quarter."""
+    """Pause between two push-pull syncs, plus or minus a quarter."""
     join_seconds: float = 0.1
-    """The same while joining."""
+    """Pause between two syncs while joining."""
     gone_seconds: float = 600.0
-    """How long the dead are remembered, and tried again now and then."""
+    """How long dead members are remembered and contacted from time to time."""
     gone_max: int = 512
-    """How many of them."""
+    """Maximum number of remembered dead members."""
     view_max: int = VIEW_MAX
     clock_differs_seconds: float = 0.4
-    """Clocks that differ by more disagree."""
+    """Clocks disagree if they differ by more."""
     clock_fresh_seconds: float = 60.0
-    """How long a measured difference counts."""
+    """How long a measured clock offset counts."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Refuse values that are not positive, and a view that is too large."""
         for name in self.__slots__:
             value = getattr(self, name)
             if value <= 0:

@@ -1,16 +1,15 @@
-"""How beliefs get around: rumours, comparisons, and the first comparison of a newcomer.
+"""Dissemination of member states: gossip, push-pull syncs, and the first sync of a joining peer.
 
-*Rumours.*  A new belief is passed on with everything that is said, and as long as there are any, some others are told
-every ``gossip_seconds``; the first round follows at once.
+*Gossip.*  A new state travels with every packet.  While there are new states, a few members also receive a packet with
+nothing else every ``gossip_seconds``; the first round starts at once.
 
-*Comparisons.*  Now and then two members compare one number for each part of the ring, and send each other all beliefs
-about the parts that differ.  One such comparison in four is with somebody believed dead, if there is any: it hears that
-it is believed dead and objects, if it lives, and both sides of a healed partition learn of each other.
+*Push-pull syncs.*  From time to time two members compare one digest for each part of the ring, and exchange the states
+of the parts that differ.  One sync in four goes to a member believed dead, if there is any.  If it lives, it learns
+that and refutes, and both sides of a healed partition find each other.
 
-*Joining* is comparing.  A newcomer compares with members it was introduced to, and takes in what they send, until its
-numbers equal theirs.  Then it knows all there is, also what is believed of its own key, and only then it becomes a
-member and tells.  While others change all the time, numbers may never be equal at the right moment: after ``JOINS_MAX``
-answers what it was sent must do.
+*Joining* is a sync.  A joining peer syncs with seeds until its digests equal theirs.  It then knows all members,
+including any state of its own key, and becomes a member.  If the view changes all the time, digests may never be equal:
+after ``JOINS_MAX`` replies the peer joins with the states that it has received.
 """
 
 from __future__ import annotations
@@ -36,31 +35,31 @@ DOORS_MAX: Final = 16
 JOINS_MAX: Final = 20
 DOORS_AT_ONCE: Final = 2
 JOIN_PAUSES_MAX: Final = 10
-"""The pause between two attempts to join grows up to so many times the first."""
+"""Maximum pause between two attempts to join, as a multiple of the first pause."""
 GONE_SHARE: Final = 0.25
-"""Part of the comparisons that are with somebody believed dead, if there is any."""
+"""Fraction of syncs that go to a member believed dead, if there is any."""
 
 
 class Member(Protocol):
-    """The member whose beliefs these are."""
+    """The part of :class:`~p2prdf.overlay.swim.Swim` that this module uses."""
 
     now: float
 
     def post(self, to: Contact, message: SwimMessage, news: tuple[Record, ...] | None = None) -> None:
-        """Send a message, with news, or with exactly these."""
+        """Send a message, with pending gossip or with exactly these states."""
         ...
 
     def some(self, count: int) -> list[Contact]:
-        """Return some living others, in random order."""
+        """Return some live other members, in random order."""
         ...
 
     def tidy(self) -> None:
-        """Do what is to be done now and then."""
+        """Do periodic housekeeping."""
         ...
 
 
 class Exchange:
-    """Rumours and comparisons of one member."""
+    """Gossip and push-pull syncs of one member."""
 
     def __init__(
         self, member: Member, own: Own, table: Table, news: News, timers: Timers, config: SwimConfig, entropy: Entropy
@@ -74,10 +73,10 @@ class Exchange:
         self._telling = False
         self._told_at = 0.0
 
-    # --- rumours ---------------------------------------------------------------------------------
+    # --- gossip ----------------------------------------------------------------------------------
 
     def pass_on(self, record: Record) -> None:
-        """Tell others of a belief, beginning at once."""
+        """Gossip a member state, starting at once."""
         self._news.add(record)
         self._tell_soon()
 
@@ -100,7 +99,7 @@ class Exchange:
     # --- joining ---------------------------------------------------------------------------------
 
     def introduced(self, contact: Contact) -> None:
-        """Compare with somebody who has just answered: to join, or because it may know others."""
+        """Sync with a peer that has just answered: to join, or because it may know other members."""
         if self._own.member:
             self._member.post(contact, self._comparison())
             return
@@ -112,23 +111,23 @@ class Exchange:
             self._compare()
 
     def joined(self) -> None:
-        """Compare as a member from now on."""
+        """Start periodic syncs as a member."""
         self._doors.clear()
         if not self._comparing:
             self._comparing = True
             self._timers.at(self._member.now + self._config.exchange_seconds, self._compare)
 
     def left_out(self) -> None:
-        """Join again, later, by whoever is known."""
+        """Keep trying to join, through the members that are known."""
         self._doors = dict.fromkeys(self._member.some(DOORS_MAX)) or self._doors
 
-    # --- comparisons -----------------------------------------------------------------------------
+    # --- push-pull syncs --------------------------------------------------------------------------
 
     def _comparison(self, *, reply: bool = False) -> Compare:
         return Compare(self._table.digests(self._own.known_as), reply)
 
     def _compare(self) -> None:
-        """Compare with somebody: while joining with whoever was introduced, later with anyone, also the dead."""
+        """Start a sync: with seeds while joining, later with any member, sometimes a dead one."""
         if self._own.member:
             dead = [record.contact for record in self._table.gone if record.state is State.DEAD]
             lost = dead and (not self._table.living or self._entropy.random() < GONE_SHARE)
@@ -144,7 +143,7 @@ class Exchange:
         self._timers.at(self._member.now + pause, self._compare)
 
     def compared(self, sender: Contact, theirs: Compare) -> None:
-        """Send what differs, and the own side of it.  Who is no member yet has nothing to tell."""
+        """Answer a sync with the states that differ and this peer's digests.  A joining peer sends no states."""
         ours = self._comparison()
         differ = [one != other for one, other in zip(ours.digests, theirs.digests, strict=True)]
         if self._own.member:

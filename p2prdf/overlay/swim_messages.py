@@ -1,8 +1,8 @@
-"""What members of a view say to each other, and what goes into and comes out of the machine.
+"""Messages between members of a view, and requests and effects of the SWIM state machine.
 
-Everything that is said travels in a :class:`Packet`, with who says it, its clock, and news of others.  Every
-question carries a number that its answer repeats.  Numbers of one life of a peer go up from a random one, so
-that an answer to a former life is not taken for one to this.
+Each message travels in a :class:`Packet`, with the sender's state and clock, and with gossip.  Each question has a
+number that its answer repeats.  The numbers of a process start at a random one, so that no answer to an earlier process
+under the same key is mistaken for an answer to this one.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ __all__ = [
 ]  # fmt: skip
 
 BUCKETS = 32
-"""Parts of the ring whose members are compared by one number each; a power of two."""
+"""Number of parts of the ring with a digest each; a power of two."""
 LIFE_SHIFT = 16
-"""An incarnation's upper bits name a life of its member: another process is another life."""
+"""The bits of an incarnation above this one name the process (its *life*), the lower ones count refutations."""
 NEWS_BYTES_MAX = 1100
-"""News in one packet, by :attr:`Record.bytes`; with the longest message it is still one datagram."""
+"""Maximum size of the gossip in one packet, by :attr:`Record.bytes`; with any message it fits one datagram."""
 
 
 class State(IntEnum):
-    """What is believed of a member.  Of one incarnation the later state is the stronger belief."""
+    """The state of a member.  Within one incarnation a higher state outranks a lower one."""
 
     ALIVE = 0
     SUSPECT = 1
-    """Silent: it has some time to object, by a higher incarnation."""
+    """Silent: the member may refute for some time, by a higher incarnation."""
     DEAD = 2
     LEFT = 3
-    """It said goodbye."""
+    """The member has left in order."""
 
     @property
     def living(self) -> bool:
-        """Whether it counts as a member of the view."""
+        """Whether the member counts as live."""
         return self <= State.SUSPECT
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One belief about one member.
+    """One state of one member.
 
-    ``incarnation`` is raised by the member alone.  Beliefs are ordered by :attr:`rank`, and the highest one
-    counts, so it does not matter in which order they come, nor how often.
+    Only the member itself raises ``incarnation``.  States are ordered by :attr:`rank` and the highest counts, so order
+    and repetition of arrival do not matter.
     """
 
     contact: Contact
@@ -58,17 +58,17 @@ class Record:
 
     @property
     def rank(self) -> tuple[int, int, str, int]:
-        """What decides between two beliefs about one member; the address only if two peers have one key."""
+        """The order of states of one member.  The address decides only if two peers have one key."""
         return self.incarnation, self.state, self.contact.host, self.contact.port
 
     @property
     def life(self) -> int:
-        """Which of its member's lives it is about."""
+        """The number of the process that the state is about."""
         return self.incarnation >> LIFE_SHIFT
 
     @property
     def bytes(self) -> int:
-        """At most so many bytes does it take on its way."""
+        """Maximum number of encoded bytes."""
         return 34 + len(self.contact.host) + len(self.zone)
 
 
@@ -77,7 +77,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """To anyone: are you there?  Answered at once, by Answer."""
+    """To any peer: a ping.  Answered at once by Answer."""
 
     request: int
 
@@ -91,9 +91,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class OtherTime:
-    """Answer to a Probe whose time is too far from the receiver's clock; nothing else in such a packet is heard.
+    """Answer to a Probe with a time too far from the answering peer's clock.
 
-    ``members``: how many the sender sees, itself included; 0 while it is no member.
+    The answering peer ignores the rest of such a packet.
+
+    ``members``: number of members that the sender sees, itself included; 0 while it is no member.
     """
 
     request: int
@@ -102,7 +104,7 @@ class OtherTime:
 
 @dataclass(frozen=True, slots=True)
 class AskProbe:
-    """To some members: probe another for me, for it does not answer me (SWIM, section 3.1).  Answered by Report."""
+    """To some members: probe a silent target on my behalf (SWIM, section 3.1).  Answered by Report."""
 
     request: int
     target: Contact
@@ -110,7 +112,7 @@ class AskProbe:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Answer to AskProbe: whether the target answered.  ``heard`` false shows that the asked one is well itself."""
+    """Answer to AskProbe: whether the target answered.  Even ``heard`` = False shows that the helper is live."""
 
     request: int
     heard: bool
@@ -118,9 +120,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """To anyone: a number for each part of the ring, equal if the same living members are known there.
+    """To any peer: starts a push-pull sync.  Digests of equal sets of live members are equal.
 
-    Answered by Compare with ``reply``; both also share what they know of the parts that differ.
+    Answered by Compare with ``reply``.  Both sides also send the states of the parts that differ, by Share.
     """
 
     digests: tuple[int, ...]
@@ -129,12 +131,12 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Gossip:
-    """To some members: nothing but news."""
+    """To some members: gossip only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """To whom a comparison showed to differ: as news, all that is believed of a part of the ring, for however long."""
+    """To the partner of a sync: all states of a differing part of the ring, as gossip.  They may be old."""
 
 
 SwimMessage = Probe | Answer | OtherTime | AskProbe | Report | Compare | Gossip | Share
@@ -144,8 +146,8 @@ SwimMessage = Probe | Answer | OtherTime | AskProbe | Report | Compare | Gossip 
 class Packet:
     """A message as it travels.
 
-    ``sender`` is the sender's own belief about itself; its incarnation is 0 while it is no member.  ``clock``: the
-    sender's, in microseconds since the epoch.
+    ``sender``: the sender's state of itself; its incarnation is 0 while the sender is no member.  ``clock``: the
+    sender's time, in microseconds since the epoch.
     """
 
     sender: Record
@@ -159,35 +161,35 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Be a member of a view of one, if not a member already."""
+    """Become a member of a view of one, unless a member already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Introduce:
-    """This member has just answered: join by it, or see whether it knows others."""
+    """This peer has just answered: join through it, or sync with it."""
 
     contact: Contact
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A connection with the peer of this key broke: find out at once whether it lives."""
+    """A connection with the peer of this key broke: probe it at once."""
 
     key: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A connection to this peer was refused: no process listens there."""
+    """A connection to this peer was refused: no process listens at its address."""
 
     contact: Contact
 
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A member of this cluster has answered a probe by :class:`OtherTime`: neither hears the other.
+    """A peer of this cluster has answered a probe by :class:`OtherTime`: neither reads the other.
 
-    ``offset``: by how many seconds its clock is ahead.  ``members``: as it said.
+    ``offset``: the seconds by which its clock is ahead.  ``members``: as in its answer.
     """
 
     contact: Contact
@@ -197,10 +199,10 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Tell everyone known that this peer goes, and answer nothing more.
+    """Announce that this peer leaves, and ignore all further packets.
 
-    ``in_order``: it leaves nothing behind that others lack.  Otherwise they are told that it is dead, which it would be
-    found to be anyway: whoever waits for peers that were lost waits for it, too.
+    ``in_order``: this peer has handed over all its data.  If not, the others receive the state dead, so that whoever
+    waits for lost peers to come back waits for this one, too.
     """
 
     in_order: bool = True
@@ -214,7 +216,7 @@ SwimRequest = Create | Introduce | Broken | Refused | Stranger | Leave
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Send a packet to a peer, once."""
+    """Send a packet to a peer once, without retries."""
 
     to: Contact
     packet: Packet
@@ -222,10 +224,10 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Knock:
-    """Try to connect to this peer, and submit Refused if that is refused; nothing otherwise."""
+    """Try to connect to this peer (TCP probe), and submit Refused if the connection is refused."""
 
     contact: Contact
 
 
 SwimEffect = Post | Knock | ContactSeen | ContactLost | Trace
-"""ContactSeen and ContactLost go to the peer as they are."""
+"""The driver passes ContactSeen and ContactLost on to the peer."""

@@ -1,13 +1,13 @@
-"""Who this peer is to others: its incarnation, its objections, and whether its key is its own.
+"""This peer's identity in the view: incarnation, refutations, and conflicts of two peers with one key.
 
-Only the member itself raises its incarnation: to *object* to what is believed of it, and when it begins another
-life.  The upper bits of an incarnation name the life, and are the milliseconds at which it began; should the clock
-have gone back, they are one more than those of the life before.
+Only the member itself raises its incarnation: to *refute* a state that others hold of it, and when a process starts.
+The upper bits of an incarnation are the start time of the process in milliseconds.  If the clock went back, they are
+the number of the earlier process plus one.
 
-One key may belong to two peers, if a data directory was copied.  That would be two answers to every question about
-the key, so one of them stays out.  Whoever hears that its key is alive at another address *challenges*: it probes there
-and has a connection tried.  Most often nobody answers, as it was its own former life.  Otherwise a newcomer
-waits, and of two members the one with the lower address stays.
+Two peers have one key if a data directory was copied.  Both would answer for the same key, so one of them stays out.  A
+peer that hears of its key alive at another address starts a *challenge*: it probes that address and tries to connect.
+Mostly nothing answers there, because the other process was an earlier one of this peer.  If a peer answers, a joining
+peer stays out, and of two members the one with the lower address stays.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ CHALLENGE_SECONDS: Final = 0.1
 
 
 class Society(Protocol):
-    """The member that this is the identity of."""
+    """The part of :class:`~p2prdf.overlay.swim.Swim` that this module uses."""
 
     now: float
 
     def post(self, to: Contact, message: SwimMessage) -> None:
-        """Send a message, with news."""
+        """Send a message with gossip."""
         ...
 
     def knock(self, contact: Contact) -> None:
-        """Have a connection tried."""
+        """Start a TCP probe."""
         ...
 
     def objected(self, believed: Record) -> None:
-        """Tell others of the raised incarnation, which objects to ``believed``."""
+        """Gossip the raised incarnation, which refutes ``believed``."""
         ...
 
     def admitted(self) -> None:
-        """Be a member: the key is this peer's own."""
+        """Act as a member: no other peer has this peer's key."""
         ...
 
     def position_taken(self, twin: Contact) -> None:
@@ -58,13 +58,13 @@ class Society(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Challenge:
-    """Finding out whether another peer with the own key lives."""
+    """A challenge under way; ``said``: the state with the other address."""
 
     said: Record
 
 
 class Own:
-    """The own belief about this peer, and its defence."""
+    """This peer's own state and its defence."""
 
     def __init__(
         self, contact: Contact, zone: str, society: Society, timers: Timers, entropy: Entropy
@@ -72,19 +72,19 @@ class Own:
         self.record = Record(contact, zone, int(society.now * 1000) << LIFE_SHIFT, State.ALIVE)
         self.member = False
         self.former: Record | None = None
-        """While this peer is no member: the highest belief about its key."""
+        """The highest known state of this peer's key, while this peer is no member."""
         self._society, self._timers, self._entropy = society, timers, entropy
         self._challenge: _Challenge | None = None
 
     @property
     def known_as(self) -> Record | None:
-        """What members take for living under this peer's key."""
+        """The live state that other members have of this peer's key, if any."""
         if self.member:
             return self.record
         return self.former if self.former is not None and self.former.state.living else None
 
     def said(self, record: Record) -> None:
-        """Take in what somebody believes of this peer's key."""
+        """Handle a state of this peer's key that another peer sent."""
         if not self.member:
             if self.former is None or record.rank > self.former.rank:
                 self.former = record
@@ -95,7 +95,7 @@ class Own:
                 self._begin(record)
 
     def apply(self) -> None:
-        """Become a member, if nobody else lives under the key."""
+        """Become a member, after a challenge if another peer may live under the key."""
         former = self.former
         if former is None or not former.state.living or former.contact == self.record.contact:
             self.admit()
@@ -103,7 +103,7 @@ class Own:
             self._begin(former)
 
     def admit(self) -> None:
-        """Become a member, above all that is believed of the key."""
+        """Become a member, with an incarnation above all known states of the key."""
         former, self.former = self.former, None
         if former is not None and former.incarnation >= self.record.incarnation:
             self._raise(former)
@@ -111,14 +111,14 @@ class Own:
         self._society.admitted()
 
     def met(self, twin: Record) -> None:
-        """Deal with a live peer that has the own key: only one of the two can be a member."""
+        """Handle a packet of another live peer with this peer's key."""
         challenge, self._challenge = self._challenge, None
         if not self.member:
             if challenge is not None:
                 self._society.position_taken(twin.contact)
             return
         if challenge is None and twin.rank <= self.record.rank:
-            return  # it will notice
+            return  # the other peer has the lower rank, so it starts the challenge
         own = self.record.contact
         if (own.host, own.port) < (twin.contact.host, twin.contact.port):
             self._object(twin)
@@ -128,14 +128,14 @@ class Own:
         self._society.position_taken(twin.contact)
 
     def refused(self, contact: Contact) -> None:
-        """Take note that no process listens at an address."""
+        """Handle a refused connection: if the challenged address refuses, the challenge ends."""
         if self._challenge is not None and self._challenge.said.contact == contact:
             self._unchallenged(self._challenge)
 
     # --- inside ----------------------------------------------------------------------------------
 
     def _raise(self, record: Record) -> None:
-        """Go above a belief: in the same life, or to a life after the one it is about."""
+        """Outrank a state: in the same process by one more, else with a later process number."""
         if record.life == self.record.life:
             incarnation = record.incarnation + 1
         else:
@@ -161,7 +161,7 @@ class Own:
             self._unchallenged(challenge)
 
     def _unchallenged(self, challenge: _Challenge) -> None:
-        """Nobody is at the other address: the key is this peer's."""
+        """End a challenge that nothing answered: the key belongs to this peer."""
         self._challenge = None
         if self.member:
             self._object(challenge.said)

@@ -1,20 +1,17 @@
-"""Finding out who lives: probes in turn, examinations, and probes on behalf of others.
+"""Failure detection: probes in turn, rapid probes, and probes on behalf of other members.
 
-*In turn* (SWIM, section 4.3).  Once a period the next of all others, in an order shuffled for each round, is probed.
-If it does not answer in time, some others are asked to probe it (section 3.1), a connection with it is tried, and it
-is probed once more.  If no answer has come by the end of the period either, it is *silent*.
+*In turn* (SWIM, section 4.3).  Once a period the next member is probed, in an order that is shuffled for each round.
+If it does not answer in time, helpers are asked to probe it (section 3.1), a TCP connection is tried, and it is probed
+once more.  A member that has not answered by the end of the period is *silent*.
 
-*Examination.*  When a connection with a member broke, nobody waits for its turn: it is probed three times within
-``examine_seconds``, and all else happens at once.  If a connection is refused, the first probe went out before that one
-and has had its time, and the second is the last.
+*Rapid probe.*  A member with a broken connection is probed three times within ``examine_seconds``; helpers and the TCP
+probe start at once.  After a refused connection the second probe is the last: the first one has had its time.
 
-What is made of silence is decided in :mod:`p2prdf.overlay.swim`.  One thing is found out here: whether a connection was
-*refused*.  The kernel accepts connections for a process, however busy that is; so a refusal
-together with silence tells a process that is gone from one that is held up.
+*Refusal.*  The kernel accepts connections for a busy process and refuses them without a process, so a silent member
+that refuses connections is dead.  :mod:`p2prdf.overlay.swim` draws that conclusion.
 
-*Local health* (Lifeguard, section IV.A).  ``score`` goes up when this peer seems to be the one with the problem: it
-wakes late, nobody whom it asked for help reports anything, it is itself suspected.  Answers bring it down.  Periods
-and timeouts of probes in turn grow with it.
+*Local health* (Lifeguard, section IV.A).  ``score`` grows when this peer seems faulty: it wakes late, no helper
+reports, it is suspected.  Answers lower it.  Periods and timeouts of probes in turn grow with it.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ __all__ = ["Hub", "Prober", "sample"]
 
 SCORE_MAX: Final = 3
 EXCUSES_MAX: Final = 3
-"""So often is an end put off because this peer was late itself."""
+"""A conclusion is put off at most so often because this peer itself was late."""
 PROBINGS_MAX: Final = 256
 RELAYS_MAX: Final = 256
 _EXAMINE_PROBES: Final = 3
@@ -45,40 +42,40 @@ _T = TypeVar("_T")
 
 
 class Hub(Protocol):
-    """What probing needs of the member it belongs to."""
+    """The part of :class:`~p2prdf.overlay.swim.Swim` that this module uses."""
 
     now: float
     living: dict[int, Record]
 
     def post(self, to: Contact, message: SwimMessage) -> None:
-        """Send a message, with news."""
+        """Send a message with gossip."""
         ...
 
     def knock(self, contact: Contact) -> None:
-        """Have a connection tried."""
+        """Start a TCP probe."""
         ...
 
     def silent(self, contact: Contact, *, refused: bool) -> None:
-        """Draw a conclusion: a member has not answered, and perhaps refuses connections."""
+        """Handle the result that a member did not answer, and whether it refused connections."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Probing:
-    """One member that is being probed."""
+    """The probes of one member; ``examined``: they are a rapid probe."""
 
     contact: Contact
     examined: bool
     numbers: list[int] = field(default_factory=list)
     refused_at: float | None = None
-    """When a connection was refused first."""
+    """The time of the first refused connection."""
     helpers: int = 0
     reports: int = 0
     excuses: int = 0
 
 
 class Prober:
-    """The probes of one peer, and those it carries out for others."""
+    """The probes of one peer, and those on behalf of others."""
 
     def __init__(self, hub: Hub, timers: Timers, config: SwimConfig, entropy: Entropy):
         self._hub, self._timers, self._config, self._entropy = hub, timers, config, entropy
@@ -96,16 +93,16 @@ class Prober:
         return len(self._probing)
 
     def start(self) -> None:
-        """Begin to probe in turn."""
+        """Start to probe in turn."""
         if not self._started:
             self._started = True
             self._timers.at(self._hub.now + self._config.probe_seconds * self._entropy.random(), self._turn)
 
     def trouble(self) -> None:
-        """Note that this peer seems to be the one with the problem."""
+        """Raise the score, because this peer seems to be the faulty one."""
         self.score = min(self.score + 1, SCORE_MAX)
 
-    # --- whom ------------------------------------------------------------------------------------
+    # --- targets ---------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         self._timers.at(self._hub.now + self._config.probe_seconds * (1 + self.score), self._turn)
@@ -120,7 +117,7 @@ class Prober:
                     return
 
     def probe(self, contact: Contact) -> None:
-        """Probe a member, if that is not being done."""
+        """Probe a member, unless it is being probed."""
         if contact.key in self._probing or len(self._probing) >= PROBINGS_MAX:
             return
         probing = self._probing[contact.key] = _Probing(contact, examined=False)
@@ -128,7 +125,7 @@ class Prober:
         self._timers.at(self._hub.now + self._timeout, lambda: self._seek_help(probing))
 
     def examine(self, contact: Contact, *, refused: bool = False) -> None:
-        """Find out within ``examine_seconds`` whether a member lives.  ``refused``: a connection with it was."""
+        """Find out within ``examine_seconds`` whether a member lives.  ``refused``: it has refused a connection."""
         probing = self._probing.get(contact.key)
         if probing is None or not probing.examined or probing.contact != contact:
             if probing is not None:
@@ -143,7 +140,7 @@ class Prober:
             self._note_refusal(probing)
 
     def refused(self, contact: Contact) -> None:
-        """Take note that a connection to a member was refused."""
+        """Handle a refused connection to a member: start a rapid probe unless a probe is under way."""
         probing = self._probing.get(contact.key)
         if probing is not None and probing.contact == contact:
             self._note_refusal(probing)
@@ -155,9 +152,9 @@ class Prober:
             probing.refused_at = self._hub.now
 
     def heard(self, contact: Contact, *, answered: bool = False) -> None:
-        """Take note that a member has said something; ``answered``: to a question that is waiting.
+        """Handle any packet of a member; ``answered``: it answers a pending question.
 
-        In an examination only an answer counts: anything else may have been on its way since before.
+        A rapid probe ends only by an answer, as any other packet may be older than the broken connection.
         """
         probing = self._probing.get(contact.key)
         if probing is not None and probing.contact == contact and (answered or not probing.examined):
@@ -215,7 +212,7 @@ class Prober:
             self._hub.post(helper, AskProbe(number, probing.contact))
 
     def _conclude(self, probing: _Probing) -> None:
-        """Say that a member is silent, unless that may be this peer's own fault."""
+        """Report that a member is silent, unless this peer may be at fault."""
         if self._probing.get(probing.contact.key) is not probing:
             return
         if self._hub.now < self._timers.grace_until and probing.excuses < EXCUSES_MAX:
@@ -237,7 +234,7 @@ class Prober:
     # --- messages --------------------------------------------------------------------------------
 
     def answered(self, sender: Contact, answer: Answer) -> float | None:
-        """Take in an answer; return when it was asked for, or None if it answers no question of this peer."""
+        """Handle an answer; return when its question was sent, or None if the question is unknown."""
         relay = self._relays.get(answer.request)
         if relay is not None and relay[1].target == sender:
             self._report(answer.request, heard=True)
@@ -264,7 +261,7 @@ class Prober:
             self._hub.post(relay[0], Report(relay[1].request, heard))
 
     def reported(self, report: Report) -> None:
-        """Take in what somebody asked for help has found."""
+        """Handle a helper's report."""
         probing, _ = self._asked.get(report.request, (None, 0.0))
         if probing is None:
             return
@@ -274,7 +271,7 @@ class Prober:
 
 
 def sample(of: Sequence[_T], count: int, entropy: Entropy) -> list[_T]:
-    """Return some of a sequence in random order, all of it if there are no more."""
+    """Return ``count`` items of a sequence in random order, or all if there are fewer."""
     rest = list(of)
     taken = []
     for place in range(min(count, len(rest))):

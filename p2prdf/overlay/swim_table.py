@@ -1,4 +1,4 @@
-"""What a member believes of all others, and the news it passes on."""
+"""The states of all other members, and the queue of states to gossip."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Table:
-    """The best belief about each other member.
+    """The highest known state of each other member.
 
-    Two tables into which the same beliefs were put are equal, in whatever order they came: of each member the
-    one of the highest rank stays.  The living are at most ``view_max`` less the own peer.  The others are kept
-    for a time, so that an old belief does not bring them back, and so that who was only cut off is found
-    again; at most ``gone_max`` of them, the longest gone forgotten first.
+    Tables that have received the same states are equal, in any order of arrival: the state of highest rank stays.  At
+    most ``view_max`` - 1 members are live.  Dead members and those that left are kept for a time, so that an old state
+    does not revive them and a member that was only cut off is found again.  At most ``gone_max`` are kept, the latest
+    ones.
     """
 
     def __init__(self, config: SwimConfig):
         self._config = config
         self.living: dict[int, Record] = {}
         self.refused = 0
-        """Members not taken in, because the view was full."""
+        """Number of refusals of a live member because the view was full."""
         self._gone: dict[int, tuple[Record, float]] = {}
 
     def get(self, key: int) -> Record | None:
-        """Return what is believed of a member, if anything."""
+        """Return the state of a member, None if it is unknown."""
         record = self.living.get(key)
         if record is None and key in self._gone:
             record = self._gone[key][0]
@@ -44,16 +44,16 @@ class Table:
 
     @property
     def gone(self) -> list[Record]:
-        """The dead and those who left, longest gone first."""
+        """The dead members and those that left, the earliest first."""
         return [record for record, _ in self._gone.values()]
 
     def better(self, record: Record) -> bool:
-        """Return whether a belief is new: of higher rank than what is believed."""
+        """Return whether a state outranks the known one."""
         known = self.get(record.contact.key)
         return known is None or record.rank > known.rank
 
     def put(self, record: Record, now: float) -> bool:
-        """Take in a better belief.  Returns False, and counts, if it is of one living too many."""
+        """Store a higher state.  Returns False, and counts a refusal, for a new live member if the view is full."""
         key = record.contact.key
         if record.state.living:
             if key not in self.living and len(self.living) >= self._config.view_max - 1:
@@ -70,7 +70,7 @@ class Table:
         return True
 
     def forget(self, now: float) -> None:
-        """Forget those who have been gone for long."""
+        """Forget members that died or left more than ``gone_seconds`` ago."""
         while self._gone:
             key, (_, at) = next(iter(self._gone.items()))
             if at > now - self._config.gone_seconds:
@@ -78,10 +78,10 @@ class Table:
             del self._gone[key]
 
     def digests(self, own: Record | None) -> tuple[int, ...]:
-        """Return for each part of the ring a number made of its living members and their incarnations.
+        """Return a digest of the live members and their incarnations for each part of the ring.
 
-        Those who are gone are left out, as they are forgotten at other times by others.  So are
-        suspicions: they pass.
+        Dead members are left out, because peers forget them at different times.  Suspicions are left out, because they
+        pass.
         """
         sums = [0] * BUCKETS
         for record in (*self.living.values(), *((own,) if own is not None else ())):
@@ -90,13 +90,13 @@ class Table:
         return tuple(each & _MASK for each in sums)
 
     def of_buckets(self, buckets: list[bool], own: Record | None) -> list[Record]:
-        """Return all beliefs about members in some parts of the ring, the own peer among them."""
+        """Return the states of all members in some parts of the ring, this peer's own included."""
         everyone = [*self.living.values(), *self.gone, *((own,) if own is not None else ())]
         return [record for record in everyone if buckets[record.contact.key >> _BUCKET_SHIFT]]
 
 
 def pages(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
-    """Cut beliefs into pieces that each fit one packet."""
+    """Split states into pages that each fit one packet."""
     page: list[Record] = []
     size = 0
     for record in records:
@@ -110,9 +110,9 @@ def pages(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
 
 
 class News:
-    """Beliefs to pass on, with everything that is said: each some ``news_factor`` log2 n times, the least told first.
+    """The queue of states to gossip, at most one for each member.
 
-    There is at most one for each member.
+    Each state is sent in some ``news_factor`` * log2 n packets, the least sent states first.
     """
 
     def __init__(self, config: SwimConfig):
@@ -120,16 +120,16 @@ class News:
         self._told: dict[int, tuple[int, Record]] = {}
 
     def __len__(self) -> int:
-        """Number of beliefs still to be passed on."""
+        """Number of states in the queue."""
         return len(self._told)
 
     def add(self, record: Record) -> None:
-        """Pass a belief on from now on, instead of an older one about the same member."""
+        """Queue a state, in place of an older one of the same member."""
         self._told.pop(record.contact.key, None)
         self._told[record.contact.key] = (0, record)
 
     def take(self, bytes_max: int, members: int, first: Record | None = None) -> tuple[Record, ...]:
-        """Return what the next packet tells, ``first`` in front; they count as told once more."""
+        """Return the states for the next packet, ``first`` in front; their send counts grow."""
         taken = [] if first is None else [first]
         size = 0 if first is None else first.bytes
         times_max = ceil(self._config.news_factor * log2(members + 1))
@@ -147,5 +147,5 @@ class News:
         return tuple(taken)
 
     def clear(self) -> None:
-        """Pass nothing on: there is nobody."""
+        """Empty the queue, because no other member is live."""
         self._told.clear()

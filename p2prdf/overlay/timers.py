@@ -1,9 +1,8 @@
-"""Calls to come of one machine: a heap, one deadline, and an eye on whether the machine itself is held up.
+"""Scheduled calls of one state machine, with one deadline and the detection of late wakes.
 
-A loop that is held up finds its timers late, and what others said meanwhile still unread.  Then their silence
-proves nothing.  So after a late wake there is a time of *grace*, in which nobody should be judged by it
-(Lifeguard: Dadgar, Phillips, Currey, "Lifeguard: local health awareness for more accurate failure
-detection", 2018, where a late member trusts itself less).
+A stalled event loop runs its timers late while messages of other peers wait unread, so their silence proves nothing.
+After a late wake follows a *grace* period, in which no peer should be judged by its silence.  (Lifeguard: Dadgar,
+Phillips, Currey, "Lifeguard: local health awareness for more accurate failure detection", 2018.)
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["LATE_SECONDS", "Timers"]
 
 LATE_SECONDS: Final = 0.1
-"""A wake is late from here on."""
+"""A wake with more delay counts as late."""
 GRACE_SECONDS_MAX: Final = 0.5
 
 
 class Timers:
-    """Calls at times, those of one time in the order they were made.  What is called finds out if it still applies."""
+    """Scheduled calls, in order of time and then of scheduling.  A call itself checks whether it still applies."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -33,16 +32,19 @@ class Timers:
 
     @property
     def deadline(self) -> float | None:
-        """When the next call is due."""
+        """The time of the next call."""
         return self._heap[0][0] if self._heap else None
 
     def at(self, when: float, call: Callable[[], None]) -> None:
-        """Have ``call`` made at a time."""
+        """Schedule a call."""
         self._made += 1
         heappush(self._heap, (when, self._made, call))
 
     def run(self, now: float) -> bool:
-        """Make the calls that are due, and tell whether that was late.  Calls made meanwhile wait for the next time."""
+        """Run the calls that are due; return whether this wake was late.
+
+        Calls scheduled meanwhile wait for the next wake.
+        """
         deadline = self.deadline
         late = deadline is not None and now - deadline > LATE_SECONDS
         if deadline is not None and late:
@@ -61,5 +63,5 @@ class Timers:
         return late
 
     def clear(self) -> None:
-        """Forget all calls."""
+        """Cancel all calls."""
         self._heap.clear()

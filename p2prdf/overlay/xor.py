@@ -1,30 +1,15 @@
-"""Ownership by XOR, as in Kademlia: the owner of a key is the peer with the smallest ``position ^ key``.
+"""Ownership in Kademlia: the owner of a key is the peer with the smallest ``position ^ key``.
 
-What a lookup proves
---------------------
-A lookup of key K returns the k live peers closest to K, none closer than the last one missing.
-Let d be the distance of the last.  Whoever has a distance to K of at most d is in the list; so
-every peer in the subtree ``{x : x ^ K < 2^b}``, with 2^b <= d + 1, is known: that subtree is a zone.
-A peer inside a subtree is closer to any key of that subtree than all peers outside; hence *in a
-zone that holds at least one live peer, the owner of every key is known*.
+A lookup of key K returns the closest live peers, none missing up to the distance d of the last.  So all peers of the
+subtree ``{x : x ^ K < 2^b}``, 2^b <= d + 1, are known: a *zone*.  A zone that contains a live peer proves the owner of
+each of its keys, because its peers are closer to these keys than all peers outside.  An empty zone refers to its
+sibling subtree: the owner of key q is the owner of q with the differing bit flipped.  Proof and example:
+docs/explanation/design/routing.md.
 
-A zone may hold no peer.  Then its sibling does the answering: with q' = q with the bit flipped in
-which the siblings differ, every x of the sibling has x ^ q = (x ^ q') + 2^b, so the order of its
-peers is the same from q and from q', and q has the owner of q' if the sibling holds any peer.  So
-a lookup whose contacts all lie beyond 2^b proves two things: nobody is nearer than 2^b, and, as a
-lookup of K' = K with bit b flipped, a zone around K'.
+Zones are aligned blocks of the ring; two covered siblings merge.
 
-With 20 peers and lookups of 8 a few lookups cover the ring for good.  Zones are aligned blocks
-of the ring; two covered siblings are one zone.
-
-Finding the closest
--------------------
-Among sorted positions, the XOR-closest to q is found as in a PATRICIA tree: at the highest bit
-in which the candidates differ, keep the half that agrees with q in that bit; bits in which they
-all agree cannot tell them apart and are never looked at.  The candidates are always a range of
-the sorted array.  For many contacts a table over the top bits of the key holds the range that is
-left after those bits; then a few rounds remain for the keys whose range is not a single peer.
-For a few contacts a matrix of distances is faster.
+The closest of sorted positions is found as in a PATRICIA tree.  For columns of keys a table over the top bits of the
+key replaces the first steps; for a few contacts a matrix of distances is faster.
 """
 
 from __future__ import annotations
@@ -51,7 +36,7 @@ _TABLE_BITS_MAX: Final = 16
 
 
 class XorOwnership:
-    """Zones are aligned blocks of the ring; see the module's text."""
+    """Ownership with aligned blocks of the ring as zones; see the module's docstring."""
 
     __slots__ = ("_closest", "_positions", "_spans", "_zones")
 
@@ -62,7 +47,7 @@ class XorOwnership:
         self._spans: _Spans | None = None
 
     def changed(self) -> None:
-        """Note that a position came or went."""
+        """Note that a position was added or removed."""
         self._closest = self._spans = None
 
     @property
@@ -71,9 +56,9 @@ class XorOwnership:
         return [(start, start + (1 << bits) - 1) for start, bits in self._zones.blocks]
 
     def learn(self, key: int, positions: Sequence[int], complete: bool, _before: int | None, /) -> None:
-        """Take in that a lookup of ``key`` found these positions, nearest first and none missing.
+        """Add the result of a lookup of ``key``: these positions, nearest first, none missing.
 
-        What lies ``before`` a key means nothing to XOR.
+        The position ``before`` a key has no meaning in XOR.
         """
         self._spans = None
         if complete:
@@ -89,7 +74,7 @@ class XorOwnership:
             distances = [distance ^ 1 << bits for distance in distances]
 
     def forget(self, key: int) -> None:
-        """Drop the zone around a key, or of a large one the part that one lookup restores."""
+        """Drop the zone around a key; of a large zone only the part that one lookup restores."""
         place = self._zones.find(key)
         if place < 0:
             return
@@ -100,13 +85,13 @@ class XorOwnership:
         self._spans = None
 
     def gap(self) -> int | None:
-        """Return a key outside all zones, or None when they cover the ring."""
+        """Return a key outside all zones, or None if they cover the ring."""
         return self._zones.gap()
 
     # --- one key ---------------------------------------------------------------------------------
 
     def nearest(self, key: int) -> int:
-        """Return the place of the contact nearest to a key, whatever the zones."""
+        """Return the place of the contact nearest to a key, regardless of zones."""
         positions = self._positions
         low, high = 0, len(positions)
         while high - low > 1:
@@ -120,7 +105,7 @@ class XorOwnership:
         return low
 
     def owner(self, key: int) -> int:
-        """Return the place of a key's owner, or -1 where no zone proves who that is."""
+        """Return the place of a key's owner, or -1 if no zone proves it."""
         return self.nearest(key) if self._told(key) else -1
 
     def toward(self, key: int) -> int:
@@ -128,7 +113,7 @@ class XorOwnership:
         return self.nearest(key)
 
     def before(self, place: int) -> int:  # noqa: ARG002
-        """Return -1: what lies before means nothing to XOR."""
+        """Return -1: the order of positions has no meaning in XOR."""
         return -1
 
     def closest(self, key: int, count: int) -> list[int]:
@@ -151,7 +136,7 @@ class XorOwnership:
         return high - low
 
     def _told(self, key: int) -> bool:
-        """Return whether the zones prove the nearest contact to be the owner of ``key``."""
+        """Return whether the zones prove that the nearest contact owns ``key``."""
         zones = self._zones
         while (place := zones.find(key)) >= 0:
             bits = zones.bits[place]
@@ -163,17 +148,17 @@ class XorOwnership:
     # --- a column of keys ------------------------------------------------------------------------
 
     def nearest_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`nearest` does for one key."""
+        """Apply :meth:`nearest` to a column of keys."""
         if self._closest is None:
             self._closest = _Closest(np.array(self._positions, np.uint64))
         return self._closest.find(keys)
 
     def toward_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`toward` does for one key."""
+        """Apply :meth:`toward` to a column of keys."""
         return self.nearest_column(keys)
 
     def owner_column(self, keys: U64) -> I64:
-        """Do for a column what :meth:`owner` does for one key."""
+        """Apply :meth:`owner` to a column of keys."""
         places = self.nearest_column(keys)
         if not self._zones.whole:
             if self._spans is None:
@@ -184,7 +169,7 @@ class XorOwnership:
 
 
 class _Zones:
-    """A set of disjoint aligned blocks of the ring, siblings merged, ascending."""
+    """Disjoint aligned blocks of the ring, siblings merged, ascending."""
 
     __slots__ = ("bits", "starts")
 
@@ -194,7 +179,7 @@ class _Zones:
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
-        """The blocks as (first key, bits): each holds ``1 << bits`` keys."""
+        """The blocks as (first key, bits): each contains ``1 << bits`` keys."""
         return list(zip(self.starts, self.bits, strict=True))
 
     @property
@@ -203,7 +188,7 @@ class _Zones:
         return self.bits == [_BITS]
 
     def find(self, key: int) -> int:
-        """Return the place of the block that holds ``key``, or -1."""
+        """Return the place of the block that contains ``key``, or -1."""
         place = bisect_right(self.starts, key) - 1
         return place if place >= 0 and key < self.starts[place] + (1 << self.bits[place]) else -1
 
@@ -231,7 +216,7 @@ class _Zones:
         self.bits.insert(place, bits)
 
     def cut(self, place: int, key: int, bits: int) -> None:
-        """Take the block of ``1 << bits`` keys around ``key`` out of the block at ``place``."""
+        """Cut the block of ``1 << bits`` keys around ``key`` out of the block at ``place``."""
         outer = self.bits[place]
         rest = sorted(((key >> bit ^ 1) << bit, bit) for bit in range(bits, outer))
         self.starts[place : place + 1] = [start for start, _ in rest]
@@ -248,7 +233,7 @@ class _Zones:
 
 
 class _Spans:
-    """Zones as columns: which keys have an owner that they prove."""
+    """Zones as columns, to find the keys with a proven owner."""
 
     __slots__ = ("_ends", "_inhabited", "_sizes", "_starts")
 
@@ -268,13 +253,13 @@ class _Spans:
             inside = (place >= 0) & (keys <= self._ends[place])
             inhabited = self._inhabited[place]
             told[pending[inside & inhabited]] = True
-            on = np.flatnonzero(inside & ~inhabited)  # ask the sibling; its zones are smaller, so this ends
+            on = np.flatnonzero(inside & ~inhabited)  # refer to the sibling; its zones are smaller, so this ends
             pending, keys = pending[on], keys[on] ^ self._sizes[place[on]]
         return told
 
 
 class _Closest:
-    """XOR-closest of sorted positions, by the column."""
+    """The XOR-closest of sorted positions, for columns of keys."""
 
     __slots__ = ("_high", "_low", "_positions", "_shift")
 
@@ -287,10 +272,10 @@ class _Closest:
             self._build(min(len(positions).bit_length() + 1, _TABLE_BITS_MAX))
 
     def _build(self, depth: int) -> None:
-        """Make the table of candidate ranges by the top ``depth`` bits, bit by bit."""
+        """Build the table of candidate ranges by the top ``depth`` bits, bit by bit."""
         low, high = self._low, self._high
         for bit in range(_BITS - 1, _BITS - 1 - depth, -1):
-            # All of a range agree above this bit, so its upper half starts at the first with it set.
+            # Positions of a range agree above this bit, so the upper half starts at the first with the bit set.
             shift, one = np.uint64(bit), np.uint64(1)
             split = ((self._positions[low] >> shift) | one) << shift
             middle = np.clip(np.searchsorted(self._positions, split), low, high)
