@@ -49,5 +49,5 @@ def times_of(times: Times | None) -> int | Iterator[int] | None:
     if times is None:
         return None
     if isinstance(times, str | bytes) or not isinstance(times, Iterable):
-        return milliseconds(times)  # milliseconds() refuses text
+        return milliseconds(times)  # type: ignore[arg-type]  # milliseconds() refuses text
     return map(milliseconds, times)
