@@ -1,10 +1,10 @@
-"""Semantic channels (SENS): named queries over a knowledge base with inference, and early notifications.
+"""Semantic channels (SENS): named queries over inferred facts, with early notifications.
 
-``channels`` is what is used; its docstring has the duties of a driver.  Below it: ``channel`` goes through the phases
-of a publication, ``knowledge`` holds facts and what follows, ``query`` and ``evaluator`` evaluate, ``heuristic``
-is what all that foresees has in common, ``learner`` does it with ``elements``, ``category`` and ``mapping``,
-``seeding`` from what came to hold, ``competition`` asks the best; ``account`` decides whether that pays and which runs
-are left out.
+``channels`` is the public interface; its docstring lists the duties of a driver. Below it, ``channel`` runs the
+phases of a publication, ``knowledge`` holds base and derived facts, and ``query`` and ``evaluator`` evaluate.
+``heuristic`` is the interface of all predictors: ``learner`` predicts with ``elements``, ``category`` and
+``mapping``, ``seeding`` from new facts; ``competition`` selects the best. ``account`` decides whether
+prediction pays and which runs of a query to skip.
 """
 
 from p2prdf.channels.category import Categories

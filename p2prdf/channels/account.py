@@ -1,15 +1,15 @@
-"""Whether speculation pays, and how many publications a query may be left out for.
+"""Whether prediction pays, and for how many publications the query may be skipped.
 
-The account of a channel has on one side what speculation took: testing candidates, and learning.  On the other side is
-what it saved: for each binding that was foreseen the time by which it was told earlier, and for each run that was left
-out *because bindings are foreseen* what a run takes.  (Runs that are left out because new bindings are rare are no
-merit of it.)  While the balance is negative nothing is tested and nothing learned.
+A channel's account debits the time spent on testing candidates and on learning. It credits the time saved: for
+each predicted binding, the time by which it was reported earlier, and for each run skipped *because bindings
+are predicted*, the time of a run. (Runs skipped because new bindings are rare are not credited.) While the
+balance is negative the channel neither tests nor learns.
 
-A small share of all processing is credited in any case, so a channel finds out when its data changes: once in a while
-the balance is positive again, one publication is looked at, and if that saves nothing the balance is negative
-again, and the share is halved, down to a sixteenth; it is whole again when anything is saved.  So what speculation
-takes without saving anything is never more than that share and the patience at the beginning.  The patience is no more
-than what a few runs take: where a run takes hardly any time there is little to save.
+A small share of all processing time is credited in any case, so that the channel notices when its data changes.
+From time to time the balance turns positive, and one publication is tested. If that saves nothing, the share is
+halved, down to a sixteenth; any saving restores it. Prediction that saves nothing therefore costs at most that
+share and the patience at the beginning. The patience is at most the time of a few runs: where runs are cheap
+there is little to save.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from typing import Final
 __all__ = ["HITS_CONSIDERED", "HITS_NEEDED", "RATE_WINDOW", "Account", "Schedule"]
 
 HITS_CONSIDERED: Final = 10
-"""New bindings by which it is judged how well they are foreseen (the paper's Figures 4 and 5)."""
+"""Number of recent new bindings that decide how good predictions are (the paper's Figures 4 and 5)."""
 HITS_NEEDED: Final = 0.8
-"""The part of these that must be foreseen for queries to be left out."""
+"""The fraction of these that must be predicted for runs to be skipped."""
 _HITS_LEAST: Final = 3
-"""New bindings from which that is judged, at the beginning."""
+"""Least number of new bindings for that decision, at the beginning."""
 _HALVED_MAX: Final = 4
 RATE_WINDOW: Final = 100
-"""Publications over which the rate of new bindings is taken."""
+"""Number of publications over which the rate of new bindings is measured."""
 
 
 @dataclasses.dataclass(slots=True)
 class Account:
-    """What speculation took and saved, in the timer's units."""
+    """Time that prediction took and saved, in the timer's units."""
 
     patience: float
     share: float
     patience_runs: float = math.inf
-    """The patience is no more than what so many runs take."""
+    """Bound on the patience, in runs of the query."""
     balance: float = dataclasses.field(init=False)
     took: float = 0.0
     saved: float = 0.0
     run_time: float = 0.0
-    """What a run takes: the mean, the last ones counting most."""
+    """Mean time of a run, weighted towards the last runs."""
     runs: int = 0
     running: float = 0.0
-    """All time that runs took."""
+    """Total time of all runs."""
     _vain: int = 0
     """How often the share was halved."""
 
@@ -56,7 +56,7 @@ class Account:
 
     @property
     def in_credit(self) -> bool:
-        """Whether speculation may take time."""
+        """Whether prediction may take time."""
         return self.balance >= 0
 
     @property
@@ -64,7 +64,7 @@ class Account:
         return min(self.patience, self.patience_runs * self.run_time) if self.runs else self.patience
 
     def spend(self, time: float) -> None:
-        """Speculation took time."""
+        """Debit time that prediction took."""
         was = self.balance
         self.took += time
         self.balance -= time
@@ -72,52 +72,52 @@ class Account:
             self._vain += 1
 
     def save(self, time: float) -> None:
-        """Speculation saved time; no more than the patience is kept as credit."""
+        """Credit time that prediction saved; the balance is at most the patience."""
         self.saved += time
         self.balance = min(self.balance + time, self._credit_max)
         if time > 0:
             self._vain = 0
 
     def ran(self, time: float) -> None:
-        """A run took time."""
+        """Note the time of a run."""
         self.runs += 1
         self.running += time
         self.run_time = time if self.runs == 1 else self.run_time + (time - self.run_time) / 8
         self.worked(time)
 
     def worked(self, time: float) -> None:
-        """Other processing than speculation took time: a share is credited."""
+        """Credit the share of other processing time."""
         self.balance = min(self.balance + self.share * time / (1 << self._vain), self._credit_max)
 
 
 class Schedule:
-    """At which publications a query runs.
+    """Decides at which publications a query runs.
 
-    A query runs at every n-th publication, n between 1 and ``skip_max``: as many as the paper allows if at least eight
-    of the last ten new bindings were foreseen (or so many of the first few), for then most are told without it; and no
-    more often than new bindings come.
+    It runs at every n-th publication, n between 1 and ``skip_max``. If at least eight of the last ten new
+    bindings were predicted (or that fraction of the first few), most are reported without a run, and n is the
+    paper's maximum. Otherwise the query runs no more often than new bindings appear.
     """
 
     def __init__(self, skip_max: int):
         self._skip_max = skip_max
         self.hits: deque[bool] = deque(maxlen=HITS_CONSIDERED)
-        """Of the last new bindings, which were foreseen."""
+        """For each of the last new bindings, whether it was predicted."""
         self._foreseen = 0
-        """How many of these; it is asked for at each publication, and changes with new bindings alone."""
+        """Their sum. It is read at each publication and changes only with new bindings."""
         self._news: deque[int] = deque(maxlen=RATE_WINDOW)
         self._total = 0
         self.waiting = 0
         """Publications since the last run."""
 
     def published(self) -> None:
-        """A graph was published."""
+        """Note a publication."""
         self.waiting += 1
         if len(self._news) == RATE_WINDOW:
             self._total -= self._news[0]
         self._news.append(0)
 
     def told(self, foreseen: bool) -> None:
-        """A new binding was told of, early or by a run."""
+        """Note that a new binding was reported, early or by a run."""
         self.hits.append(foreseen)
         self._foreseen = sum(self.hits)
         if self._news:
@@ -125,18 +125,18 @@ class Schedule:
             self._total += 1
 
     def ran(self) -> None:
-        """The query ran."""
+        """Note a run of the query."""
         self.waiting = 0
 
     @property
     def by_hits(self) -> int:
-        """Publications from run to run, by how well bindings are foreseen."""
+        """Publications between runs, by the quality of predictions."""
         known = len(self.hits)
         return self._skip_max if known >= _HITS_LEAST and self._foreseen >= HITS_NEEDED * known else 1
 
     @property
     def by_rate(self) -> int:
-        """Publications from run to run, by how rare new bindings are; at least one."""
+        """Publications between runs, by the rarity of new bindings; at least one."""
         seen = len(self._news)
         if seen < HITS_CONSIDERED:
             return 1
@@ -144,11 +144,11 @@ class Schedule:
 
     @property
     def interval(self) -> int:
-        """Publications from run to run."""
+        """Publications between runs."""
         by_hits = self.by_hits
         return by_hits if by_hits >= self._skip_max else max(by_hits, self.by_rate)
 
     @property
     def due(self) -> bool:
-        """Whether the query is to run now."""
+        """Whether the query must run now."""
         return self.waiting >= self.interval

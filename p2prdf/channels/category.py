@@ -1,17 +1,17 @@
-"""Categories: which graphs, and which bindings, are taken for the same kind of thing.
+"""Categories: graphs, or bindings, that are considered to be of the same kind.
 
-What is learned from one graph is tried on others of its category only, and a position means the same in all of these:
-the n-th element of the graph's text.  Ways to tell categories apart compete (:mod:`p2prdf.channels.competition`).
-Three read texts (:mod:`p2prdf.channels.learner`):
+A lesson from one graph applies only to graphs of its category, and a position means the same in all of them:
+the n-th element of the graph's text. Several ways to assign categories compete
+(:mod:`p2prdf.channels.competition`). Three of them read texts (:mod:`p2prdf.channels.learner`):
 
-- *count*, the paper's: by the number of elements.  Statements are taken as they were published.  Different things may
-  have the same count, and one course more makes another category.
-- *shape*: by the gaps between the elements of each term, statement by statement.  Nothing different is mixed, but one
-  course more still makes another category.
-- *signature*: by the predicates, and the classes, whichever order they come in and however often; of each only the
-  first statement is read.  So all students with an advisor are of one category.
+- *count*, the paper's: the number of elements. Statements stay in the order of publication. Different kinds may
+  have the same count, and one more course makes another category.
+- *shape*: the gaps between the elements of each term, statement by statement. It never mixes kinds, but one
+  more course still makes another category.
+- *signature*: the predicates and classes, in any order and number; only the first statement of each is read.
+  All students with an advisor thus have one category.
 
-The fourth, *change*, reads what came to hold (:mod:`p2prdf.channels.seeding`).
+The fourth, *change*, reads new facts (:mod:`p2prdf.channels.seeding`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from p2prdf.reasoning.vocabulary import TYPE
 __all__ = ["POSITIONS_MAX", "Categories", "History", "Publication"]
 
 POSITIONS_MAX: Final = 65_536
-"""Positions, of all categories, of which a history is kept; the category that came first goes first."""
+"""Bound on the positions with a history, in all categories; the oldest category is dropped first."""
 
 
 class Categories(enum.Enum):
-    """A way to tell categories apart."""
+    """A way to assign categories."""
 
     CHANGE = "change"
     COUNT = "count"
@@ -40,7 +40,7 @@ class Categories(enum.Enum):
     SIGNATURE = "signature"
 
     def of_graph(self, statements: Sequence[Triple], cuts: Cuts) -> tuple[Hashable, tuple[str, ...]]:
-        """Return the category of a graph, and its elements in the order that positions count in."""
+        """Return the category of a graph, and its elements in the order of their positions."""
         assert self is not Categories.CHANGE, "of no text"
         if self is Categories.SIGNATURE:
             return _signature(statements, cuts)
@@ -57,7 +57,7 @@ class Categories(enum.Enum):
 def _signature(statements: Sequence[Triple], cuts: Cuts) -> tuple[Hashable, tuple[str, ...]]:
     first: dict[str, Triple] = {}
     numbers: dict[str, int] = {}
-    for s, p, o in statements:  # what is said about which is part of the category
+    for s, p, o in statements:  # the category includes the numbers of the subjects, by first mention
         number = numbers.setdefault(s, len(numbers))
         first.setdefault(f"{number} {p} {o}" if p == TYPE else f"{number} {p}", (s, p, o))
     names = sorted(first)
@@ -67,14 +67,14 @@ def _signature(statements: Sequence[Triple], cuts: Cuts) -> tuple[Hashable, tupl
 
 
 class Publication:
-    """A published graph as learners see it: its category and elements by each way, worked out when first asked for."""
+    """A published graph for the learners: its category and elements by each way, computed on demand."""
 
     __slots__ = ("_by_predicate", "_cuts", "_places", "_seen", "added", "number", "statements")
 
     def __init__(
         self, number: int, statements: Sequence[Triple], cuts: Cuts, added: Mapping[Fact, int] | None = None
     ):
-        """``added``: the facts that came to hold by it."""
+        """``added``: the facts that became true with it."""
         self.number = number
         self.statements = statements
         self.added: Mapping[Fact, int] = {} if added is None else added
@@ -84,7 +84,7 @@ class Publication:
         self._places: dict[Categories, dict[str, list[int]]] = {}
 
     def look(self, categories: Categories) -> None:
-        """Work out what learners of a kind want to know first."""
+        """Compute the data that learners of a kind need first."""
         if categories is Categories.CHANGE:
             assert self.by_predicate is not None
         else:
@@ -92,7 +92,7 @@ class Publication:
 
     @property
     def by_predicate(self) -> dict[int, list[Fact]]:
-        """The facts that came to hold, by predicate."""
+        """The facts that became true, by predicate."""
         found = self._by_predicate
         if found is None:
             found = self._by_predicate = {}
@@ -105,7 +105,7 @@ class Publication:
         return found
 
     def seen(self, categories: Categories) -> tuple[Hashable, tuple[str, ...]]:
-        """Return category and elements; category None and no elements for what has too many."""
+        """Return category and elements; None and no elements if there are too many."""
         found = self._seen.get(categories)
         if found is None:
             found = categories.of_graph(self.statements, self._cuts)
@@ -125,15 +125,15 @@ class Publication:
 
 
 class History:
-    """What stood at each position of the texts of a category.
+    """The elements seen at each position of the texts of a category.
 
-    The diversity index of a position is the number of different elements there.  From a threshold on the position is
-    *key*: it tells one text from another; below, it is *structure*, which texts have in common.  No more elements are
-    kept than the threshold needs.
+    The diversity index of a position is the number of different elements seen there. A position with at least
+    ``threshold`` of them is *key*: it distinguishes texts. The others are *structure*, which texts share. Each
+    position stores at most ``threshold`` elements.
     """
 
     def __init__(self, threshold: int, positions_max: int = POSITIONS_MAX):
-        """Raises LocalProtocolError for a threshold below 2: with 1 all would be keys."""
+        """Raises LocalProtocolError for a threshold below 2, with which every position would be key."""
         if threshold < 2:
             raise LocalProtocolError(f"a position is key from 2 different elements on or more, not {threshold}")
         self._threshold = threshold
@@ -143,7 +143,7 @@ class History:
         self._keys: dict[Hashable, tuple[int, ...]] = {}
 
     def note(self, category: Hashable, elements: Sequence[str]) -> bool:
-        """Take in a text of a category; tell whether a position became key."""
+        """Add a text of a category; return whether a position became key."""
         seen = self._seen.get(category)
         if seen is None:
             self._make_room(len(elements))

@@ -1,14 +1,16 @@
-"""One channel: its query, what was told, and what it has learned to foresee.
+"""One channel: its query, the reported bindings, and its predictors.
 
-At a publication it goes through the last three phases of the four (the first is the knowledge base's):
+A publication has four phases. The knowledge base performs the first, a channel the others:
 
-2. *Test*: entries for the graph's category give candidates; what was told is left out, what holds is told as tentative.
-3. *Query*, if it is its turn: what the query finds and nobody was told is told, what was tentative is confirmed.
-4. *Analysis*: what nobody foresaw is looked for in the graphs since the last run, to foresee its like next time.
+2. *Test*: the entries for the graph's category give candidates. Reported ones are dropped, and those that hold
+   are reported as tentative.
+3. *Query*, if it is due: new bindings that it finds are reported, and tentative ones are confirmed.
+4. *Analysis*: for bindings that were not predicted, the learners search the graphs since the last run, to
+   predict similar ones next time.
 
-*Invariant.*  A binding counts as told if the last run found it or if it is tentative.  Between deletions facts only
-come, and what a query answers only grows, so what was tentative is found by the next run; deletions run the query
-before and after.
+*Invariant.* A binding counts as reported if the last run found it or if it is tentative. Between deletions
+facts are only added, so the results of a query only grow, and the next run finds every tentative binding. At a
+deletion the query runs before and after it.
 """
 
 from __future__ import annotations
@@ -35,45 +37,45 @@ from p2prdf.reasoning import Change
 __all__ = ["Channel", "ChannelStatistics", "Timer"]
 
 Timer = Callable[[], float]
-"""Tells the time, in any unit and from any beginning."""
+"""Returns the time, in any unit and from any origin."""
 
 _PRUNED_EVERY: Final = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChannelStatistics:
-    """Of one channel since it was created; times in the timer's units."""
+    """Statistics of one channel since its creation; times in the timer's units."""
 
     name: str
     subscribers: int
     bindings: int
-    """That hold, as far as told."""
+    """Number of reported bindings that hold."""
     told: int
-    """New bindings."""
+    """Number of new bindings."""
     foreseen: int
-    """Of these, told early."""
+    """Number of new bindings that were reported early."""
     recently_foreseen: int
-    """Of the last ten new bindings."""
+    """The same among the last ten new bindings."""
     candidates: int
-    """That were tested."""
+    """Number of candidates tested."""
     cut_short: int
-    """Publications at which a budget was used up before all candidates were tested, or all bindings looked into."""
+    """Publications at which a budget ran out before all candidates were tested or all bindings analysed."""
     runs: int
     skipped: int
     """Publications at which the query did not run."""
     entries: int
     heuristic: str
-    """The one that candidates come from; empty if there is none."""
+    """The active heuristic; empty if there is none."""
     speculating: bool
-    """Whether it pays at the moment."""
+    """Whether prediction pays at the moment."""
     testing: float
     running: float
     analysing: float
     saved: float
     switched_off: int
-    """How often speculation was switched off."""
+    """How often prediction was switched off."""
     bound: int
-    """No binding waits for more publications than so many before it is told."""
+    """A binding waits for at most this many publications before it is reported."""
 
 
 class Channel:
@@ -96,14 +98,14 @@ class Channel:
         self._since: deque[Publication] = deque(maxlen=settings.skip_max)
         """Publications since the last run."""
         self._news: list[tuple[Row, tuple[Publication, ...], bool]] = []
-        """New bindings to be analysed: with the graphs that may have brought them, and whether they were foreseen."""
+        """New bindings to analyse: the graphs that may have caused them, and whether they were predicted."""
         self._told = self._foreseen = self._candidates = self._cut_short = self._skipped = self._switched_off = 0
         self._testing = self._analysing = 0.0
         self._was_on = self.speculating
         self._published = 0
         if self._evaluator.skippable:
             self._run()
-        else:  # it is built up: later runs take nothing like that, and what may be saved follows from what they take
+        else:  # the first run builds the state; its time says nothing about later runs or about savings
             self._evaluator.run()
         self._take_first()
 
@@ -113,16 +115,16 @@ class Channel:
         if self._competition is not None:
             self._competition.begin(rows[: step * self.settings.bindings_first : step])
 
-    # --- what is asked of it -------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------
 
     @property
     def bindings(self) -> list[Row]:
-        """What was told, or was there at the beginning, and holds as far as known."""
+        """The bindings that were reported, or true at the beginning, and hold as far as known."""
         return [*self._evaluator.found, *self._tentative]
 
     @property
     def speculating(self) -> bool:
-        """Whether it tests and learns at the moment."""
+        """Whether the channel tests and learns at the moment."""
         return self._competition is not None and (self.account.in_credit or not self.settings.switched)
 
     @property
@@ -135,7 +137,7 @@ class Channel:
         return tuple(map(self._numbers.text, row))
 
     def statistics(self) -> ChannelStatistics:
-        """Return what happened so far."""
+        """Return the statistics so far."""
         competition = self._competition
         return ChannelStatistics(
             name=self.name, subscribers=len(self.subscribers),
@@ -150,7 +152,7 @@ class Channel:
     # --- the phases ----------------------------------------------------------------------------
 
     def published(self, publication: Publication, change: Change, took: float) -> None:
-        """Take note of a publication that the knowledge base took in; ``took``: the time of that."""
+        """Note a publication that the knowledge base has taken in, which took ``took``."""
         self._evaluator.changed(change)
         self.account.worked(took)
         self.schedule.published()
@@ -162,20 +164,21 @@ class Channel:
         self._was_on = on
 
     def wanted(self, publication: Publication) -> Categories | None:
-        """Return by what categories a graph must be looked at for candidates; None if it is not looked at."""
+        """Return the way to categorise a graph for candidates; None if it is not tested."""
         if self._competition is None or not self._since or self._since[-1] is not publication:
             return None
         return self._competition.categories
 
     def charge(self, took: float) -> None:
-        """Take note of time that looking at a graph took, this channel's part of it."""
+        """Debit this channel's part of the time for categorising a graph."""
         self._testing += took
         self.account.spend(took)
 
     def test(self, publication: Publication, begun: float) -> tuple[list[Row], float]:
-        """Return what the graph makes true, of what was foreseen and not told; it is tentative from now on.
+        """Return the predicted, unreported bindings that a graph makes true; they become tentative.
 
-        The graph is one that is ``wanted``.  ``begun``: what the timer says; what it says at the end is returned, too.
+        The graph must be ``wanted``. ``begun``: the timer's present value; its value at the end is returned,
+        too.
         """
         assert self._competition is not None
         timer = self._timer
@@ -198,7 +201,7 @@ class Channel:
         return found, ended
 
     def query(self) -> tuple[list[Row], list[Row]]:
-        """Run the query; return what is confirmed of what was tentative, and what is new."""
+        """Run the query; return the confirmed and the new bindings."""
         confirmed = list(self._tentative)
         found = self._run()
         new = [row for row in found if row not in self._tentative]
@@ -214,7 +217,7 @@ class Channel:
         return confirmed, new
 
     def skip(self) -> None:
-        """Take note that the query does not run at this publication."""
+        """Note that the query does not run at this publication."""
         self._skipped += 1
         if self.schedule.by_rate < self.schedule.interval:
             self.account.save(self.account.run_time)
@@ -239,7 +242,7 @@ class Channel:
         self.account.spend(took)
 
     def _prune(self) -> None:
-        """Give up the worst entries if testing and learning took longer than the query does."""
+        """Drop the worst entries if testing and learning took longer than the query does."""
         speculation = (self._testing + self._analysing) / max(1, self._published)
         if speculation > self.account.run_time and self._competition is not None:
             self._competition.prune()
@@ -258,9 +261,9 @@ class Channel:
     # --- deletions -----------------------------------------------------------------------------
 
     def deleted(self, change: Change) -> None:
-        """Take note of a deletion: the query runs, so that what holds no more counts as told no more.
+        """Note a deletion: the query runs, so that bindings that no longer hold count as unreported.
 
-        What was published before it was analysed before it, for the query ran then, too.
+        Earlier publications were analysed before the deletion, since the query ran then, too.
         """
         assert not self._tentative
         self._evaluator.changed(change)

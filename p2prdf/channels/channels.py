@@ -1,20 +1,21 @@
-"""Semantic channels: named queries over a knowledge base, whose subscribers hear early of what is new.
+"""Semantic channels: named queries over a knowledge base, with early notifications of new bindings.
 
-After *SENS*, the semantic event notification service whose heuristics the package is about: bindings of a channel are
-learned to follow from kinds of graphs, and told before the query is run, or instead of running it each time.
+After *SENS*, the semantic event notification service, from which the package takes its heuristics: a channel
+learns which bindings follow from which kinds of graphs. It reports them before the query runs, or without
+running it each time.
 
-Duties of whoever drives it:
+Duties of a driver:
 
-1. :meth:`Channels.publish` a graph: it is taken in, with what follows, and what was foreseen and holds is returned, as
-   *tentative*.  Send that.
-2. :meth:`Channels.evaluate`: the queries whose turn it is run; what they find is returned, as *confirmed*.  Send
-   that.  A binding is confirmed once, having been tentative or not.
-3. When nothing is published for a while, and at the end, :meth:`Channels.settle`: queries that were left out run.  So a
-   binding waits for ``skip_max`` - 1 further publications at most, or for that.
-4. :meth:`Channels.delete`: what was left out runs before, so what held until then is told.
+1. :meth:`Channels.publish` a graph. It is taken in with its derived facts, and predicted bindings that hold are
+   returned as *tentative*. Send them.
+2. :meth:`Channels.evaluate`: due queries run and return bindings as *confirmed*. Send them. Each binding is
+   confirmed once, tentative before or not.
+3. When publications pause, and at the end, call :meth:`Channels.settle`: skipped queries run. A binding thus
+   waits for at most ``skip_max`` - 1 further publications, or for this call.
+4. :meth:`Channels.delete`: skipped queries run first, so that bindings true until then are reported.
 
-There is no clock here: ``timer`` is given, and with the same timer the same calls give the same notifications.  Which
-bindings are told does not depend on it, only when.
+There is no clock here: ``timer`` is an argument, and with equal timers equal calls give equal notifications.
+The timer affects when bindings are reported, never which.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["CHANNELS_MAX", "SUBSCRIBERS_MAX", "Channels"]
 
 CHANNELS_MAX: Final = 10_000
 SUBSCRIBERS_MAX: Final = 100_000
-"""Most subscribers of one channel."""
+"""Bound on the subscribers of one channel."""
 _NAME_MAX: Final = 1024
 
 
@@ -44,14 +45,14 @@ class Channels:
     """A knowledge base and its channels."""
 
     def __init__(self, knowledge: KnowledgeBase, timer: Timer):
-        """``timer``: tells the time in seconds, if the settings of channels are not in another unit."""
+        """``timer``: returns the time, in seconds unless the channels' settings use another unit."""
         self.knowledge = knowledge
         self._timer = timer
         self._channels: dict[str, Channel] = {}
         self._cuts = Cuts()
         self._after = 0
         self._open = False
-        """Whether the last publication waits to be evaluated."""
+        """Whether the last publication is not evaluated yet."""
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -62,10 +63,10 @@ class Channels:
     # --- channels and subscribers --------------------------------------------------------------
 
     def create(self, name: str, query: str, settings: Settings | None = None) -> None:
-        """Make a channel of a SELECT query; what its query answers now is nothing new.
+        """Create a channel from a SELECT query; its present results are not reported.
 
-        Raises QueryRefused for the query, LocalProtocolError for a name that is taken or no name, one channel too
-        many, or a setting that cannot be.
+        Raises QueryRefused for the query, LocalProtocolError for an invalid name or one in use, for too many
+        channels, and for an invalid setting.
         """
         if not 0 < len(name) <= _NAME_MAX:
             raise LocalProtocolError(f"the name of a channel has 1 to {_NAME_MAX} characters, not {len(name)}")
@@ -78,14 +79,15 @@ class Channels:
         self._channels[name] = Channel(name, parse_channel(query), self.knowledge, self._timer, settings)
 
     def drop(self, name: str) -> None:
-        """Forget a channel.  Raises LocalProtocolError if there is none of that name."""
+        """Delete a channel.  Raises LocalProtocolError if there is none of that name."""
         self._channel(name)
         del self._channels[name]
 
     def subscribe(self, name: str, subscriber: str) -> tuple[tuple[str, ...], ...]:
-        """Let a subscriber hear of a channel; return the bindings that hold, as far as they were told to others.
+        """Add a subscriber to a channel; return the bindings that hold, as far as they were reported.
 
-        Who subscribes twice is told once.  Raises LocalProtocolError if there is no such channel, or no room.
+        Subscribing twice has no further effect. Raises LocalProtocolError if there is no such channel or no
+        room.
         """
         channel = self._channel(name)
         if subscriber not in channel.subscribers and len(channel.subscribers) >= SUBSCRIBERS_MAX:
@@ -94,14 +96,14 @@ class Channels:
         return self.bindings(name)
 
     def unsubscribe(self, name: str, subscriber: str) -> None:
-        """Let a subscriber hear of a channel no more.  Raises LocalProtocolError if it does not."""
+        """Remove a subscriber from a channel.  Raises LocalProtocolError if it has not subscribed."""
         channel = self._channel(name)
         if subscriber not in channel.subscribers:
             raise LocalProtocolError(f"{subscriber!r} has not subscribed to channel {name!r}")
         del channel.subscribers[subscriber]
 
     def bindings(self, name: str) -> tuple[tuple[str, ...], ...]:
-        """Return the bindings that hold on a channel, as far as they were told, or were there at the beginning.
+        """Return the bindings of a channel that hold, were reported or were true at the beginning.
 
         Raises LocalProtocolError if there is no such channel.
         """
@@ -110,20 +112,20 @@ class Channels:
 
     @property
     def behind(self) -> bool:
-        """Whether a query was left out since something was published, so that ``settle`` may find something."""
+        """Whether a query was skipped since the last publication, so ``settle`` may find bindings."""
         return any(channel.behind for channel in self._channels.values())
 
     def statistics(self) -> tuple[ChannelStatistics, ...]:
-        """Return what happened on each channel."""
+        """Return the statistics of each channel."""
         return tuple(channel.statistics() for channel in self._channels.values())
 
-    # --- what happens --------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------
 
     def publish(self, graph: Iterable[Triple]) -> list[Notification]:
-        """Take in a graph with what follows; return what was foreseen of it and holds.  ``evaluate`` comes next.
+        """Take in a graph and its derived facts; return the predicted bindings that hold.
 
-        Raises DataRefused for what is no graph, LocalProtocolError if the last one was not evaluated: nothing is taken
-        in then.
+        Call ``evaluate`` next. Raises DataRefused for an invalid graph, LocalProtocolError if the last
+        publication was not evaluated; nothing is taken in then.
         """
         if self._open:
             raise LocalProtocolError("the last publication waits to be evaluated: call evaluate before the next one")
@@ -146,9 +148,10 @@ class Channels:
         return found
 
     def _look(self, publication: Publication, now: float) -> float:
-        """Find a graph's categories and elements, once for all channels that want them, at their common expense.
+        """Categorise a graph, once for all channels that test it; they share the cost.
 
-        ``now``: the timer's last reading, for a reading may cost as much as what is measured; returns the next one.
+        ``now``: the timer's last value, since reading the timer may cost as much as the work; returns the next
+        value.
         """
         wanted: dict[Categories, list[Channel]] = {}
         for channel in self._channels.values():
@@ -165,8 +168,10 @@ class Channels:
         return now
 
     def evaluate(self) -> list[Notification]:
-        """Run the queries whose turn it is after a publication; return what they found.  Without one nothing
-        happens."""
+        """Run the queries that are due after a publication; return their notifications.
+
+        Without a publication since the last call it does nothing.
+        """
         if not self._open:
             return []
         self._open = False
@@ -181,7 +186,7 @@ class Channels:
         return found
 
     def settle(self) -> list[Notification]:
-        """Run all queries that were left out since something was published; return what they found."""
+        """Run all queries skipped since a publication; return their notifications."""
         self._open = False
         found: list[Notification] = []
         for channel in self._channels.values():
@@ -191,17 +196,17 @@ class Channels:
         return found
 
     def delete(self, pattern: Triple) -> tuple[int, list[Notification]]:
-        """Remove the explicit facts that match a pattern, and what followed from them alone.
+        """Delete the base facts that match a pattern, and the facts derived from them alone.
 
-        Returns how many were removed, and what was found before: queries that were left out run first.  What was told
-        is not taken back, but is told again if it comes to hold again.  Raises LocalProtocolError for what is no
-        pattern.
+        Returns the number of deleted facts, and the notifications of skipped queries, which run first. Reports
+        are not withdrawn; a binding that holds again is reported again. Raises LocalProtocolError for an
+        invalid pattern.
         """
         check_pattern(pattern)
         return self._delete(lambda: self.knowledge.remove(pattern))
 
     def delete_all(self, triples: Iterable[Triple]) -> tuple[int, list[Notification]]:
-        """Remove those of some triples that are explicit facts, all at once, as :meth:`delete` does."""
+        """Delete those of some triples that are base facts, in one step; otherwise as :meth:`delete`."""
         return self._delete(lambda: self.knowledge.remove_all(triples))
 
     def _delete(self, remove: Callable[[], tuple[int, Change]]) -> tuple[int, list[Notification]]:

@@ -1,8 +1,8 @@
-"""Several heuristics competing on one channel: the one that foresaw most of the recent bindings is asked.
+"""Competing heuristics of one channel: the one with the best recent predictions is active.
 
-The others are asked as well, about some of the new bindings, what they would have foreseen, and learn from what they
-would not.  That costs as much as foreseeing does, so it is done often at the beginning, and rarely as long as the one
-that is asked foresees nearly all: none can be much better.
+For some of the new bindings, the others are also asked whether they would have predicted them, and they learn
+from those they would not. That costs as much as predicting. It is done often at the beginning, and rarely while
+the active heuristic predicts nearly all bindings, since no other can be much better.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from p2prdf.channels.query import Row
 __all__ = ["Competition"]
 
 _COMPARED_FIRST: Final = 64
-"""New bindings about which all are asked at the beginning."""
+"""At the beginning, all heuristics are compared at this many new bindings."""
 _COMPARED_EVERY: Final = 8
-"""Later it is one of so many,"""
+"""Later, at one in this many new bindings."""
 _COMPARED_RARELY: Final = 64
-"""or of so many, also at the beginning, as long as the one that is asked foresees nearly all."""
+"""At one in this many while the active heuristic predicts nearly all, also at the beginning."""
 _NEARLY_ALL: Final = 0.9
 _COMPARED_LEAST: Final = 10
-"""New bindings from which a rate says something."""
+"""Least number of new bindings that give a meaningful rate."""
 _BETTER: Final = 0.05
-"""By how much more of the new bindings another one must foresee to be the one that is asked."""
+"""The advantage, as a fraction of new bindings, with which another heuristic becomes active."""
 
 
 class Competition:
     """The heuristics of a channel."""
 
     def __init__(self, heuristics: Sequence[Heuristic]):
-        """``heuristics``: at least one; the first is asked until another is better."""
+        """``heuristics``: at least one; the first is active until another is better."""
         self.every = tuple(heuristics)
         self._active = 0
         self._heard = 0
 
     @property
     def categories(self) -> Categories:
-        """What the one that is asked goes by."""
+        """The categories of the active heuristic."""
         return self.every[self._active].categories
 
     @property
     def entries(self) -> int:
-        """Entries of all of them."""
+        """Number of entries of all heuristics."""
         return sum(len(each.table) for each in self.every)
 
     def begin(self, rows: Sequence[Row]) -> None:
-        """Let all take in some bindings that there are at the beginning."""
+        """Let all heuristics learn from some of the bindings at the beginning."""
         for each in self.every:
             each.begin(rows)
 
     def test(self, publication: Publication, known: Sequence[Container[Row]], over: Callable[[], bool]) -> Outcome:
-        """Return what is foreseen at a publication, as :meth:`Heuristic.test` does."""
+        """Return the active heuristic's predictions for a publication; see :meth:`Heuristic.test`."""
         return self.every[self._active].test(publication, known, over)
 
     def heard(self, row: Row, publications: Sequence[Publication], *, foreseen: bool) -> None:
-        """Learn from a new binding that some publications may have brought; ``foreseen``: it was told early."""
+        """Learn from a new binding and its possible causes; ``foreseen``: it was reported early."""
         compared = self._compared()
         if foreseen and not compared:
             return
@@ -77,13 +77,13 @@ class Competition:
             self._choose()
 
     def prune(self) -> None:
-        """Give up the worst entries."""
+        """Drop the worst entries."""
         for each in self.every:
             if len(each.table):
                 each.table.prune()
 
     def _compared(self) -> bool:
-        """Tell whether all are asked about the next new binding."""
+        """Return whether all heuristics are compared at the next new binding."""
         if len(self.every) == 1:
             return False
         self._heard += 1
@@ -93,7 +93,7 @@ class Competition:
         return self._heard <= _COMPARED_FIRST or self._heard % _COMPARED_EVERY == 0
 
     def _choose(self) -> None:
-        """Ask the one that foresaw most of the recent bindings from now on, if it is clearly better."""
+        """Activate the heuristic with the best recent predictions, if it is clearly better."""
         best = max(range(len(self.every)), key=lambda at: self.every[at].rate)
         enough = len(self.every[best].foreseen) >= _COMPARED_LEAST
         if enough and self.every[best].rate > self.every[self._active].rate + _BETTER:

@@ -1,9 +1,9 @@
-"""The elements of texts: what terms are made of, as far as similarity goes (SENS, section 3).
+"""The elements of texts, by which terms are compared (SENS, section 3).
 
-An element is a maximal run of letters, digits and underscores, cut once more wherever a digit follows a letter: the
-text ``http://www.uni1.org`` has http, www, uni, 1 and org.  What lies between elements are gaps.  A binding is cut as
-one text, its terms in canonical spelling with a line break between them, which no canonical term contains; so a text
-put together of elements and gaps falls apart into terms again.
+An element is a maximal run of letters, digits and underscores, split again wherever a digit follows a letter:
+the text ``http://www.uni1.org`` has http, www, uni, 1 and org. The text between elements forms gaps. A binding
+is split as one text: its canonical terms with a line break in between. No canonical term contains a line break,
+so a text put together from elements and gaps splits into terms again.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Final, NamedTuple
 __all__ = ["ELEMENTS_MAX", "TERM_CHARACTERS_MAX", "Cut", "Cuts", "cut"]
 
 ELEMENTS_MAX: Final = 4096
-"""Most elements of a graph that anything is foreseen from."""
+"""Bound on the elements of a graph for predictions."""
 TERM_CHARACTERS_MAX: Final = 2048
-"""A longer text is one element: long literals are not what bindings are made of, and would cost the most."""
+"""A longer text is one element: bindings rarely contain long literals, which would cost the most."""
 _CUTS_MAX: Final = 16_384
-"""Terms whose elements are remembered: predicates and classes come again and again."""
+"""Bound on the cached terms: predicates and classes recur."""
 
 _ELEMENT: Final = re.compile(r"\d+[^\W\d]*|[^\W\d]+")
 
 
 class Cut(NamedTuple):
-    """A text as its elements, and the gaps before each and behind the last."""
+    """A text as its elements, and the gaps before each and after the last."""
 
     elements: tuple[str, ...]
     gaps: tuple[str, ...]
@@ -44,13 +44,13 @@ def cut(text: str) -> Cut:
 
 
 class Cuts:
-    """Cuts of terms, remembered while there is room."""
+    """A bounded cache of the elements of terms."""
 
     def __init__(self) -> None:
         self._cuts: dict[str, Cut] = {}
 
     def of(self, term: str) -> Cut:
-        """Return the cut of a term."""
+        """Return the elements and gaps of a term."""
         found = self._cuts.get(term)
         if found is None:
             if len(self._cuts) >= _CUTS_MAX:
@@ -59,7 +59,7 @@ class Cuts:
         return found
 
     def elements(self, terms: Iterable[str]) -> tuple[str, ...]:
-        """Return the elements of terms, one after the other."""
+        """Return the elements of terms, concatenated."""
         found: list[str] = []
         for term in terms:
             found += self.of(term).elements

@@ -1,4 +1,4 @@
-"""The ways to evaluate a channel's query, by name (:mod:`p2prdf.channels.evaluator` has them)."""
+"""The ways to evaluate a channel's query, by name; :mod:`p2prdf.channels.evaluator` implements them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """The two ways to evaluate a channel's query, behind one interface.
 
-*Re-executed*: the query is run over all facts, and what is new is what the last run did not find.  A run costs what the
-query costs, whatever changed; so it pays to foresee bindings, and to leave out runs.
+*Re-executed*: the query runs over all facts, and the difference from the last run is new. A run costs as much
+as the query, however little changed, so predictions and skipped runs save time.
 
-*Incremental*: the query is a dataflow (:mod:`p2prdf.continuous.dataflow`) that is given what changed.  It costs what
-the change leads to, so there is nothing to leave out, and little to foresee.  It holds what its joins need.
+*Incremental*: changes flow through a dataflow (:mod:`p2prdf.continuous.dataflow`). The cost depends on the
+consequences of a change, so there is nothing to skip and little to predict. The dataflow stores the state of
+its joins.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ __all__ = ["Evaluator", "Incremental", "Reexecuted"]
 
 
 class Evaluator(Protocol):
-    """A query over a knowledge base, and what its last run found."""
+    """A query over a knowledge base, and the results of its last run."""
 
     skippable: bool
-    """Whether leaving out a run saves anything."""
+    """Whether skipping a run saves time."""
     found: dict[Row, None]
-    """What the last run found."""
+    """The results of the last run."""
     query: CompiledQuery
     """The query over the facts themselves."""
 
     def changed(self, change: Change) -> None:
-        """Take note of what changed in the knowledge base; call it for each change."""
+        """Note a change of the knowledge base; call it for each change."""
         ...
 
     def run(self) -> list[Row]:
-        """Evaluate the query; return the bindings that hold now and were not found last time."""
+        """Evaluate the query; return the bindings that hold now and were not in the last results."""
         ...
 
     def holds(self, row: Row) -> bool:
-        """Tell whether a binding is true now, whatever the last run found."""
+        """Return whether a binding holds now, independently of the last run."""
         ...
 
 
@@ -58,7 +59,7 @@ class Reexecuted:
         self.found: dict[Row, None] = {}
 
     def changed(self, change: Change) -> None:
-        """See Evaluator: a run reads the facts themselves."""
+        """See Evaluator; a run reads the facts themselves."""
 
     def run(self) -> list[Row]:
         """See Evaluator."""
@@ -71,7 +72,7 @@ class Reexecuted:
 
 
 class Incremental:
-    """Applies what changed since the last run to a dataflow of joins."""
+    """Applies the changes since the last run to a dataflow of joins."""
 
     skippable = False
 
@@ -119,7 +120,7 @@ class Incremental:
 
 
 class _Leaves:
-    """The patterns of a query, each a leaf of the dataflow, in the order in which they are joined."""
+    """The patterns of a query in join order; each is a leaf of the dataflow."""
 
     def __init__(self, patterns: Iterable[Pattern]):
         def estimate(pattern: Pattern, bound: set[int]) -> float:
@@ -136,7 +137,7 @@ class _Leaves:
                 self._of_any.append(leaf)
 
     def rows(self, facts: Iterable[tuple[Fact, int]]) -> dict[int, list[tuple[Row, int]]]:
-        """Return the rows of each leaf that some weighed facts make."""
+        """Return the rows of each leaf for some facts with weights."""
         found: dict[int, list[tuple[Row, int]]] = {}
         of_any, by_predicate = self._of_any, self._by_predicate
         for fact, weight in facts:
@@ -148,7 +149,7 @@ class _Leaves:
 
 
 def _matcher(pattern: Pattern) -> Callable[[Fact], Row | None]:
-    """Return what makes a leaf's row of a fact that matches its pattern."""
+    """Return a function that converts a fact to a leaf's row, or to None if it does not match."""
     constants = [(at, ~slot) for at, slot in enumerate(pattern) if slot < 0]
     places = [pattern.index(slot) for slot in variables(pattern)]
     equal = [(at, pattern.index(slot)) for at, slot in enumerate(pattern) if slot >= 0 and pattern.index(slot) != at]
@@ -166,7 +167,7 @@ def _matcher(pattern: Pattern) -> Callable[[Fact], Row | None]:
 
 
 def _standing(patterns: list[Pattern], query: ConjunctiveQuery) -> StandingQuery:
-    """Return the dataflow's operators: a leaf for each pattern, joined one after the other, filtered, projected."""
+    """Return the operators of the dataflow: leaves, left-deep joins, filters, projection."""
     operators: list[algebra.Operator] = []
     columns: list[int] = []
     root = -1

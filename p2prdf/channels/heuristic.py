@@ -1,8 +1,8 @@
-"""What all heuristics of a channel have in common, and those that read texts.
+"""The interface of all heuristics of a channel, and the heuristics that read texts.
 
-A heuristic is asked, in this order: what a publication brings (:meth:`Heuristic.test`; all that it returns is true),
-whether it would have foreseen a binding that is new now, and if not, to learn from it.  It does not say what it
-foresees when it is not asked, so several can be compared at the cost of the questions.
+A heuristic is asked, in this order: which bindings a publication brings (:meth:`Heuristic.test`; it returns
+only true ones), whether it would have predicted a new binding, and, if not, to learn from that binding. It
+predicts only when asked, so comparing several heuristics costs only the questions.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ __all__ = ["Heuristic", "OfTexts", "Outcome", "Texts"]
 
 
 class Outcome(NamedTuple):
-    """What testing a publication came to."""
+    """The result of testing a publication."""
 
     rows: list[Row]
-    """Bindings that are true and not known."""
+    """New bindings that hold."""
     candidates: int
-    """That were tested."""
+    """Number of candidates tested."""
     cut_short: bool
-    """Whether a bound was met before all candidates were tested."""
+    """Whether a bound was reached before all candidates were tested."""
 
 
 class Heuristic(Protocol):
-    """One way to foresee the bindings of one channel."""
+    """A way to predict the bindings of one channel."""
 
     categories: Categories
     table: MappingTable
-    """Which bindings a graph of some category has brought, with hit rates."""
+    """The bindings that graphs of each category have brought, with hit rates."""
     foreseen: deque[bool]
-    """Of the last new bindings that it was asked about, which it would have foreseen."""
+    """For each of the last new bindings asked about, whether the heuristic would have predicted it."""
 
     @property
     def rate(self) -> float:
-        """The share of recent bindings that it would have foreseen."""
+        """The fraction of recent bindings that it would have predicted."""
         ...
 
     def begin(self, rows: Sequence[Row]) -> None:
-        """Take in some of the bindings that there are when the channel is made."""
+        """Learn from some of the bindings that hold when the channel is created."""
         ...
 
     def test(self, publication: Publication, known: Sequence[Container[Row]], over: Callable[[], bool]) -> Outcome:
-        """Return what a publication brings, as far as it is foreseen, true and in none of ``known``.
+        """Return the predicted bindings of a publication that hold and are in none of ``known``.
 
-        It stops when ``over`` says so.
+        It stops when ``over`` returns True.
         """
         ...
 
     def foresees(self, row: Row, publications: Sequence[Publication]) -> bool:
-        """Tell whether a binding would have been foreseen at one of some publications."""
+        """Return whether one of some publications would have given a prediction of a binding."""
         ...
 
     def learn(self, row: Row, publications: Sequence[Publication]) -> None:
-        """Learn from a binding that nobody foresaw, and the publications that may have brought it, in order."""
+        """Learn from a binding that was not predicted, and its possible causes, in order."""
         ...
 
 
 class Texts:
-    """Texts of bindings: their terms, a line break between them.  The last one is remembered."""
+    """Texts of bindings: their terms with line breaks in between.  The last one is cached."""
 
     def __init__(self, numbers: Numbers, width: int):
-        """``width``: terms of a binding."""
+        """``width``: number of terms of a binding."""
         self._numbers = numbers
         self._width = width
         self._last: tuple[Row | None, str, Cut] = (None, "", cut(""))
@@ -89,7 +89,7 @@ class Texts:
         return self._last[1:]
 
     def row(self, text: str) -> Row | None:
-        """Return the binding of a text, None if it has terms that never came: it holds nowhere."""
+        """Return the binding of a text; None for unknown terms, with which no binding holds."""
         terms = text.split("\n")
         find = self._numbers.find
         row = [number for number in map(find, terms) if number is not None]
@@ -97,10 +97,10 @@ class Texts:
 
 
 class OfTexts:
-    """A heuristic that makes the texts of bindings from the texts of graphs (:mod:`p2prdf.channels.learner`)."""
+    """Derives texts of bindings from texts of graphs (:mod:`p2prdf.channels.learner`)."""
 
     def __init__(self, learner: Learner, texts: Texts, evaluator: Evaluator, candidates_max: int):
-        """``candidates_max``: most candidates that are tested at one publication."""
+        """``candidates_max``: bound on the candidates tested per publication."""
         self.categories = learner.categories
         self.table = learner.table
         self.foreseen = learner.foreseen
@@ -115,12 +115,12 @@ class OfTexts:
         return self.learner.rate
 
     def begin(self, rows: Sequence[Row]) -> None:
-        """See Heuristic: histories learn what is key, and nothing is known of where it came from."""
+        """See Heuristic: the histories learn the key positions, without causes."""
         for row in rows:
             self.learner.note(self._texts.both(row)[1])
 
     def test(self, publication: Publication, known: Sequence[Container[Row]], over: Callable[[], bool]) -> Outcome:
-        """See Heuristic: a candidate is put into the query, and all patterns are looked up."""
+        """See Heuristic: each candidate is substituted into the query, and all patterns are looked up."""
         found: list[Row] = []
         seen: dict[str, bool | None] = {}
         tested = 0

@@ -1,10 +1,10 @@
-"""The knowledge base of channels: what was published, and all that follows.
+"""The knowledge base of channels: published facts and all derived facts.
 
-Facts are triples of numbers, as the materialiser has them (:mod:`p2prdf.reasoning`).  Queries read the same nested
-dictionaries as its rules, by predicate and then by subject or object; nothing is held twice.
+Facts are triples of numbers, as in the materialiser (:mod:`p2prdf.reasoning`). Queries and rules read the same
+nested dictionaries, by predicate and then by subject or object; nothing is stored twice.
 
-An ontology is known from the beginning and comes to rules of data alone (:mod:`p2prdf.reasoning.instances`).  What is
-published must therefore not be about the ontology: such triples are refused, for they would not have their meaning.
+The ontology is fixed at the start and compiled to rules about data (:mod:`p2prdf.reasoning.instances`).
+Published triples about the ontology are therefore refused: they would not have their meaning.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from p2prdf.reasoning.facts import Facts
 __all__ = ["GRAPH_TRIPLES_MAX", "KnowledgeBase", "Numbers", "check_graph", "check_pattern"]
 
 GRAPH_TRIPLES_MAX: Final = 100_000
-"""Most statements of one published graph."""
+"""Bound on the statements of one published graph."""
 TERMS_MAX: Final = 1 << 31
-"""Most terms that are told apart."""
+"""Bound on the number of distinct terms."""
 _BUSY_SECONDS: Final = 60.0
 
 
 class Numbers:
-    """Canonical terms as numbers from 0, in the order in which they came."""
+    """Canonical terms as numbers from 0, in the order of their arrival."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self.texts: list[str] = []
 
     def intern(self, text: str) -> int:
-        """Return the number of a term, taking it in if new.  Raises Busy if there are too many."""
+        """Return the number of a term, assigned on first use.  Raises Busy if there are too many."""
         found = self._numbers.get(text)
         if found is None:
             if len(self.texts) >= TERMS_MAX:
@@ -44,7 +44,7 @@ class Numbers:
         return found
 
     def find(self, text: str) -> int | None:
-        """Return the number of a term, None if it never came."""
+        """Return the number of a term, None if it is unknown."""
         return self._numbers.get(text)
 
     def text(self, identifier: int) -> str:
@@ -52,25 +52,26 @@ class Numbers:
         return self.texts[identifier]
 
     def is_literal(self, identifier: int) -> bool:
-        """Tell whether a number is that of a literal."""
+        """Return whether a number is that of a literal."""
         return self.texts[identifier].startswith('"')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Published:
-    """A graph that was taken in: its statements, each once, and what came to hold by it."""
+    """A graph that was taken in: its statements, each once, and the facts that became true."""
 
     statements: tuple[Triple, ...]
     change: Change
 
 
 class KnowledgeBase:
-    """Explicit facts, rules, and what follows, kept up to date."""
+    """Base facts, rules, and derived facts, kept up to date."""
 
     def __init__(self, rules: Iterable[Rule] = (), facts: Iterable[Triple] = (), *, refuse_schema: bool = False):
-        """``facts``: what holds beside the data, and is not deleted.
+        """``facts``: permanent facts besides the data; they are never deleted.
 
-        ``refuse_schema``: triples of a schema's kind are refused, for the rules are those of one schema.
+        ``refuse_schema``: refuse triples about classes and properties, because the rules belong to one fixed
+        schema.
         """
         self.numbers = Numbers()
         self._closure = Materialiser(
@@ -82,27 +83,27 @@ class KnowledgeBase:
 
     @classmethod
     def of_ontology(cls, ontology: Iterable[Triple], rule_set: RuleSet | None = None) -> KnowledgeBase:
-        """Return a knowledge base with an ontology and what it means by some rules: those of OWL 2 RL, if not given."""
+        """Return a knowledge base of an ontology, with its meaning by some rules (default: OWL 2 RL)."""
         instances = instantiate(owl_rl() if rule_set is None else rule_set, ontology)
         return cls(instances.rules, instances.facts, refuse_schema=True)
 
     def __len__(self) -> int:
-        """Return how many facts hold."""
+        """Return the number of facts."""
         return len(self._closure)
 
     @property
     def facts(self) -> Facts:
-        """All that holds, in the orders ``pso`` and ``pos`` at least: to be read."""
+        """All facts, in the orders ``pso`` and ``pos`` at least; read-only."""
         return self._closure.facts
 
     def triples(self) -> Iterator[Triple]:
-        """Yield all that holds."""
+        """Yield all facts."""
         text = self.numbers.text
         for (s, p, o), _ in self._closure:
             yield text(s), text(p), text(o)
 
     def is_explicit(self, triple: Triple) -> bool:
-        """Tell whether a triple was published and not deleted since, whatever follows."""
+        """Return whether a triple is a base fact: published and not deleted since."""
         numbers = [self.numbers.find(term) for term in triple]
         s, p, o = (-1 if number is None else number for number in numbers)
         return self._closure.is_given((s, p, o))
@@ -110,9 +111,10 @@ class KnowledgeBase:
     # --- changes ---------------------------------------------------------------------------------
 
     def add(self, graph: Iterable[Triple]) -> Published:
-        """Take in a graph of canonical terms, blank nodes as IRIs that stand for them; it may be there in part.
+        """Take in a graph of canonical terms, with IRIs for blank nodes; parts may be known already.
 
-        Raises DataRefused, before anything is taken in, for what is no triple, is about the ontology, or is too much.
+        Raises DataRefused, before any change, for an invalid triple, a triple about the ontology, and too many
+        triples.
         """
         statements = check_graph(graph, refuse_schema=self._refuse_schema)
         number = self.numbers.intern
@@ -120,17 +122,17 @@ class KnowledgeBase:
         return Published(statements, self._closure.step(0, facts))
 
     def remove(self, pattern: Triple) -> tuple[int, Change]:
-        """Remove the explicit facts that match a pattern, with what followed from them alone; return how many.
+        """Delete the base facts that match a pattern, and the facts derived from them alone.
 
-        ``pattern``: canonical terms and variables (``?name``); one that stands twice takes the same term both times.
-        What is inferred and matches stays while it follows from what is left.  Raises LocalProtocolError for what is
-        no pattern.
+        ``pattern``: canonical terms and variables (``?name``); a repeated variable matches equal terms. A
+        matching derived fact stays while it follows from other facts. Returns the number of base facts and the
+        change. Raises LocalProtocolError for an invalid pattern.
         """
         check_pattern(pattern)
         return self._take_back(self.matching(pattern))
 
     def remove_all(self, triples: Iterable[Triple]) -> tuple[int, Change]:
-        """Remove those of some triples that are explicit, as :meth:`remove` does."""
+        """Delete those of some triples that are base facts; see :meth:`remove`."""
         find = self.numbers.find
         facts = [(find(s), find(p), find(o)) for s, p, o in triples]
         return self._take_back([(s, p, o) for s, p, o in facts if s is not None and p is not None and o is not None])
@@ -141,7 +143,7 @@ class KnowledgeBase:
         return len(gone), closure.step(0, taken_back=gone)
 
     def matching(self, pattern: Triple) -> list[Fact]:
-        """Return the facts that hold and match a pattern."""
+        """Return the facts that match a pattern."""
         numbers = [None if part.startswith("?") else self.numbers.find(part) for part in pattern]
         if any(number is None and not part.startswith("?") for number, part in zip(numbers, pattern, strict=True)):
             return []
@@ -175,8 +177,8 @@ class KnowledgeBase:
 def check_graph(graph: Iterable[Triple], *, refuse_schema: bool) -> tuple[Triple, ...]:
     """Return the statements of a graph, each once.
 
-    Raises DataRefused for what is no triple of canonical terms, is about an ontology (if that is refused), or is too
-    much.
+    Raises DataRefused for an invalid triple, for a triple about an ontology (if that is refused), and for too
+    many statements.
     """
     statements = tuple(dict.fromkeys(graph))
     if len(statements) > GRAPH_TRIPLES_MAX:
@@ -188,8 +190,10 @@ def check_graph(graph: Iterable[Triple], *, refuse_schema: bool) -> tuple[Triple
 
 
 def _is_sound(statement: tuple[str, ...]) -> bool:
-    """Tell of nearly every statement that is a triple of canonical terms that it is one: each published one is asked
-    about, and ``_check``, which knows what is wrong, takes several times as long."""
+    """Return True for nearly all valid triples of canonical terms: a quick check before ``_check``.
+
+    It runs for each published statement; ``_check``, which finds the error, takes several times as long.
+    """
     if len(statement) != 3:
         return False
     s, p, o = statement
@@ -214,7 +218,7 @@ def _check(statement: tuple[str, ...], number: int, *, refuse_schema: bool) -> N
 
 
 def check_pattern(pattern: Triple) -> None:
-    """Raise LocalProtocolError for what is no pattern of a triple."""
+    """Raise LocalProtocolError for an invalid triple pattern."""
     if len(pattern) != 3 or not all(isinstance(part, str) for part in pattern):
         raise LocalProtocolError(f"a pattern has three terms or variables: {_excerpt(pattern)}")
     for part in pattern:

@@ -1,12 +1,12 @@
-"""What one way of telling categories apart has learned about one channel.
+"""The lessons of one way to assign categories, for one channel.
 
-*Learning*: for each binding that nobody foresaw, the graphs published since the last run are looked through for one
-that has all its key elements, and the first that has them gives an entry of the mapping table.  Where a key element
-stands at several positions of the graph, those come first whose element before is the same as in the binding
-(``GraduateStudent`` before ``44``), then those that are key in the graph, then the earliest; the first choice gives
-an entry, and so does each second choice, up to a bound.  Hit rates decide between them.
+*Learning*: for each binding that was not predicted, the learner searches the graphs published since the last
+run. The first graph that contains all key elements of the binding gives an entry of the mapping table. If a key
+element occurs at several positions, those come first with the same preceding element as in the binding
+(``GraduateStudent`` before ``44``), then key positions of the graph, then earlier ones. The first choices give
+an entry, and so does each second choice, up to a bound; hit rates decide between them.
 
-*Foreseeing*: a graph's entries give candidates.  Whether these are true is not the learner's business.
+*Predicting*: the entries for a graph give candidates, which the caller tests.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from p2prdf.channels.mapping import Entry, MappingTable, skeleton_of
 __all__ = ["BINDING_ELEMENTS_MAX", "RECENT_BINDINGS", "Learner"]
 
 BINDING_ELEMENTS_MAX: Final = 256
-"""Most elements of a binding that anything is learned from."""
+"""Bound on the elements of a binding for learning."""
 _PLACES_MAX: Final = 64
-"""Most positions of one element in a graph that are looked at."""
+"""Bound on the positions considered per element of a graph."""
 
 RECENT_BINDINGS: Final = 40
-"""New bindings by which learners are compared."""
+"""Number of recent new bindings by which heuristics are compared."""
 
 
 class Learner:
-    """Histories, mapping table and successes by one way to tell categories apart."""
+    """Histories, mapping table and success rate for one way to assign categories."""
 
     def __init__(
         self, categories: Categories, *, threshold: int, entries_max: int, alternatives_max: int, skeletons_tried: int
@@ -44,22 +44,22 @@ class Learner:
         self._alternatives = alternatives_max
         self._skeletons = skeletons_tried
         self.foreseen: deque[bool] = deque(maxlen=RECENT_BINDINGS)
-        """Of the last new bindings that it was asked about, which it would have foreseen."""
+        """For each of the last new bindings asked about, whether the learner would have predicted it."""
 
     @property
     def rate(self) -> float:
-        """The share of recent bindings that it would have foreseen."""
+        """The fraction of recent bindings that it would have predicted."""
         return sum(self.foreseen) / len(self.foreseen) if self.foreseen else 0.0
 
     def candidates(self, publication: Publication) -> Iterator[tuple[Entry, str]]:
-        """Yield the texts of bindings that a graph may bring, the best first, with the entries they come from."""
+        """Yield the texts of candidate bindings of a graph with their entries, the best first."""
         category, elements = publication.seen(self.categories)
         for entry in self.table.entries(category):
             for text in entry.texts(elements, self._skeletons):
                 yield entry, text
 
     def foresees(self, text: str, publications: Iterable[Publication], candidates_max: int) -> bool:
-        """Tell whether a binding is among the first candidates of any of some graphs."""
+        """Return whether a binding is among the first candidates of any of some graphs."""
         return any(
             text == candidate
             for publication in publications
@@ -67,13 +67,13 @@ class Learner:
         )
 
     def note(self, binding: Cut) -> None:
-        """Take a binding into the histories without learning where it came from."""
+        """Add a binding to the histories without a cause."""
         category = self.categories.of_binding(binding)
         if len(binding.elements) <= BINDING_ELEMENTS_MAX and self.bindings.note(category, binding.elements):
             self.table.forget(category)
 
     def learn(self, binding: Cut, publications: Sequence[Publication]) -> bool:
-        """Learn from a new binding and the graphs that may have brought it; tell whether one has all its keys."""
+        """Learn from a new binding and its possible causes; return whether a graph has all its keys."""
         if len(binding.elements) > BINDING_ELEMENTS_MAX:
             return False
         self.note(binding)

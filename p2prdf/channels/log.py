@@ -1,20 +1,22 @@
-"""The graphs of a knowledge base that hold, from what was published and deleted: pure, told of triples as they come.
+"""The graphs of a knowledge base that are in force, from its publications and deletions.
 
-*Order.*  A deletion takes statements away from the graphs that were published before it, and from no others, in
-whatever order one hears of them: a graph that is heard of late is trimmed, one with a later stamp is let alone.
+Pure: the caller reports triples as they arrive.
 
-*The log must not grow for ever.*  So whoever evaluates rewrites graphs that a deletion has trimmed: the trimmed graph
-is published, with the stamp of the first publication, and when that is acknowledged the old one is retracted.  A
-deletion all of whose graphs are rewritten is retracted, but only when it is ``GRACE_MS`` old: who was taken for gone,
-and writes a trimmed graph late, finds it trimmed by later deletions all the same.  A crash anywhere leaves graphs and
-deletions that come to the same, and the next one does it again; two that do it write the same literals.
+*Order.* A deletion removes statements from all graphs with earlier stamps and from no others. Order of arrival
+does not matter: a graph that arrives late is trimmed, too.
 
-*The same again.*  Who does not know whether a graph was published publishes it again, with the same identifier and a
-later stamp: it is the same publication, the first stamp counts, and the other triple is rewritten.
+*Compaction.* A channel worker rewrites each graph that a deletion has trimmed: it publishes the trimmed graph
+with the original stamp and, once that is acknowledged, retracts the old one. When all graphs of a deletion are
+rewritten and the deletion is ``GRACE_MS`` old, it is retracted. Until then it also trims graphs written late by
+a worker considered dead. After a crash at any point the next worker repeats the step; two workers write equal
+literals.
 
-*What goes is dealt with at bookmarks.*  Triples of different owners come in any order, so one may hear that the old
-graph is gone before one hears of the trimmed one, or that a deletion is gone before its graphs are.  At a bookmark all
-has come that was published before it, and a trimmed graph was published before the old one was retracted.
+*Repetition.* After an error of unknown outcome a publisher repeats a graph with the same identifier and a later
+stamp. It is the same publication with the first stamp, and the other triple is rewritten.
+
+*Removals take effect at bookmarks.* Triples of different owners arrive in any order: the removal of an old
+graph may arrive before the trimmed graph, and that of a deletion before its graphs. At a bookmark all earlier
+publications have arrived, and the trimmed graph precedes the removal of the old one.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from p2prdf.reasoning import Triple
 __all__ = ["GRACE_MS", "Heard", "Log"]
 
 GRACE_MS: Final = 60_000
-"""So long a deletion stays in the overlay, at least: longer than anybody's lease that is renewed as it should."""
+"""Least time that a deletion stays in the overlay: longer than any properly renewed lease."""
 _REFUSED_MAX: Final = 1_000
 
 
@@ -49,17 +51,17 @@ class _Graph:
     stamp: int
     """Of the first publication with this identifier."""
     holding: dict[Triple, None]
-    """Statements that no deletion has taken away."""
+    """Statements that no deletion has removed."""
     touched: bool = False
-    """Whether it should be written in another way."""
+    """Whether it should be rewritten."""
     rewritten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a triple of the log comes to.
+    """The effect of a triple of the log.
 
-    ``graph``: statements that were published together; ``lost``: statements that no graph has any more.
+    ``graph``: statements that were published together; ``lost``: statements that no graph contains any more.
     """
 
     graph: tuple[Triple, ...] = ()
@@ -71,36 +73,36 @@ class Log:
 
     def __init__(self) -> None:
         self.refused: dict[str, str] = {}
-        """What was published and is neither, with the reason."""
+        """Published literals that are neither graphs nor deletions, with the reason."""
         self._triples: Counter[tuple[str, str]] = Counter()
         self._graphs: dict[str, _Graph] = {}
         self._known: dict[str, set[str]] = {}
         """Literals by the identifier of their graph."""
         self._deletions: dict[str, Deletion] = {}
         self._leaving: dict[tuple[str, str], int] = {}
-        """Triples that were retracted, by predicate and literal, with the time in milliseconds."""
+        """Retracted triples, by predicate and literal, with the time in milliseconds."""
         self._times: Counter[Triple] = Counter()
-        """In how many graphs a statement is."""
+        """The number of graphs that contain each statement."""
 
     @property
     def graphs(self) -> int:
-        """The number of graphs that hold."""
+        """The number of graphs in force."""
         return len(self._graphs)
 
     @property
     def deletions(self) -> int:
-        """The number of deletions that are under way."""
+        """The number of deletions in force."""
         return sum((DELETE, literal) not in self._leaving for literal in self._deletions)
 
     def content(self) -> list[tuple[Triple, ...]]:
-        """Return what holds of each graph, in the order of publication."""
+        """Return the statements in force of each graph, in the order of publication."""
         found = sorted(self._graphs.items(), key=lambda each: (each[1].stamp, each[0]))
         return [tuple(graph.holding) for _, graph in found if graph.holding]
 
-    # --- what is heard -------------------------------------------------------------------------
+    # --- arrivals ------------------------------------------------------------------------------
 
     def take(self, predicate: str, literal: str, stamp: int, *, removed: bool) -> Heard:
-        """Take account of a triple that came or went; ``stamp``: when."""
+        """Take in a triple that was published or removed at ``stamp``."""
         key = predicate, literal
         before = self._triples[key]
         self._triples[key] += -1 if removed else 1
@@ -112,9 +114,9 @@ class Log:
             return Heard()
         if before != 0:
             return Heard()
-        if self._leaving.pop(key, None) is not None:  # it came again before it was dealt with that it had gone
+        if self._leaving.pop(key, None) is not None:  # it came again before a bookmark completed its removal
             if literal in self._graphs:
-                self._graphs[literal].rewritten = False  # somebody wrote late what is written in another way already
+                self._graphs[literal].rewritten = False  # a late worker wrote a graph that has been rewritten
             return Heard()
         try:
             return self._take_graph(literal, stamp) if predicate == GRAPH else self._take_deletion(literal, stamp)
@@ -140,7 +142,7 @@ class Log:
         self._times.update(graph.holding.keys())
         self._graphs[literal] = graph
         self._known.setdefault(published.identifier, set()).add(literal)
-        # What is written in another way is no publication, and brings nothing but what one has missed.
+        # A rewritten graph is no new publication: it adds only statements missed so far.
         return Heard(tuple(new if same else graph.holding), lost)
 
     def _take_deletion(self, literal: str, stamp: int) -> Heard:
@@ -163,7 +165,7 @@ class Log:
         return gone
 
     def _less(self, statements: Iterable[Triple]) -> list[Triple]:
-        """Count statements less; return those that no graph has any more."""
+        """Decrease the counts of statements; return those that no graph contains any more."""
         lost = []
         for each in statements:
             self._times[each] -= 1
@@ -175,7 +177,7 @@ class Log:
     # --- at bookmarks --------------------------------------------------------------------------
 
     def settle(self, bookmark_ms: int) -> list[Triple]:
-        """Deal with what went before a bookmark; return statements that no graph has any more."""
+        """Complete removals before a bookmark; return statements that no graph contains any more."""
         lost: list[Triple] = []
         for (predicate, literal), at in list(self._leaving.items()):
             if at >= bookmark_ms:
@@ -183,7 +185,7 @@ class Log:
             if predicate == DELETE:
                 deletion = self._deletions.get(literal)
                 if deletion is not None and max(at, deletion.stamp >> 16) + GRACE_MS >= bookmark_ms:
-                    continue  # a graph that somebody writes late is still trimmed by it
+                    continue  # it still trims graphs that a worker writes late
                 self._deletions.pop(literal, None)
             elif (graph := self._graphs.pop(literal, None)) is not None:
                 lost += self._less(graph.holding)
@@ -195,9 +197,9 @@ class Log:
         return lost
 
     def rewrites(self, most: int) -> list[tuple[str, str | None]]:
-        """Return literals of graphs that are to be written in another way, each with that; at most so many.
+        """Return at most ``most`` literals of graphs to rewrite, each with its replacement.
 
-        None: nothing is left of it.  They count as rewritten then.
+        None: nothing is left of the graph. The graphs count as rewritten then.
         """
         found: list[tuple[str, str | None]] = []
         for literal, graph in self._graphs.items():
@@ -207,19 +209,19 @@ class Log:
                 graph.rewritten = True
                 try:
                     left = graph_literal(graph.identifier, graph.stamp, graph.holding) if graph.holding else None
-                except DataRefused:  # in a spelling that made it smaller: it stays, and so does the deletion
+                except DataRefused:  # it fitted in a shorter spelling only: graph and deletion stay
                     continue
                 found.append((literal, left))
         return found
 
     def retry(self, literals: Iterable[str]) -> None:
-        """Take note that graphs could not be rewritten."""
+        """Note that graphs could not be rewritten."""
         for literal in literals:
             if literal in self._graphs:
                 self._graphs[literal].rewritten = False
 
     def applied(self, bookmark_ms: int) -> list[str]:
-        """Return the literals of deletions that are not needed any more."""
+        """Return the literals of deletions that are no longer needed."""
         if any(graph.touched for graph in self._graphs.values()):
             return []
         return [

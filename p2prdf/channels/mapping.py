@@ -1,9 +1,9 @@
-"""The mapping table of one learner: which bindings a graph of some category has brought, and how to make the next one.
+"""The mapping table of one learner: which bindings graphs of a category bring, and how to build them.
 
-An entry says: the key elements of a binding (category, key positions) stood at these positions of a graph (category).
-The rest of such a binding is structure, and is taken over as it was: its *skeleton*, the text with holes for the keys.
-Where structure had several values there are several skeletons, and the one seen most often is tried first (the paper
-leaves that open).  Entries compete by their hit rates.
+An entry says that the key elements of a binding (category, key positions) stood at certain positions of a graph
+(category). The rest of the binding is structure and is copied: the *skeleton* is the text with holes for the
+keys. If structure varied there are several skeletons, and the most frequent ones are tried first (the paper
+leaves this open). Entries compete by hit rate.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from p2prdf.channels.elements import Cut
 __all__ = ["ENTRIES_MAX", "Entry", "MappingTable", "Skeleton", "skeleton_of"]
 
 ENTRIES_MAX: Final = 1024
-"""Most entries of a table; the quarter with the lowest hit rates is given up for a new one."""
+"""Bound on the entries of a table; the quarter with the lowest hit rates makes room for a new one."""
 _SKELETONS_MAX: Final = 32
-"""Most skeletons of an entry; the one seen least often is given up for a new one."""
+"""Bound on the skeletons of an entry; the least frequent makes room for a new one."""
 
 Skeleton: TypeAlias = tuple[str, ...]
-"""The texts around the holes: one more than there are."""
+"""The texts around the holes: one more than there are holes."""
 
 
 class _Key(NamedTuple):
@@ -34,7 +34,7 @@ _Wanted: TypeAlias = "Callable[[_Key, Entry], bool]"
 
 
 class Entry:
-    """One entry, with how often it was tried and was right."""
+    """One entry, with its numbers of tries and hits."""
 
     __slots__ = ("binding", "hits", "keys", "places", "skeletons", "tries")
 
@@ -44,26 +44,26 @@ class Entry:
         self.keys = keys
         """Key positions of these bindings."""
         self.places = places
-        """For each of them the position in the graph."""
+        """The position in the graph of each key."""
         self.skeletons: dict[Skeleton, int] = {}
-        """How often each was seen."""
+        """The frequency of each skeleton."""
         self.tries = 0
         self.hits = 0
 
     @property
     def rate(self) -> float:
-        """The hit rate; an entry that was hardly tried is given credit."""
+        """The hit rate; an entry with few tries gets the benefit of the doubt."""
         return (self.hits + 1) / (self.tries + 2)
 
     def note(self, skeleton: Skeleton) -> None:
-        """Take note of a binding of this kind."""
+        """Count a binding's skeleton."""
         count = self.skeletons.get(skeleton)
         if count is None and len(self.skeletons) >= _SKELETONS_MAX:
             del self.skeletons[min(self.skeletons, key=self.skeletons.__getitem__)]
         self.skeletons[skeleton] = (count or 0) + 1
 
     def texts(self, elements: Sequence[str], alternatives: int) -> Iterator[str]:
-        """Yield the texts of candidates for a graph, made with the skeletons seen most often."""
+        """Yield candidate texts for a graph, from the most frequent skeletons."""
         filling = [elements[place] for place in self.places]
         for skeleton in sorted(self.skeletons, key=lambda each: -self.skeletons[each])[:alternatives]:
             yield "".join([part for pair in zip(skeleton, filling, strict=False) for part in pair]) + skeleton[-1]
@@ -77,7 +77,7 @@ class MappingTable:
         self._count = 0
         self._entries_max = entries_max
         self.given_up = 0
-        """Entries given up for others, or for nothing."""
+        """Number of entries dropped so far."""
 
     def __len__(self) -> int:
         return self._count
@@ -90,7 +90,7 @@ class MappingTable:
         return sorted(found.values(), key=lambda entry: -entry.rate) if len(found) > 1 else list(found.values())
 
     def entry(self, graph: Hashable, binding: Hashable, keys: tuple[int, ...], places: tuple[int, ...]) -> Entry:
-        """Return an entry, made if there is none."""
+        """Return an entry, created if necessary."""
         key = _Key(binding, keys, places)
         entry = self._entries.get(graph, {}).get(key)
         if entry is None:
@@ -101,16 +101,16 @@ class MappingTable:
         return entry
 
     def known(self, graph: Hashable, bindings: Iterable[Hashable]) -> bool:
-        """Tell whether there is an entry for a category of graphs and one of some categories of bindings."""
+        """Return whether a category of graphs has an entry for one of some categories of bindings."""
         wanted = set(bindings)
         return any(key.binding in wanted for key in self._entries.get(graph, ()))
 
     def forget(self, binding: Hashable) -> None:
-        """Give up the entries for a category of bindings: its key positions are others now."""
+        """Drop the entries for a category of bindings: its key positions have changed."""
         self._keep(lambda key, _: key.binding != binding)
 
     def prune(self) -> None:
-        """Give up the quarter with the lowest hit rates, one entry at least; of equal ones the oldest."""
+        """Drop the quarter with the lowest hit rates, at least one entry; the oldest of equal ones."""
         every = [(entry.rate, at, entry) for at, entry in enumerate(self)]
         doomed = {id(entry) for _, _, entry in sorted(every, key=lambda each: each[:2])[: max(1, len(every) // 4)]}
         self._keep(lambda _, entry: id(entry) not in doomed)

@@ -1,4 +1,4 @@
-"""What subscribers of channels are told."""
+"""Notifications to the subscribers of channels."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ __all__ = ["Kind", "Notification"]
 
 
 class Kind(enum.Enum):
-    """How far a binding is known to hold."""
+    """How a binding is known to hold."""
 
     TENTATIVE = "tentative"
-    """It was foreseen and tested: it holds.  The query has not run since, and will confirm it."""
+    """Predicted and tested: it holds. The query has not run since and will confirm it."""
     CONFIRMED = "confirmed"
-    """A run of the query found it.  If it was not tentative before, this is the first that is said of it."""
+    """Found by a run of the query. If it was not tentative before, this is its first notification."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Notification:
-    """A binding that is new on a channel, or a tentative one that is confirmed."""
+    """A new binding of a channel, or the confirmation of a tentative one."""
 
     channel: str
     kind: Kind
     binding: tuple[str, ...]
-    """Canonical terms of the variables that the query projects, in order."""
+    """Canonical terms of the projected variables, in order."""
     subscribers: tuple[str, ...]
     after: int
-    """It holds after so many publications and deletions; what a deletion takes away later was told before."""
+    """Number of publications and deletions after which it holds; a later deletion may end it."""
     first: bool
-    """Whether the binding is told for the first time since it holds."""
+    """Whether this is the first notification of the binding since it holds."""

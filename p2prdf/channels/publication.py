@@ -1,15 +1,15 @@
-"""What is published for channels: graphs and deletions, each as one triple of its knowledge base's graph.
+"""Publications for channels: graphs and deletions, each as one triple of the knowledge base's graph.
 
-A graph is the unit whose category is learned, so it must not come in pieces: ``<base> <urn:p2prdf:graph> "..."``, and
-the literal has all its statements in N-Triples, in the order in which they were published, for that is what positions
-are learned in.  The first line is a comment there: ``# IDENTIFIER STAMP``.
+A graph must arrive in one piece, since its category is learned from the whole: ``<base> <urn:p2prdf:graph>
+"..."``. The literal contains its statements in N-Triples, in the order of publication, which determines
+positions. The first line is a comment: ``# IDENTIFIER STAMP``.
 
-A deletion is ``<base> <urn:p2prdf:delete> "..."`` with ``{"id": ..., "stamp": ..., "pattern": [s, p, o]}``.  It is
-about graphs with earlier stamps.
+A deletion is ``<base> <urn:p2prdf:delete> "..."`` with ``{"id": ..., "stamp": ..., "pattern": [s, p, o]}``. It
+applies to graphs with earlier stamps.
 
-Stamps are those of the nodes' clocks, which order whatever led to what (:mod:`p2prdf.hlc`): who publishes asks its node
-for one.  They are written down, for an answer of a standing query is born with the latest of what came with it, which
-is not its own stamp.
+Stamps are from the nodes' clocks, which preserve causal order (:mod:`p2prdf.hlc`); a publisher asks its node
+for one. The literal contains the stamp because a solution of a standing query has only the latest stamp of all
+its triples.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ GRAPH: Final = "<urn:p2prdf:graph>"
 DELETE: Final = "<urn:p2prdf:delete>"
 
 GRAPH_BYTES_MAX: Final = terms.TERM_BYTES_MAX
-"""Largest literal of a graph: what nodes take as a term."""
+"""Largest literal of a graph: the bound on a term."""
 _HEAD: Final = re.compile(r"# ([0-9a-f]{32}) ([0-9]{1,19})")
 _IDENTIFIER: Final = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedGraph:
-    """A graph as it stands in the overlay; ``stamp``: when it was published."""
+    """A graph as stored in the overlay; ``stamp``: when it was published."""
 
     identifier: str
     stamp: int
@@ -53,7 +53,7 @@ class PublishedGraph:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What is to be deleted of the graphs that were published before ``stamp``."""
+    """A deletion of matching statements from the graphs published before ``stamp``."""
 
     identifier: str
     stamp: int
@@ -61,14 +61,15 @@ class Deletion:
 
 
 def identifier_of(publisher: str, what: object) -> str:
-    """Return the identifier of a publication of somebody who says the same again when in doubt."""
+    """Return an identifier that a publisher's repetition of the same content shares."""
     return hashlib.sha256(f"{publisher}\n{what!r}".encode()).hexdigest()[:32]
 
 
 def graph_literal(identifier: str, stamp: int, statements: Iterable[Triple]) -> str:
     """Return the literal of a graph.
 
-    Raises DataRefused for a graph that is no graph, is about an ontology, or is larger than nodes take.
+    Raises DataRefused for an invalid or empty graph, for statements about an ontology, and for a literal that
+    is too large for nodes.
     """
     checked = check_graph(statements, refuse_schema=True)
     if not checked:
@@ -84,7 +85,7 @@ def graph_literal(identifier: str, stamp: int, statements: Iterable[Triple]) -> 
 
 
 def read_graph(literal: str, stamp: int) -> PublishedGraph:
-    """Return the graph of a literal that was there by a time.  Raises DataRefused for what is none."""
+    """Return the graph of a literal published by time ``stamp``.  Raises DataRefused for others."""
     if not (literal.startswith('"') and literal.endswith('"')):
         raise DataRefused("a graph is a plain literal")
     head, _, text = terms.lexical(literal).partition("\n")
@@ -101,7 +102,7 @@ def read_graph(literal: str, stamp: int) -> PublishedGraph:
 
 
 def deletion_literal(identifier: str, stamp: int, pattern: Triple) -> str:
-    """Return the literal of a deletion.  Raises LocalProtocolError for what is no pattern."""
+    """Return the literal of a deletion.  Raises LocalProtocolError for an invalid pattern."""
     check_pattern(pattern)
     for part in pattern:
         if not part.startswith("?") and terms.parse_term(part) != part:
@@ -110,7 +111,7 @@ def deletion_literal(identifier: str, stamp: int, pattern: Triple) -> str:
 
 
 def read_deletion(literal: str, stamp: int) -> Deletion:
-    """Return the deletion of a literal that was published by a time.  Raises DataRefused for what is none."""
+    """Return the deletion of a literal published by time ``stamp``.  Raises DataRefused for others."""
     try:
         told = json.loads(terms.lexical(literal)) if literal.startswith('"') else None
     except (ValueError, RecursionError):
@@ -131,7 +132,7 @@ def read_deletion(literal: str, stamp: int) -> Deletion:
 
 
 def matches(pattern: Triple, triple: Triple) -> bool:
-    """Tell whether a pattern takes a triple; a variable that stands twice takes the same term both times."""
+    """Return whether a pattern matches a triple; a repeated variable matches equal terms."""
     bound: dict[str, str] = {}
     for part, term in zip(pattern, triple, strict=True):
         if part.startswith("?"):

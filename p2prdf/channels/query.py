@@ -1,11 +1,10 @@
-"""What a channel asks: a graph pattern, compiled to one expression over the facts.
+"""The query of a channel: a basic graph pattern, compiled to one Python expression over the facts.
 
-A query is compiled, to Python with one clause for each pattern over just the dictionary that holds what matches: to
-list all its rows; to tell of one row whether it is true, which takes a look-up for each pattern if all variables are
-projected; and to list the rows that one fact is part of, in the place of a given pattern.  Patterns come in the order
-in which fewest facts are met, by the sizes of the dictionaries when the text is written; it is written again when there
-are twice or half as many facts.  Names in the text are made here, and all else are numbers: nothing that a user wrote
-gets into it.
+The expression has one clause for each pattern, over exactly the dictionary that holds the matches. Three forms
+exist: one lists all rows; one tests whether a row is true, with one look-up for each pattern if all variables
+are projected; one lists the rows that contain a given fact at a given pattern. Patterns are ordered by the
+estimated number of facts visited, from the sizes of the dictionaries. The expression is compiled again when the
+number of facts has doubled or halved. It contains only names made here and numbers, and no user text.
 """
 
 from __future__ import annotations
@@ -24,25 +23,28 @@ __all__ = ["CompiledQuery", "Pattern", "Row", "Seeded", "join_order", "matching"
 Row: TypeAlias = tuple[int, ...]
 """A binding: the numbers of the terms of the projected variables, in order."""
 Pattern: TypeAlias = tuple[int, int, int]
-"""Slots: a variable's number, or ``~`` the number of a term."""
+"""Three slots: the number of a variable, or ``~`` the number of a term."""
 
 Seeded: TypeAlias = Callable[[Row, dict[Row, None], int], int]
-"""Takes values of one pattern's variables, puts the query's rows that have them where it is told, and returns how many
-of the steps that it was given are left; a negative number if it went no further for want of steps."""
+"""Adds the rows that have given values for one pattern's variables to a dictionary.
+
+Takes the values, the dictionary and a number of steps; returns the steps left. A negative number means that the
+steps ran out before all rows were found.
+"""
 
 _LOOPS_MAX: Final = 18
-"""Most loops in a function, for Python has no more than 20 in one another."""
+"""Bound on the loops of one function: Python allows 20 nested blocks."""
 _SAMPLE: Final = 64
-"""Rows of a dictionary that its mean size is taken from."""
+"""Number of rows sampled for the mean size of a dictionary."""
 
 
 def parse_channel(text: str) -> ConjunctiveQuery:
-    """Return the query of a channel: a SELECT over one graph pattern, with filters perhaps.
+    """Return the query of a channel: a SELECT over one graph pattern with optional filters.
 
-    Raises QueryRefused for all else, and for patterns that no variable connects: they would combine everything with
-    everything.
+    Raises QueryRefused for other queries, and for patterns that no variable connects, which would form a cross
+    product.
     """
-    from p2prdf.rdf.sparql import parse_select  # brings rdflib, so not before a channel is made
+    from p2prdf.rdf.sparql import parse_select  # loads rdflib, so only when a channel is created
 
     query = parse_select(text)
     if not query.answer:
@@ -84,20 +86,22 @@ class CompiledQuery:
         return self._rows()
 
     def holds(self, row: Row) -> bool:
-        """Tell whether a binding is true now."""
+        """Return whether a binding holds now."""
         self._keep_written()
         return self._holds(row)
 
     def seeded(self, number: int) -> Seeded | None:
-        """Return what lists the bindings that a fact is part of in the place of a pattern; None for a query of too
-        many patterns."""
+        """Return the function that lists the bindings with a given fact at a pattern.
+
+        None: the query has too many patterns.
+        """
         self._keep_written()
         if number not in self._seeded:
             self._seeded[number] = self._writer.seeded(self.patterns[number])
         return self._seeded[number]
 
     def solution(self, row: Row) -> Row | None:
-        """Return the values of all variables in one of the ways in which a binding is true; None if it is not."""
+        """Return the values of all variables in one derivation of a binding; None if it does not hold."""
         self._keep_written()
         if self._solution is None:
             self._solution = self._writer.solution()
@@ -109,7 +113,7 @@ class CompiledQuery:
             self._written_at = max(count, 16)
             self._writer = writer = _Writer(self._knowledge, self.patterns, self._filters, self.answer)
             self._rows, self._holds = writer.rows(), writer.holds()
-            self._seeded.clear()  # these are written when they are first asked for
+            self._seeded.clear()  # compiled on first use
             self._solution = None
 
 
@@ -128,20 +132,20 @@ class _Writer:
             self._space[f"f{number}"] = _filter(each, text)
 
     def rows(self) -> Callable[[], dict[Row, None]]:
-        """Write what lists all bindings."""
+        """Compile the function that lists all bindings."""
         made: Callable[[], dict[Row, None]]
         made = self._made(f"lambda: {{({_names(self._answer)}): None {' '.join(self._clauses(set()))}}}")
         return made
 
     def holds(self) -> Callable[[Row], bool]:
-        """Write what tests one."""
+        """Compile the function that tests one binding."""
         clauses = " ".join(self._clauses(set(self._answer)))
         made: Callable[[Row], bool]
         made = self._made(f"lambda row: any(True for {_names(self._answer)} in (row,) {clauses})")
         return made
 
     def solution(self) -> Callable[[Row], Row | None]:
-        """Write what completes one."""
+        """Compile the function that completes one binding."""
         clauses = " ".join(self._clauses(set(self._answer)))
         every = _names(range(1 + max((slot for pattern in self._patterns for slot in pattern), default=-1)))
         made: Callable[[Row], Row | None]
@@ -149,9 +153,10 @@ class _Writer:
         return made
 
     def seeded(self, pattern: Pattern) -> Seeded | None:
-        """Write what lists the bindings that have some values in the place of a pattern's variables.
+        """Compile the function that lists the bindings with given values for a pattern's variables.
 
-        It counts down a step with each turn of a loop, so its work is bounded by what it is given."""
+        It counts a step for each iteration of a loop, so the number of steps bounds its work.
+        """
         seed = variables(pattern)
         clauses = self._clauses(set(seed), without=pattern)
         if sum(clause.startswith("for") for clause in clauses) > _LOOPS_MAX:
@@ -174,7 +179,7 @@ class _Writer:
         return self._space.pop(name)
 
     def _clauses(self, bound: set[int], without: Pattern | None = None) -> list[str]:
-        """Return loops and tests, in order, for all patterns but perhaps one that is matched already."""
+        """Return loops and tests, in order, for all patterns except one that is already matched."""
         bound, written = set(bound), list[str]()
         tested: set[int] = set()
 
@@ -187,7 +192,7 @@ class _Writer:
         if not bound:
             written.append("for _ in ONE")
         test()
-        rest = [pattern for pattern in self._patterns if pattern != without]  # equal ones match alike
+        rest = [pattern for pattern in self._patterns if pattern != without]  # equal patterns match alike
         for pattern in join_order(rest, bound, self._estimate):
             written += self._clause(pattern, bound)
             bound.update(slot for slot in pattern if slot >= 0)
@@ -195,7 +200,7 @@ class _Writer:
         return written
 
     def _clause(self, pattern: Pattern, bound: set[int]) -> list[str]:
-        """Return the clauses that find what matches a pattern."""
+        """Return the clauses that find the matches of a pattern."""
         s, p, o = (str(~slot) if slot < 0 else f"v{slot}" for slot in pattern)
         known_s, known_p, known_o = (slot < 0 or slot in bound for slot in pattern)
         written = []
@@ -225,17 +230,17 @@ class _Writer:
         self._space[name] = (self._pso if order == "pso" else self._pos).setdefault(predicate, {})
         return name
 
-    # --- what is met ---------------------------------------------------------------------------
+    # --- cost estimates ------------------------------------------------------------------------
 
     def _estimate(self, pattern: Pattern, bound: set[int]) -> float:
-        """Return how many facts match a pattern, about, for one choice of what is bound."""
+        """Return the approximate number of facts that match a pattern, given the bound variables."""
         s, p, o = pattern
         known = [slot < 0 or slot in bound for slot in pattern]
         if p >= 0:
             return self._size / (1.0 + 20.0 * (known[0] + known[1] + known[2]))
         subjects, objects = self._pso.get(~p, {}), self._pos.get(~p, {})
         if known[0] and known[2]:
-            return 0.5  # a test: as early as it can be
+            return 0.5  # a test: as early as possible
         if known[0]:
             return float(len(subjects.get(~s, ()))) if s < 0 else _mean(subjects)
         if known[2]:
@@ -246,7 +251,7 @@ class _Writer:
 def join_order(
     patterns: Sequence[Pattern], bound: set[int], estimate: Callable[[Pattern, set[int]], float]
 ) -> list[Pattern]:
-    """Return patterns in an order of joining: the one that is met least next, those with bound variables first."""
+    """Return patterns in greedy join order: the cheapest next, connected ones first."""
     rest, bound, found = list(patterns), set(bound), list[Pattern]()
     while rest:
         near = [each for each in rest if any(slot in bound for slot in each) or all(slot < 0 for slot in each)]
@@ -263,7 +268,7 @@ def variables(pattern: Pattern) -> list[int]:
 
 
 def matching(pattern: Pattern) -> Callable[[Iterable[Fact]], list[Row]]:
-    """Return what lists, for those of some facts that match a pattern, the values of its variables."""
+    """Return a function that lists the values of a pattern's variables in the facts that match it."""
     tests = [f"{part} == {~slot}" for part, slot in zip("spo", pattern, strict=True) if slot < 0]
     first: dict[int, str] = {}
     for part, slot in zip("spo", pattern, strict=True):

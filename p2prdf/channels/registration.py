@@ -1,16 +1,16 @@
-"""Channels that are registered in an overlay, what is published for them, and what was told: names and forms.
+"""Names and forms of registered channels, their publications and their notifications in an overlay.
 
-All of it is triples of known graphs, kept and copied as everything is:
+All of them are triples of known graphs, stored and replicated like others:
 
-- ``<urn:p2prdf:channels>``: of each channel one triple, its name and a literal that says the rest.
-- the graph that a knowledge base's IRI names: of each published graph one triple, and of each deletion that is under
-  way (:mod:`p2prdf.channels.publication`).
-- a graph of each knowledge base for what was told on its channels (:func:`told_graph`): of each binding that holds a
-  triple of channel, kind and binding; and one of each channel that was begun with.
-- ``<urn:p2prdf:channel-hosts>``: of each host one triple (:mod:`p2prdf.presence.group`).
-- ``<urn:p2prdf:channel-requests>``: what somebody asks of hosts, and what they answer; removed by who asked.
+- ``<urn:p2prdf:channels>``: one triple for each channel, with its name and a literal for the rest.
+- the graph named by a knowledge base's IRI: one triple for each published graph and each deletion in force
+  (:mod:`p2prdf.channels.publication`).
+- a graph for each knowledge base, with its notifications (:func:`told_graph`): one triple of channel, kind and
+  binding for each binding that holds, and one for each channel that a worker has begun.
+- ``<urn:p2prdf:channel-hosts>``: one triple for each channel worker (:mod:`p2prdf.presence.group`).
+- ``<urn:p2prdf:channel-requests>``: requests to channel workers and their answers; the requester deletes them.
 
-Anybody may publish into these graphs, so what is read of them is checked, and refused by name.
+Any client may publish into these graphs, so readers check all of it and refuse invalid parts by name.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ ANSWERS: Final = "<urn:p2prdf:answers>"
 HOSTS: Final = Group(
     "host", "<urn:p2prdf:channel-hosts>", "<urn:p2prdf:hosts>", "<urn:p2prdf:channel-host:", ASKS
 )
-"""Who evaluates channels."""
+"""The worker group that evaluates channels."""
 
 INITIAL: Final = "<urn:p2prdf:initial>"
 TENTATIVE: Final = "<urn:p2prdf:tentative>"
 CONFIRMED: Final = "<urn:p2prdf:confirmed>"
 KINDS: Final = (INITIAL, TENTATIVE, CONFIRMED)
-"""How far a binding is known to hold: it did when the channel was begun with, or as notifications say."""
+"""How a binding is known to hold: since the beginning of the channel, or as its notifications say."""
 BEGUN: Final = "<urn:p2prdf:begun>"
-"""Of a knowledge base and a channel: all that was initial has been told."""
+"""Relates a knowledge base to a channel: all initial bindings have been reported."""
 
 _NAMES: Final = Names("<urn:p2prdf:channel:")
 subject_of: Final = _NAMES.subject
-"""Returns the IRI of a name; raises LocalProtocolError for what is none."""
+"""Returns the IRI of a name; raises LocalProtocolError for an invalid name."""
 name_of: Final = _NAMES.name
 """Returns the name in an IRI, None for other terms."""
 _FIELDS: Final = frozenset({"base", "query", "settings"})
@@ -64,10 +64,10 @@ _FIELDS: Final = frozenset({"base", "query", "settings"})
 
 @dataclass(frozen=True, slots=True)
 class ChannelRegistration:
-    """A channel as it is registered.
+    """A registered channel.
 
-    ``base``: the canonical IRI of its knowledge base; ``query``: its text; ``settings``: those that were given, as
-    :func:`read_settings` takes them.
+    ``base``: the canonical IRI of its knowledge base; ``query``: its text; ``settings``: the given ones, as for
+    :func:`read_settings`.
     """
 
     name: str
@@ -76,7 +76,7 @@ class ChannelRegistration:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise LocalProtocolError (of the kinds that name what is wrong) for what is no channel."""
+        """Raise LocalProtocolError or a subclass if the channel is not valid."""
         subject_of(self.name)
         check_base(self.base)
         read_settings(self.settings)
@@ -84,26 +84,27 @@ class ChannelRegistration:
 
     @property
     def triple(self) -> Triple:
-        """The triple that says it."""
+        """The triple that registers it."""
         told = {"base": self.base, "query": self.query, "settings": dict(self.settings)}
         return subject_of(self.name), CHANNEL, terms.literal(json.dumps(told, sort_keys=True))
 
 
 def check_base(base: str) -> None:
-    """Raise DataRefused for what is no IRI of a knowledge base."""
+    """Raise DataRefused if a term is not an IRI for a knowledge base."""
     if terms.kind(terms.parse_term(base)) is not terms.Kind.IRI:
         raise DataRefused(f"{base[:120]} is no IRI, so no name of a knowledge base")
 
 
 def told_graph(base: str) -> str:
-    """Return the graph of what was told on the channels of a knowledge base."""
+    """Return the graph of the notifications on the channels of a knowledge base."""
     return f"<urn:p2prdf:told:{hashlib.sha256(base.encode()).hexdigest()[:32]}>"
 
 
 def read_settings(given: Mapping[str, Any]) -> Settings:
-    """Return settings from names and plain values; ``heuristics`` is a list of names, ``evaluation`` a name.
+    """Return settings from names and plain values.
 
-    Raises LocalProtocolError for others, and for what no setting can be.
+    ``heuristics`` is a list of names, ``evaluation`` a name. Raises LocalProtocolError for unknown names and
+    invalid values.
     """
     known = {each.name: each.type for each in fields(Settings)}
     for name in given:
@@ -127,7 +128,7 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
 
 
 def read_channel(subject: str, text: str) -> ChannelRegistration:
-    """Return what a triple of the graph of channels says.  Raises DataRefused for what is none."""
+    """Return the channel in a triple of the graph of channels.  Raises DataRefused for other triples."""
     name = name_of(subject)
     if name is None:
         raise DataRefused("not the name of a channel", source=subject[:120])
@@ -154,7 +155,7 @@ def binding_literal(binding: tuple[str, ...]) -> str:
 
 
 def read_binding(literal: str) -> tuple[str, ...] | None:
-    """Return the binding of a literal, None for what is none."""
+    """Return the binding of a literal, None for other literals."""
     try:
         found = json.loads(terms.lexical(literal)) if literal.startswith('"') else None
     except (ValueError, RecursionError):

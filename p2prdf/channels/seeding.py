@@ -1,26 +1,25 @@
-"""Foreseeing from what came to hold: which pattern of the query to begin with.
+"""Prediction from new facts: which pattern of the query to begin with.
 
-The problem.  What the paper's heuristic makes candidates of is the text of a graph, so it foresees no binding with a
-part that is not in the graph.  A department that is published after its students brings hundreds of bindings at once,
-each with a student's name that its graph does not have.
+The paper's heuristic makes candidates from the text of a graph, so it predicts no binding with a part outside
+of that text. A department that is published after its students brings hundreds of bindings, each with a
+student's name that its graph lacks.
 
-The idea.  A binding that is new rests on a fact that is new, one that a publication brought itself or that follows: its
-*seed*.  It matches one of the query's patterns, and with its terms for that pattern's variables the rest of the query
-is a matter of a few look-ups.  So what is learned is where to begin:
+A new binding depends on a new fact, published or derived: its *seed*. The seed matches a pattern of the query,
+and with its terms for the variables, the rest of the query takes a few look-ups. The heuristic therefore learns
+where to begin:
 
-- The *category* of a publication is which patterns of the query are matched by anything that came to hold.  (Predicates
-  and classes, as far as the channel cares about them.)
-- An *entry* says: in publications of this category, facts in the place of this pattern brought new bindings.
-- A *candidate* is a fact in that place.  Its test is to look up the other patterns, for at most so many steps.  It
-  gives all bindings that the fact is part of, and all of them are true.
+- The *category* of a publication is the set of patterns that its new facts match.
+- An *entry* says: in this category, facts at this pattern brought new bindings.
+- A *candidate* is a fact at that pattern. Testing it looks up the other patterns, within a bounded number of
+  steps. It gives all bindings that contain the fact, and all of them hold.
 
-What was learned about one student holds for all others, for nothing in an entry is a term.  Entries compete by hit
-rates as those of texts do.  Publications of a category that never brought anything are not looked into: that, and that
-nothing is kept beside entries and facts, is the difference from evaluating incrementally.
+Entries contain no terms, so a lesson about one student holds for all. Entries compete by hit rate, as those of
+texts do. Unlike incremental evaluation, this ignores categories that never brought a binding, and stores no
+state besides entries and facts.
 
-*Rehearsal.*  What is there when a channel is made was published once, in an unknown order.  For some of its bindings it
-is taken that each thing described in them came last: its facts' patterns are the category.  That may be wrong, and then
-an entry is tried in vain; what is told is true all the same.
+*Rehearsal.* The order of facts published before the channel is unknown. For some of its bindings, each subject
+in turn is assumed to have come last, and the patterns of its facts are the category. A wrong assumption costs a
+try in vain; reported bindings hold in any case.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ from p2prdf.reasoning import Fact
 __all__ = ["STEPS_MAX", "Seeding"]
 
 STEPS_MAX: Final = 20_000
-"""Most turns of loops that the tests of one publication take: a millisecond or two."""
+"""Bound on the loop iterations for the tests of one publication: one or two milliseconds."""
 
 
 class Seeding:
-    """Foresees bindings of one channel from what came to hold."""
+    """Predicts bindings of one channel from new facts."""
 
     categories = Categories.CHANGE
 
     def __init__(self, query: CompiledQuery, knowledge: KnowledgeBase, *, entries_max: int, candidates_max: int):
-        """``candidates_max``: most facts that are tried at one publication."""
+        """``candidates_max``: bound on the facts tried per publication."""
         self.table = MappingTable(entries_max)
         self.foreseen: deque[bool] = deque(maxlen=RECENT_BINDINGS)
         self._query = query
@@ -76,7 +75,7 @@ class Seeding:
         tried, steps = 0, STEPS_MAX
         for entry in self.table.entries(category):
             seeded = self._query.seeded(_place(entry.binding))
-            if seeded is None:  # it was one to begin with when there was less, and patterns came in another order
+            if seeded is None:  # it was usable when there were fewer facts and the patterns had another order
                 continue
             for seed in seeds[_place(entry.binding)]:
                 if tried >= self._candidates_max or steps < 0 or (tried and over()):
@@ -85,14 +84,14 @@ class Seeding:
                 rows: dict[Row, None] = {}
                 steps = seeded(seed, rows, steps)
                 new = [row for row in rows if not any(row in each for each in known)]
-                if new or not rows:  # what is known already is neither a hit nor a miss
+                if new or not rows:  # known bindings are neither hits nor misses
                     entry.tries += 1
                     entry.hits += bool(new)
                 found.update(dict.fromkeys(new))
         return Outcome(list(found), tried, steps < 0)
 
     def _look(self, publication: Publication) -> tuple[int, list[list[Row]]]:
-        """Return a publication's category, and by pattern what its variables are in facts that match."""
+        """Return a publication's category, and for each pattern the values of its variables."""
         category, seeds = 0, list[list[Row]]()
         every = publication.by_predicate
         for number, (predicate, match) in enumerate(self._matching):
@@ -104,7 +103,7 @@ class Seeding:
         return category, seeds
 
     def foresees(self, row: Row, publications: Sequence[Publication]) -> bool:
-        """See Heuristic: bounds on steps and candidates are not looked at."""
+        """See Heuristic; ignores the bounds on steps and candidates."""
         facts = self._rests_on(row)
         for publication in publications:
             brought = [number for number, fact in enumerate(facts) if fact in publication.added]
@@ -115,7 +114,7 @@ class Seeding:
     # --- learning --------------------------------------------------------------------------------
 
     def learn(self, row: Row, publications: Sequence[Publication]) -> None:
-        """See Heuristic: it came to hold with the last publication that brought anything it rests on."""
+        """See Heuristic: the cause is the last publication that brought one of the binding's facts."""
         facts = self._rests_on(row)
         for publication in reversed(publications):
             brought = [number for number, fact in enumerate(facts) if fact in publication.added]
@@ -125,7 +124,7 @@ class Seeding:
                 return
 
     def begin(self, rows: Sequence[Row]) -> None:
-        """See Heuristic: each thing described in a binding is taken to have come last."""
+        """See Heuristic: each subject in a binding is assumed to have come last."""
         for row in rows:
             facts = self._rests_on(row)
             described: dict[int, list[int]] = {}
@@ -136,11 +135,11 @@ class Seeding:
                 self._take(category, brought, [])
 
     def _take(self, category: int, brought: Sequence[int], seeds: Sequence[Sequence[Row]]) -> None:
-        """Take in that facts in the places of some patterns brought a binding, if nothing does that foresees it."""
+        """Add an entry for facts that brought a binding, unless an entry would have predicted it."""
         if self.table.known(category, brought):
             return
 
-        def cost(number: int) -> tuple[int, int, int]:  # few to try, then many variables that are known
+        def cost(number: int) -> tuple[int, int, int]:  # few facts to try, then many known variables
             return len(seeds[number]) if seeds else 0, -self._bound[number], number
 
         for number in sorted(brought, key=cost):
@@ -149,7 +148,7 @@ class Seeding:
                 return
 
     def _rests_on(self, row: Row) -> list[Fact]:
-        """Return the facts, by pattern, that make a binding true in one way; none if it is not."""
+        """Return the facts, by pattern, of one derivation of a binding; none if it does not hold."""
         solution = self._query.solution(row)
         if solution is None:
             return []
@@ -160,7 +159,7 @@ class Seeding:
         return found
 
     def _said(self, subject: int, pattern: Pattern) -> bool:
-        """Tell whether anything that is said of a subject matches a pattern."""
+        """Return whether a fact about a subject matches a pattern."""
         s, p, o = pattern
         if s < 0 and ~s != subject:
             return False
@@ -173,6 +172,6 @@ class Seeding:
 
 
 def _place(binding: object) -> int:
-    """Return the pattern that an entry is about: what it has in place of a category of bindings."""
+    """Return the pattern of an entry, which takes the place of a category of bindings."""
     assert isinstance(binding, int)
     return binding

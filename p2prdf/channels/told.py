@@ -1,11 +1,11 @@
-"""What was told on the channels of a knowledge base, as the overlay has it, and as it should be: pure.
+"""Notifications on the channels of a knowledge base: actual triples in the overlay, and desired ones.
 
-A binding that holds has one triple, or two: ``tentative`` stays beside ``confirmed``, for if it were retracted, one
-that is written late, by a host that was taken for gone, would be news to subscribers.  As they stand, what is written
-twice is told once.
+Pure. A binding that holds has one triple, or two: ``tentative`` stays beside ``confirmed``. If it were
+retracted, a late copy by a channel worker considered dead would be news to subscribers. As it stays, a repeated
+triple is reported once.
 
-What is written comes back by the standing query of who writes it.  So who evaluates can tell, at a bookmark, what is
-there and should not be, or is not there and should, whoever is to blame, and puts it right.
+A worker's own writes come back through its standing query. At a bookmark it therefore compares actual with
+desired triples and repairs all differences, independently of their cause.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from p2prdf.reasoning import Triple
 __all__ = ["Told", "Writes"]
 
 _PATIENCE_SECONDS: Final = 5.0
-"""What was written so long ago has come back, if nobody has undone it."""
+"""Time after which a write has come back, unless it was undone."""
 
 
 class Writes(NamedTuple):
-    """Triples to be published, and others to be retracted."""
+    """Triples to publish, and triples to retract."""
 
     added: list[Triple]
     removed: list[Triple]
 
 
 class Told:
-    """Of one knowledge base, by channel."""
+    """Actual and desired notifications of one knowledge base, by channel."""
 
     def __init__(self, base: str):
         self._base = base
         self._counts: Counter[Triple] = Counter()
         self._there: dict[Triple, int] = {}
-        """What is there, with the stamp of its publication."""
+        """The actual triples, with the stamps of their publications."""
         self._wanted: dict[str, dict[Triple, None]] = {}
-        """By channel (an IRI), what should be."""
+        """The desired triples, by channel (an IRI)."""
         self._written: dict[Triple, float] = {}
-        """When something was written about a triple that has not come back yet."""
+        """The times of writes that have not come back yet, by triple."""
         self._forgotten: set[str] = set()
-        """Channels that were dropped."""
+        """Deleted channels."""
         self.too_large = 0
-        """Bindings that no node takes as a term."""
+        """Number of bindings too large for a term."""
 
     def take(self, triple: Triple, stamp: int, *, removed: bool) -> None:
-        """Take account of a triple that came or went, in any order."""
+        """Take in a triple that was published or removed, in any order."""
         self._counts[triple] += -1 if removed else 1
         if self._counts[triple] == 0:
             del self._counts[triple]
@@ -62,24 +62,24 @@ class Told:
     def __len__(self) -> int:
         return sum(len(wanted) for wanted in self._wanted.values())
 
-    # --- what should be there ------------------------------------------------------------------
+    # --- desired triples -----------------------------------------------------------------------
 
     def take_up(self, channel: str) -> bool:
-        """Begin with a channel at what is there; return whether somebody has begun with it before."""
+        """Begin with a channel's actual triples; return whether a worker has begun it before."""
         self._forgotten.discard(channel)
         self._wanted[channel] = {each: None for each in self._there if self._channel(each) == channel}
         return (self._base, BEGUN, channel) in self._there
 
     def begin(self, channel: str) -> Writes:
-        """Note that all that held at the beginning is told."""
+        """Note that all initial bindings are reported."""
         return self._want(channel, [(self._base, BEGUN, channel)])
 
     def tell(self, channel: str, kind: str, bindings: Iterable[tuple[str, ...]]) -> Writes:
-        """Tell bindings."""
+        """Report bindings."""
         return self._want(channel, [(channel, kind, each) for each in self._literals(bindings)])
 
     def equal(self, channel: str, bindings: Iterable[tuple[str, ...]], kind: str = CONFIRMED) -> Writes:
-        """Make what is told equal to what holds: what is only tentative or not told is told as ``kind``."""
+        """Make the reports equal to the bindings that hold; report unconfirmed and missing ones as ``kind``."""
         holding = set(self._literals(bindings))
         wanted = self._wanted[channel]
         lacking = [
@@ -92,12 +92,12 @@ class Told:
         return Writes(self._want(channel, lacking).added, gone)
 
     def forget(self, channel: str) -> Writes:
-        """Note that a channel was dropped: nothing is told of it any more."""
+        """Note that a channel was deleted: it has no more notifications."""
         self._forgotten.add(channel)
         return Writes([], [*self._wanted.pop(channel, {})])
 
     def leave(self, channel: str) -> None:
-        """Note that a channel is somebody else's: what was told stays."""
+        """Note that another worker has the channel: its notifications stay."""
         self._wanted.pop(channel, None)
 
     def _literals(self, bindings: Iterable[tuple[str, ...]]) -> Iterator[str]:
@@ -116,16 +116,16 @@ class Told:
     def _channel(self, triple: Triple) -> str:
         return triple[2] if triple[1] == BEGUN else triple[0]
 
-    # --- what is there -------------------------------------------------------------------------
+    # --- actual triples ------------------------------------------------------------------------
 
     def wrote(self, triples: Iterable[Triple], now: float) -> None:
-        """Take note that triples were written."""
+        """Note that triples were written."""
         self._written.update((each, now) for each in triples)
 
     def differences(self, bookmark_ms: int, now: float) -> Writes:
-        """Return what is to be written so that at a bookmark what is there is what should be.
+        """Return the writes that make the actual triples equal to the desired ones, at a bookmark.
 
-        What came after the bookmark is not judged, nor what was written a moment ago.
+        Triples later than the bookmark, and recent writes, are exempt.
         """
         self._written = {each: at for each, at in self._written.items() if now - at < _PATIENCE_SECONDS}
 
