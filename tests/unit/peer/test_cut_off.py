@@ -1,4 +1,4 @@
-"""Two peers that cannot see each other for a while: what is published at one is owed to who waits at the other."""
+"""Two peers that cannot see each other for a while: publications at one are owed to subscriptions at the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIPLES = (("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>"))
 
 @pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
 def pair(request) -> Pair:
-    """Two replicas of everything that index only what somebody waits for."""
+    """Two replicas of everything that index only for existing queries."""
     pair = Pair(request.param, replicas=2, copies_min=1, indexes="on-demand")
     pair.compare()
     return pair
@@ -66,7 +66,7 @@ def test_roles_that_the_other_part_has_not_heard_of_are_made_up_for(pair: Pair):
     assert len(set(pair.identities())) == 1
 
 
-def test_what_was_published_before_the_cut_was_noticed_is_not_lost_either(pair: Pair):
+def test_triples_published_before_the_cut_was_noticed_are_not_lost_either(pair: Pair):
     _cut(pair, noticed=False)
     pair.submit(LOW, ContactLost(HIGH))
     pair.subscribe(LOW, JOIN, lease_seconds=600.0)
@@ -146,7 +146,7 @@ def test_a_query_joined_in_one_part_goes_on_though_its_last_subscription_ends_in
 
 
 @pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
-def test_what_was_answered_for_a_subscription_that_ended_elsewhere_is_owed_to_one_heard_of_later(pair: Pair, last):
+def test_answers_for_a_subscription_that_ended_elsewhere_are_owed_to_one_heard_of_later(pair: Pair, last):
     """Its end came first, and with it went that anything had been answered (bad day "parted, again" 20022)."""
     other = HIGH if last is LOW else LOW
     _look_up_ring(pair)
@@ -164,7 +164,7 @@ def test_what_was_answered_for_a_subscription_that_ended_elsewhere_is_owed_to_on
     assert len({identity for identities in told for identity in identities}) == 1
 
 
-def test_a_query_that_nobody_waits_for_any_more_ends_when_all_who_keep_it_have_said_so(pair: Pair):
+def test_a_query_without_subscriptions_ends_when_all_its_replicas_have_confirmed(pair: Pair):
     _look_up_ring(pair)
     number = pair.subscribe(LOW, JOIN, lease_seconds=600.0).subscription
     low, high = pair.listen(LOW), pair.listen(HIGH)
@@ -177,7 +177,7 @@ def test_a_query_that_nobody_waits_for_any_more_ends_when_all_who_keep_it_have_s
 
 
 @pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
-def test_who_has_a_subscription_in_one_part_hears_that_it_was_attached_later_in_the_other(pair: Pair, last):
+def test_the_holder_in_one_part_hears_of_a_later_attachment_in_the_other(pair: Pair, last):
     """There nobody knew of it; and an attempt to attach that was given up may be carried out late (seed 69130)."""
     other, nothing = HIGH if last is LOW else LOW, pair.columns.column([])
     _cut(pair)

@@ -1,4 +1,4 @@
-"""Elements of streams: who reads windows gets them, nobody else, and what is none is refused."""
+"""Elements of streams: windows over the stream get them, other queries do not, and bad elements are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_element_is_read_through_windows_and_in_no_graph(columns):
     assert [pair.rows(each) for each in others] == [[]] * 4
 
 
-def test_who_comes_later_finds_elements_that_nobody_waited_for_also_in_joins():
+def test_a_later_window_finds_earlier_elements_also_in_joins():
     pair = Streaming(**IDLE)
     pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:b>", "<urn:q>", "<urn:c>"), times=[1000, 1500])
     window = pair.left(WINDOW.replace("?x :p ?y", "?x :p ?z . ?z :q ?y"), since=hlc.FIRST)
@@ -59,7 +59,7 @@ def test_clocks_do_not_follow_event_times():
         ({"times": [1000], "graph": ""}, "has no stream"),
     ],
 )
-def test_what_is_no_element_is_refused_and_nothing_of_it_kept(changes, why):
+def test_a_bad_element_is_refused_and_nothing_of_it_kept(changes, why):
     pair = Streaming(**IDLE)
     window = pair.left(WINDOW, since=hlc.FIRST)
     outcome = pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), **changes)
@@ -78,7 +78,7 @@ def test_more_publishers_than_there_is_room_for_are_told_in_the_trace():
 
 
 def test_publishers_that_close_are_not_waited_for_and_when_all_have_all_is_reported():
-    """Long before any of them would be taken for gone; and who comes afterwards gets the same."""
+    """The reports come long before the idle timeout; a later subscription gets the same ones."""
     pair = Streaming(stream_idle_seconds=60.0)
     window = pair.left(WINDOW, since=hlc.FIRST)
     pair.pass_time(61.0)

@@ -63,7 +63,7 @@ def test_a_query_that_holds_too_much_is_ended_and_its_subscriber_told(columns):
     assert _held(pair) == {("<s1>", "<o1>", '"one"'): 1}
 
 
-def test_what_was_published_before_counts_if_that_is_asked_for(columns):
+def test_earlier_triples_count_on_request(columns):
     pair = _pair(columns, replicas=2, copies_min=1)
     pair.publish(HIGH, *(("<a>", "<urn:p>", o) for o in ("<b>", "<c>", "<d>")), ("<b>", "<urn:n>", '"B"'))
     pair.pass_time(2.0)
@@ -91,7 +91,7 @@ def test_history_is_refused_where_it_was_not_kept(columns, indexes, text):
     assert isinstance(_subscribe(pair, query), Subscribed)  # as ever
 
 
-def test_by_default_what_was_published_is_answered_without_a_constant_but_not_per_event(columns):
+def test_by_default_earlier_triples_are_answered_without_a_constant_but_not_per_event(columns):
     pair = _pair(columns, replicas=2, copies_min=1)
     query = parse_query("SELECT * WHERE { ?s ?p ?o }").conjunctive
     assert isinstance(_subscribe(pair, query, since=FIRST), Subscribed)

@@ -1,4 +1,4 @@
-"""Explanations: the plan, where its steps live, what waits there, and which pattern stops everything."""
+"""Explanations: the plan, the nodes of its steps, their waiting rows, and the pattern that stops everything."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def pair(request, columns):
 
 
 def made(columns, **config):
-    """Two peers that know the whole ring and have compared what they keep."""
+    """Two peers that know the whole ring and are in sync."""
     pair = Pair(columns, **config)
     pair.publish(LOW, ("<x>", "<y>", "<z>"))
     pair.pass_time(30.0)
@@ -85,7 +85,7 @@ def made(columns, **config):
 
 
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_what_waits_is_counted_once_and_the_pattern_is_named_that_stops_it(pair, algorithm):
+def test_waiting_rows_are_counted_once_and_the_blocking_pattern_is_named(pair, algorithm):
     number = subscribed(pair, CHAIN, algorithm)
     said = explained(pair, subscription=number)
     assert said["findings"] == ["nothing fires because no triple matches pattern 1 (?a <u:p> ?v0) yet"]
@@ -111,7 +111,7 @@ def test_what_waits_is_counted_once_and_the_pattern_is_named_that_stops_it(pair,
     assert said["unmatched"] == []
 
 
-def test_after_removals_what_is_over_waits_no_more(pair):
+def test_after_removals_ended_rows_do_not_count_as_waiting(pair):
     number = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(5))
     removed(pair, *links(3))
@@ -125,7 +125,7 @@ def test_after_removals_what_is_over_waits_no_more(pair):
     ]
 
 
-def test_what_was_published_before_does_not_count_and_that_is_said(pair):
+def test_triples_from_before_the_subscription_do_not_count_and_the_finding_says_so(pair):
     pair.publish(LOW, *links(3))
     pair.pass_time(1.0)
     said = explained(pair, subscription=subscribed(pair, CHAIN))
@@ -176,7 +176,7 @@ def test_a_pattern_without_constants_waits_once(pair):
     assert (step["role"], len(step["keys"]), step["waiting"], step["triples"]) == ("any", keys.BUCKETS, 1, 5)
 
 
-def test_a_query_with_more_than_patterns_is_told_with_its_operators_and_what_they_hold(pair):
+def test_an_algebra_query_is_explained_with_its_operators_and_their_rows(pair):
     number = subscribed(pair, "SELECT ?a ?n { ?a <u:p> ?b OPTIONAL { ?b <u:n> ?n } }")
     pair.publish(LOW, *links(3), ("<b1>", "<u:n>", '"x"'))
     said = explained(pair, subscription=number)
@@ -193,7 +193,7 @@ def test_a_query_with_more_than_patterns_is_told_with_its_operators_and_what_the
     ]  # fmt: skip
 
 
-def test_subscriptions_of_one_query_count_what_counts_for_each(pair):
+def test_subscriptions_of_one_query_count_their_own_rows(pair):
     first = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(3))
     pair.pass_time(1.0)
@@ -270,7 +270,7 @@ def test_queries_without_patterns_and_per_event(pair):
     assert outcome.code == "query-refused"
 
 
-def test_what_is_answered_per_event_is_counted_by_events(pair):
+def test_a_query_answered_per_event_is_counted_by_events(pair):
     pair.requests += 1
     pair.submit(LOW, Subscribe(pair.requests, parsed(CHAIN), per_event=True))
     pair.pass_time(1.0)
@@ -280,7 +280,7 @@ def test_what_is_answered_per_event_is_counted_by_events(pair):
     assert [(found[at]["counted_by"], found[at]["triples"]) for at in (1, 2)] == [("p", 2), ("p", 0)]
 
 
-def test_an_explanation_has_a_moderate_size_whatever_the_query(columns):
+def test_an_explanation_has_a_moderate_size_for_any_query(columns):
     pair = Pair(columns)
     unions = [" ".join(f"?a{n} x:y{m} ?b{m} ." for n in range(14)) for m in range(20)]
     prefix = f"PREFIX x: <urn:{'x' * 900}>"
@@ -292,7 +292,7 @@ def test_an_explanation_has_a_moderate_size_whatever_the_query(columns):
     assert len(json.dumps(said)) < 400_000
 
 
-# --- who does not answer -------------------------------------------------------------------------
+# --- peers that do not answer ------------------------------------------------------------------
 
 
 def test_a_peer_that_does_not_answer_is_named_as_missing(columns):
@@ -324,7 +324,7 @@ def test_a_home_that_does_not_answer_is_given_up(columns):
     assert outcome.code == "unavailable"
 
 
-def test_a_home_whose_subscribers_node_is_gone_says_so(columns):
+def test_a_coordinator_reports_that_its_subscribers_node_is_gone(columns):
     pair = made(columns, **COPIES)
     number = subscribed(pair, CHAIN)
     home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._host._exchange.rank(number) == 0)
@@ -358,8 +358,8 @@ def test_counts_that_nobody_asked_for_are_dropped(columns):
     assert [int(each) for each in explanations._counts.take(asked).waiting] == [0], "an unknown leaf, a step beyond it"
 
 
-def test_rows_that_are_over_make_no_count_negative_from_whatever_time_they_are_counted(columns):
-    """A question of a peer may name any time, also one behind that of what is over."""
+def test_ended_rows_make_no_count_negative_from_any_start_time(columns):
+    """A peer's request may name any time, also one after the end time of ended rows."""
     pair = made(columns)
     subscribed(pair, CHAIN)
     pair.publish(LOW, *links(12))
@@ -377,7 +377,7 @@ def test_rows_that_are_over_make_no_count_negative_from_whatever_time_they_are_c
     assert all(waiting >= 0 and over >= 0 for waiting, over in found), found
 
 
-def test_what_is_counted_in_part_is_an_estimate_and_said_to_be_one(pair, monkeypatch):
+def test_a_partial_count_is_an_estimate_and_marked_as_one(pair, monkeypatch):
     number = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(600))
     monkeypatch.setattr("p2prdf.peer.joins.counts._LOOKED_AT_MIN", 100)

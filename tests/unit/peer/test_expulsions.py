@@ -91,7 +91,7 @@ def test_reports_of_expelled_members_count_for_nothing():
     assert peer.expelled == {LIAR.key}
 
 
-def test_later_decision_counts_whatever_the_order():
+def test_the_later_decision_counts_in_any_order():
     peer = peer_of()
     for transfer, (expelled, stamp) in enumerate(((False, STAMP + 1), (True, STAMP)), 1):
         report(peer, HIGH, expelled, stamp, transfer=transfer)

@@ -1,4 +1,4 @@
-"""What others kept by an older view comes in several messages: until all of it is here, that is known."""
+"""The handoff of data after a view change takes several messages: a peer knows until when it is incomplete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Things:
 
 
 class Taker:
-    """A peer that is offered what it keeps; ``taken`` counts how often all gifts were over."""
+    """A peer that is offered its new data; ``taken`` counts how often all handoffs were complete."""
 
     def __init__(self):
         self.exchange = Exchange(ONE, PeerConfig(replicas=3, copies_min=1), ARRAYS)
@@ -59,7 +59,7 @@ class Taker:
         self.taken += 1
 
     def offered(self, request, identities, *, sender=OTHER, kind=HOMES):
-        """Take an offer; return what of it is wanted."""
+        """Take an offer; return the wanted identities of it."""
         make, self.exchange.effects = self.exchange.columns.column, []
         buckets = make([0] * len(identities), "uint32")
         self.repair.offer(sender, Offer(request, kind, False, False, buckets, make(identities)))
@@ -75,7 +75,7 @@ def taker():
     return Taker()
 
 
-def test_what_is_wanted_of_homes_is_awaited_until_it_is_said_to_be_here(taker):
+def test_wanted_coordinator_items_are_awaited_until_their_sender_reports_them_sent(taker):
     assert taker.offered(5, [HERE, 1, 2]) == [1, 2]
     assert taker.repair.gifts
     taker.given(6)
@@ -88,7 +88,7 @@ def test_what_is_wanted_of_homes_is_awaited_until_it_is_said_to_be_here(taker):
     assert taker.taken == 1
 
 
-def test_all_who_give_are_waited_for(taker):
+def test_all_senders_are_waited_for(taker):
     taker.offered(5, [1])
     taker.offered(5, [1, 2], sender=THIRD)
     taker.given(5)
@@ -98,12 +98,12 @@ def test_all_who_give_are_waited_for(taker):
 
 
 @pytest.mark.parametrize(("identities", "kind"), [([HERE], HOMES), ([1], ELSE)])
-def test_what_is_here_and_what_is_not_of_homes_is_not_awaited(taker, identities, kind):
+def test_present_items_and_items_of_other_types_are_not_awaited(taker, identities, kind):
     taker.offered(5, identities, kind=kind)
     assert not taker.repair.gifts
 
 
-def test_who_is_gone_gives_no_more(taker):
+def test_a_lost_sender_is_not_waited_for(taker):
     taker.offered(5, [1])
     taker.offered(6, [2], sender=THIRD)
     taker.repair.contact_lost(OTHER)
@@ -113,7 +113,7 @@ def test_who_is_gone_gives_no_more(taker):
     assert taker.taken == 1
 
 
-def test_who_says_nothing_is_not_waited_for_for_ever(taker):
+def test_a_silent_sender_is_not_waited_for_for_ever(taker):
     taker.offered(5, [1])
     assert taker.repair.deadline <= 1000.0 + GIVEN_SECONDS
     taker.exchange.observe(1000.0 + GIVEN_SECONDS - 0.01)

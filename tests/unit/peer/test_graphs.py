@@ -1,4 +1,4 @@
-"""Statements of named graphs as they are indexed: whole columns at once, and what becomes of them at two peers."""
+"""Statements of named graphs as they are indexed: whole columns at once, and their answers at two peers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spelled(dictionary, found):
 
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_columns_become_what_statements_one_by_one_do(seed, removed):
+def test_columns_become_the_same_triples_as_single_statements(seed, removed):
     statements, dictionary = drawn(seed), TermDictionary()
     found = spelled(dictionary, indexed(dictionary, statements, removed=removed))
     triples, directory = quads.as_triples(statements, removed=removed)
@@ -54,7 +54,7 @@ def test_columns_become_what_statements_one_by_one_do(seed, removed):
     assert sorted(found[len(triples) :]) == sorted(directory)
 
 
-def test_what_is_all_in_the_default_graph_stays_as_it_is():
+def test_statements_of_the_default_graph_alone_stay_unchanged():
     dictionary = TermDictionary()
     statements = [(s, p, o, "") for s, p, o, _ in drawn(1)]
     found = indexed(dictionary, statements)
@@ -77,7 +77,7 @@ def test_events_are_numbered_by_rows_and_the_directorys_follow_from_them_at_whic
     assert not set(as_list(found.event[count:])) & set(as_list(indexed(here, statements, publisher=8).event))
 
 
-def test_what_is_too_long_for_one_term_is_refused():
+def test_a_predicate_and_graph_too_long_for_one_term_are_refused():
     dictionary = TermDictionary()
     half = "x" * (TERM_BYTES_MAX // 2)
     with pytest.raises(DataRefused, match="a predicate and its graph have more than"):
@@ -153,7 +153,7 @@ def test_a_statement_counts_in_its_graph_alone_until_it_is_removed_there(columns
 
 
 @pytest.mark.parametrize("group", ["GRAPH ?g { ?s <urn:p> ?o }", "GRAPH ?g { ?s ?p ?o }", "GRAPH <urn:g> { ?s ?p ?o }"])
-def test_what_counts_since_a_time_is_decided_by_statements_though_their_directory_is_published_again(group):
+def test_statements_decide_which_rows_count_since_a_time_though_their_directory_comes_again(group):
     """Younger subscriptions of the same group among them."""
 
     def numbers(subscription):

@@ -1,4 +1,4 @@
-"""Who lacks what homes keep is given it before it is told that nothing is missing."""
+"""A peer that lacks coordinator items gets them before it is told that nothing is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _items(*identities: int) -> Items:
 
 
 class _Offers:
-    """What was offered, two identities at a time."""
+    """The offers made, two identities at a time."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Contact, list[int]]] = []
@@ -39,7 +39,7 @@ def offers() -> _Offers:
     return _Offers()
 
 
-def test_who_keeps_nothing_that_is_only_here_is_answered_at_once(offers):
+def test_a_question_of_a_peer_that_lacks_nothing_is_answered_at_once(offers):
     assert not offers.handing.first(ONE, QUESTION, _items())
     assert offers.sent == []
 
@@ -54,7 +54,7 @@ def test_a_question_is_answered_when_all_is_taken(offers):
     assert not offers.handing.first(ONE, QUESTION, _items(11, 12, 13))
 
 
-def test_who_asks_again_meanwhile_is_offered_nothing_twice_and_what_has_come_since_after_that(offers):
+def test_a_repeated_question_gets_no_offer_twice_and_newer_items_afterwards(offers):
     assert offers.handing.first(ONE, QUESTION, _items(11))
     assert offers.handing.first(ONE, QUESTION, _items(11, 12))
     assert offers.sent == [(ONE, [11])]
@@ -63,7 +63,7 @@ def test_who_asks_again_meanwhile_is_offered_nothing_twice_and_what_has_come_sin
     assert offers.sent[1:] == [(ONE, [12])]
 
 
-def test_who_has_another_life_is_handed_all_again(offers):
+def test_a_new_incarnation_is_offered_everything_again(offers):
     assert offers.handing.first(ONE, QUESTION, _items(11))
     offers.handing.taken(ONE, 1)
     offers.handing.forget(ONE.key)
@@ -72,7 +72,7 @@ def test_who_has_another_life_is_handed_all_again(offers):
     assert offers.handing.taken(ONE, 2) is None
 
 
-def test_when_the_view_changes_whoever_still_lacks_it_asks_again(offers):
+def test_after_a_view_change_an_incomplete_peer_asks_again(offers):
     assert offers.handing.first(ONE, QUESTION, _items(11))
     offers.handing.view_changed()
     assert offers.handing.taken(ONE, 1) is None

@@ -1,4 +1,4 @@
-"""What a peer holds is told apart by stretch and bucket as if all of it were looked through at each question."""
+"""The digest index equals, by range and bucket, a full scan of the items at each question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEERS = 6
 
 
 def map_of(random: Random, count: int = PEERS) -> ReplicaMap:
-    """Return who keeps what among some peers at random places, this one among them."""
+    """Return a replica map of some peers at random positions, this one among them."""
     return ReplicaMap([(random.getrandbits(64), number, "") for number in range(count)], "kademlia", 3)
 
 
@@ -94,7 +94,7 @@ def test_triples_that_come_and_change_are_kept_up_with_under_any_view(seed, mate
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from(["light", "columnar"]))
-def test_what_is_held_of_elements_is_kept_up_with_while_they_are_forgotten(seed, material):
+def test_digests_follow_elements_while_old_ones_are_dropped(seed, material):
     random = Random(seed)
     tables, dictionary = new_tables(material)
     kinds = [kind for kind in table_kinds(tables, _NoEngine()) if kind.number in range(8, 16)]
@@ -141,7 +141,7 @@ class Given:
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_what_is_not_there_any_more_is_forgotten_and_nothing_is_asked_twice(dense):
+def test_removed_items_leave_the_digests_and_no_item_is_read_twice(dense):
     random = Random(3)
     source, found = Given(dense), map_of(random)
     held = Holdings(source)
@@ -154,7 +154,7 @@ def test_what_is_not_there_any_more_is_forgotten_and_nothing_is_asked_twice(dens
 
 
 def test_there_are_more_buckets_when_there_is_more(monkeypatch):
-    """And the table is summed up anew for that alone: its cost is spread over what came."""
+    """And the table is summed up anew for that alone: the cost is spread over the new items."""
     random = Random(4)
     source, found = Given(dense=True), map_of(random)
     held, sizes, spread = Holdings(source), [], []
@@ -175,7 +175,7 @@ def test_there_are_more_buckets_when_there_is_more(monkeypatch):
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_what_another_said_to_have_is_not_offered_while_it_is_there_and_keeps_it(dense):
+def test_an_item_known_to_be_elsewhere_is_not_offered_to_its_replica_while_that_lives(dense):
     random = Random(6)
     source, found = Given(dense), map_of(random)
     items = source.give(range(400), random, whole=True)
@@ -207,7 +207,7 @@ def test_what_another_said_to_have_is_not_offered_while_it_is_there_and_keeps_it
     assert sorted(held.all().identities.tolist()) == sorted(items.identities.tolist())
 
 
-def test_what_is_remembered_of_others_is_bounded():
+def test_the_memory_of_others_items_is_bounded():
     random = Random(9)
     source, found = Given(dense=False), map_of(random)
     held = Holdings(source)
@@ -238,6 +238,6 @@ def test_an_item_that_changed_is_another_one_and_the_others_are_remembered(dense
     source.version += 1
     held.update(found)
     assert sorted(held.elsewhere().places.tolist()) == sorted(changed.tolist())
-    for number in range(1, PEERS):  # said of what it was
+    for number in range(1, PEERS):  # reports about the former versions
         held.told(foreign.identities[found.primaries(foreign.keys) == number], number)
     assert sorted(held.elsewhere().places.tolist()) == sorted(changed.tolist())

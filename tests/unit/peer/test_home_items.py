@@ -1,4 +1,4 @@
-"""What replicas of a home give each other makes them equal: in what leaves answered, and in what subscribers hold."""
+"""Exchanging their items makes replicas of a coordinator equal: in the leaves' answers and in the delivered sets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Pair:
         return KeepAcknowledged(self.subscription.number, self.columns.column(identities))
 
     def exchange(self):
-        """Let each tell the other everything, as repair does: what both send has left before either is taken in."""
+        """Let each send everything to the other, as repair does: both have sent before either receives."""
         here, there = list(self.one.items.everything()), list(self.other.items.everything())
         for message in here:
             self.other.take(message)
@@ -102,8 +102,8 @@ def test_what_was_acknowledged_before_its_contents_came_differs_until_they_come(
 
 
 @MATERIALS
-def test_what_was_acknowledged_is_given_as_such_before_its_contents(columns):
-    """Else who takes them in would tell the subscriber once more, who may have forgotten that it knows them."""
+def test_an_acknowledgement_is_sent_before_its_answer(columns):
+    """Otherwise the receiver would notify the subscriber once more, which may have forgotten the answer."""
     pair = Pair(columns)
     for message in (pair.told(5), pair.acknowledged(5)):
         pair.one.take(message)
@@ -115,7 +115,7 @@ def test_what_was_acknowledged_is_given_as_such_before_its_contents(columns):
 
 
 @MATERIALS
-def test_what_ended_is_no_item_any_more_but_its_end(columns):
+def test_an_ended_subscription_leaves_only_its_end_as_an_item(columns):
     pair = Pair(columns)
     for message in (pair.answer(5, 25), pair.told(5)):
         pair.one.take(message)
@@ -128,7 +128,7 @@ def test_what_ended_is_no_item_any_more_but_its_end(columns):
 
 @MATERIALS
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_came_to_either_they_become_equal(columns, seed):
+def test_replicas_become_equal_after_any_messages_to_either(columns, seed):
     """A third one that is told everything, as from a snapshot, is equal to both."""
     rng = Random(f"home items {seed}")
     pair = Pair(columns)

@@ -1,4 +1,4 @@
-"""Hot keys, peer by peer: every case of who keeps a triple, the order of a split, and how it heals."""
+"""Hot keys, peer by peer: every case of storing or passing on a triple, the order of a split, and its repair."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Bench:
 
     @property
     def view(self) -> int:
-        """What the peer's view of the ring is called."""
+        """The number of the peer's view of the ring."""
         return self.peer._exchange.view
 
     def _carry_out(self, effects) -> None:
@@ -84,7 +84,7 @@ class Bench:
         self.wake()
 
     def wake(self) -> None:
-        """Let the peer do what is due."""
+        """Let the peer do all work that is due."""
         while self.peer.deadline is not None and self.peer.deadline <= self.now:
             self._carry_out(self.peer.wake(now=self.now))
 
@@ -99,7 +99,7 @@ class Bench:
             self.take(contact, Acknowledge(self.columns.column([number])))
 
     def to_send(self, *kinds: type) -> list[tuple[Contact, Any]]:
-        """Return what was sent of some kinds since the last call."""
+        """Return the messages of some types sent since the last call."""
         found = [(to, message) for to, message in self.sent if isinstance(message, kinds)]
         self.sent.clear()
         return found
@@ -151,7 +151,7 @@ def split_owner(columns, **config: Any) -> Bench:
     return bench
 
 
-# --- who keeps a triple ---------------------------------------------------------------------------
+# --- storing or passing on a triple ----------------------------------------------------------------
 
 
 def deliver(bench: Bench, message: IndexTriples, *, agreed: bool) -> None:
@@ -168,14 +168,14 @@ def check_passed_on(bench: Bench, to: Contact) -> None:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_the_owner_keeps_what_comes_unmarked(columns, agreed, index):
+def test_the_owner_stores_unmarked_triples(columns, agreed, index):
     bench = Bench(OWNER, columns, hot_sample=1)
     deliver(bench, bench.triples(index), agreed=agreed)
     assert bench.held == 1
     assert bench.to_send(KeyDepth, IndexTriples) == []
 
 
-def test_the_owner_tells_once_in_a_while_who_sends_to_the_wrong_place(columns, agreed):
+def test_the_owner_corrects_a_sender_to_the_wrong_place_once_per_interval(columns, agreed):
     bench = split_owner(columns)
     deliver(bench, bench.triples(0), agreed=agreed)
     assert bench.to_send(KeyDepth) == []
@@ -188,21 +188,21 @@ def test_the_owner_tells_once_in_a_while_who_sends_to_the_wrong_place(columns, a
     assert bench.to_send(KeyDepth) == [(SENDER, KeyDepth(P, KEY, 1))]
 
 
-def test_a_holder_passes_on_what_comes_unmarked(columns):
+def test_a_holder_passes_on_unmarked_triples(columns):
     bench = Bench(HOLDER, columns)
     bench.take(OWNER, HoldSubKeys(P, KEY, 1))
     deliver(bench, bench.triples(1), agreed=False)
     check_passed_on(bench, OWNER)
 
 
-def test_the_owner_keeps_what_comes_marked(columns, agreed):
+def test_the_owner_stores_marked_triples(columns, agreed):
     for bench in (Bench(OWNER, columns), split_owner(columns)):
         deliver(bench, bench.triples(1, roles=MARK), agreed=agreed)
         assert bench.held == 1
         assert bench.to_send(IndexTriples, KeyDepth) == []
 
 
-def test_a_holder_keeps_what_comes_marked_and_reminds_the_owner(columns, agreed):
+def test_a_holder_stores_marked_triples_and_reminds_the_owner(columns, agreed):
     bench = Bench(HOLDER, columns)
     bench.take(OWNER, HoldSubKeys(P, KEY, 1))
     for _ in range(3):
@@ -220,8 +220,8 @@ def test_the_owner_of_a_sub_key_that_was_not_asked_swallows_nothing(columns, agr
     assert bench.to_send(KeyDepth) == [(OWNER, KeyDepth(P, KEY, 0))]
 
 
-def test_who_was_asked_by_another_than_the_owner_passes_on_and_tells_the_owner_what_it_was_asked(columns, agreed):
-    """The key has a new owner, who may not know that it is split."""
+def test_a_holder_asked_by_a_former_owner_passes_on_and_tells_the_owner_the_depth(columns, agreed):
+    """The key has a new owner, which may not know that it is split."""
     bench = Bench(HOLDER, columns)
     bench.take(OTHER, HoldSubKeys(P, KEY, 3))
     deliver(bench, bench.triples(1, roles=MARK), agreed=agreed)
@@ -230,7 +230,7 @@ def test_who_was_asked_by_another_than_the_owner_passes_on_and_tells_the_owner_w
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_who_owns_neither_key_nor_sub_key_passes_on(columns, asked):
+def test_a_peer_that_owns_neither_key_nor_sub_key_passes_on(columns, asked):
     """Also one that was asked, if by its own view it owns no sub-key: later rows may not come to it."""
     bench = Bench(OTHER, columns)
     if asked:
@@ -266,7 +266,7 @@ def test_a_triple_that_was_passed_on_too_often_stays_and_is_stored_as_any(column
 
 
 def publish(bench: Bench, index: int, many: int = 1) -> list[tuple[Contact, list[int]]]:
-    """Publish triples; return who gets how many of them, under role p alone, and how they are marked."""
+    """Publish triples; return their receivers, with the marks of their triples under index p alone."""
     message = bench.triples(index, many)
     bench.to_send()
     bench.submit(Publish(next(bench.events), 1, next(bench.events), message.s, message.p, message.o))
@@ -395,7 +395,7 @@ def test_a_group_that_ended_ends_at_the_holders_once(columns):
 
 
 def test_a_holder_asks_the_home_whether_a_copied_query_still_lives(columns):
-    """Who holds nothing but copies has leases to see to as well."""
+    """A peer that holds nothing but copies has leases to watch as well."""
     bench = Bench(HOLDER, columns, group_lease_seconds=10.0)
     query = bench.query(OTHER.key | 1)
     make = bench.columns.column
@@ -415,7 +415,7 @@ def test_rates_count_all_sub_keys(columns):
     bench.take(SENDER, bench.triples(0, many=3))
     term, role, position = (bench.columns.column([each], "uint32") for each in (0, P, 0))
     predicate = bench.columns.column(bench.dictionary.intern_all([PREDICATE]), "uint32")
-    bench.now += 5.0  # it has settled by then and knows what is indexed
+    bench.now += 5.0  # by then it is stable and knows the indexes in use
     bench.take(OTHER, GetRates(1, OTHER, position, role, term, predicate, term))
     ((_, rates),) = bench.to_send(Rates)
     assert as_list(rates.counts) == [3 * 2 + 1]
@@ -467,7 +467,7 @@ def test_a_holder_that_was_away_is_supplied_when_it_is_there_again(columns):
     assert sorted(as_list(copied.groups.ids)) == [1 << 32, 2 << 32]
 
 
-def test_who_owns_no_sub_key_is_not_supplied(columns):
+def test_a_peer_that_owns_no_sub_key_is_not_supplied(columns):
     bench = split_owner(columns)
     bench.take(OTHER, bench.query())
     bench.to_send()
@@ -476,7 +476,7 @@ def test_who_owns_no_sub_key_is_not_supplied(columns):
 
 
 def test_a_depth_told_under_another_role_changes_nothing(columns):
-    """No key has two roles: who says so is wrong, and what is copied is found by role and key."""
+    """No key has two indexes: the sender is wrong, and copies are found by index and key."""
     bench = split_owner(columns)
     bench.to_send()
     for depth in (0, 1, 8):
@@ -495,7 +495,7 @@ def test_copies_on_their_way_to_a_lost_holder_are_not_sent_elsewhere(columns):
     assert len(bench.peer.waiting(P, KEY)) == 1
 
 
-def test_who_is_no_longer_owner_tells_the_new_one_and_copies_no_more(columns):
+def test_a_former_owner_tells_the_new_one_the_depth_and_copies_no_more(columns):
     bench = split_owner(columns)
     bench.take(SENDER, bench.triples(0))
     heir = Contact(KEY, "heir", 1)
@@ -516,7 +516,7 @@ def test_a_new_owner_goes_along_with_the_depth_that_holders_remember_even_if_it_
     assert bench.peer.split_keys == {(P, KEY): 1}
 
 
-def test_a_holder_does_not_trust_what_it_held_for_an_owner_that_was_away(columns):
+def test_a_holder_does_not_trust_its_sub_keys_of_an_owner_that_was_away(columns):
     bench = Bench(HOLDER, columns)
     bench.take(OWNER, HoldSubKeys(P, KEY, 1))
     bench.submit(ContactLost(OWNER))
@@ -526,7 +526,7 @@ def test_a_holder_does_not_trust_what_it_held_for_an_owner_that_was_away(columns
     check_passed_on(bench, OWNER)
 
 
-# --- what is hot ----------------------------------------------------------------------------------
+# --- detection of hot keys --------------------------------------------------------------------------
 
 HOT = {"hot_sample": 1, "hot_rate_min": 30, "hot_interval_seconds": 10.0}
 
@@ -544,7 +544,7 @@ def busy(columns, many: int = 100, **config: Any) -> Bench:
 
 
 def answer(bench: Bench, arrivals: int) -> None:
-    """Let all who were asked answer the same."""
+    """Let all peers asked give the same answer."""
     for to, message in bench.to_send(AskLoad):
         bench.take(to, TellLoad(message.request, arrivals, 10.0))
 
@@ -576,7 +576,7 @@ def test_with_hot_keys_off_a_peer_tells_its_load_but_asks_nobody(columns):
     assert bench.to_send(TellLoad) == [(OTHER, TellLoad(1, 100, 10.0))]
 
 
-def test_the_next_depth_follows_from_what_still_comes_to_number_0(columns):
+def test_the_next_depth_follows_from_the_rate_of_sub_key_0(columns):
     """Triples that come here only because a sender does not know the depth yet are not counted."""
     bench = busy(columns)
     answer(bench, 75)  # the mean is 78: two sub-keys are too hot, four are not
@@ -630,7 +630,7 @@ def test_a_key_is_split_no_further_than_its_rows_make_worth_while(columns):
     assert bench.peer.split_keys == {(P, KEY): 1}
 
 
-def test_a_peer_tells_what_arrived_in_its_last_interval(columns):
+def test_a_peer_reports_the_arrivals_of_its_last_interval(columns):
     bench = busy(columns, many=40)
     bench.take(OTHER, AskLoad(9))
     ((receiver, told),) = bench.to_send(TellLoad)

@@ -1,4 +1,4 @@
-"""Lists of subscriptions: each is told by one of those that keep it, and what is told is bounded."""
+"""Lists of subscriptions: one of its replicas lists each subscription, and the length is bounded."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def subscribed(pair, text, algorithm=Algorithm.CSBV, at=LOW):
 
 
 def told(pair):
-    """What each peer tells, and all of it by number."""
+    """Return all listed subscriptions by number, and as a list over all peers."""
     parts = {key: peer.subscriptions(now=pair.now) for key, peer in pair.peers.items()}
     every = [each for part in parts.values() for each in part["subscriptions"]]
     assert sum(part["total"] for part in parts.values()) == len(every)
     return {each["number"]: each for each in every}, every
 
 
-def test_each_subscription_is_told_once_with_what_it_asks(pair):
+def test_each_subscription_is_listed_once_with_its_query(pair):
     assert told(pair)[1] == []
     chain = subscribed(pair, "SELECT ?a ?c { ?a <u:p> ?b . ?b <u:q> ?c }", Algorithm.CQC, HIGH)
     counting = subscribed(pair, "SELECT ?t (COUNT(*) AS ?n) { ?x <u:type> ?t OPTIONAL { ?x <u:p> ?y } } GROUP BY ?t")

@@ -1,4 +1,4 @@
-"""Low marks: what is under way, told at cuts, and what follows from what all tell."""
+"""Low watermarks: messages in flight, reported at cuts, and the minimum of all reports."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_homes_for_which_anything_is_under_way_are_told_whatever_its_stamp(watch
     assert (list(told.busy), told.many) == (busy, False)
 
 
-def test_what_comes_to_be_under_way_in_the_turn_of_a_cut_is_told_too(watched):
+def test_messages_that_enter_flight_in_the_turn_of_a_cut_are_reported_too(watched):
     watched.at(CUT)
     watched.exchange.send(OTHER, Answers(column(HOME | 5), rows(33)))
     watched.marks.wake()
@@ -201,7 +201,7 @@ def test_a_mark_tells_when_it_was_known_and_where_anything_was_under_way(wanting
     assert not wanting.known[1].quiet(HOME + ELSEWHERE)
 
 
-def test_what_waits_for_its_window_counts_too():
+def test_messages_waiting_for_their_window_count_too():
     marks = Marks()
     marks.exchange.outbox._window = 1
     marks.marks.watch(OTHER, WatchLowMarks())
@@ -214,7 +214,7 @@ def test_what_waits_for_its_window_counts_too():
 
 
 def test_the_look_is_before_what_is_stamped_later_and_again_at_the_end_of_the_turn(watched):
-    """What is acknowledged by a message stamped after the cut was under way at the cut; so was what is worked off."""
+    """A message acknowledged by one stamped after the cut was in flight at the cut; so was queued work."""
     watched.exchange.send(OTHER, triples(50))
     watched.at(START + 0.2, clock=hlc.from_seconds(CUT))  # the other's clock is ahead
     watched.exchange.acknowledged(OTHER, column(1))
@@ -249,7 +249,7 @@ def test_the_first_cut_is_one_that_is_passed_after_somebody_asked():
     assert [each.cut / CALM_CUTS for each in marks.sent(LowMark)] == [CUT + 1]
 
 
-def test_who_does_not_ask_again_is_not_told_any_more(watched):
+def test_a_watcher_that_does_not_renew_gets_no_more_watermarks(watched):
     for second in range(8):
         watched.at(CUT + second)
         watched.marks.wake()
@@ -258,7 +258,7 @@ def test_who_does_not_ask_again_is_not_told_any_more(watched):
 
 
 @pytest.mark.parametrize("why", ["steady", "parked", "short", "view"])
-def test_whoever_may_lack_something_says_that_nothing_is_known(watched, why):
+def test_a_peer_that_may_lack_data_reports_an_unknown_watermark(watched, why):
     watched.owes = True
     match why:
         case "steady":
@@ -291,10 +291,10 @@ def test_the_least_of_all_counts_once_all_have_told(wanting):
     wanting.at(CUT + 2)
     wanting.marks.wake()
     wanting.tell((1 << 64) - 1, CUT + 2)
-    assert wanting.learned[2:] == [hlc.from_seconds(CUT + 2.0) - 1]  # what comes now is stamped later
+    assert wanting.learned[2:] == [hlc.from_seconds(CUT + 2.0) - 1]  # later messages have later stamps
 
 
-def test_whoever_owes_old_answers_hears_when_all_are_steady_and_others_no_mark(wanting):
+def test_a_peer_that_owes_old_answers_hears_when_all_are_stable_and_others_no_watermark(wanting):
     wanting.owes = True
     wanting.at(CUT)
     wanting.marks.wake()
@@ -349,7 +349,7 @@ def test_with_many_peers_cuts_are_rarer(watched):
     assert told[0] % 4 == 0
 
 
-def test_who_is_in_a_hurry_is_told_at_each_eighth_of_a_second_and_others_as_ever(watched):
+def test_an_urgent_watcher_gets_eight_watermarks_a_second_and_others_one(watched):
     other = Contact(1 << 62, "calm", 7)
     watched.marks.watch(other, WatchLowMarks())
     watched.marks.watch(OTHER, WatchLowMarks(urgent=True))
@@ -436,13 +436,13 @@ def test_elements_under_way_are_told_by_stream_and_hold_no_low_mark_back(watched
     assert low.low == (1 << 64) - 1
 
 
-def test_who_wants_low_marks_alone_is_told_nothing_of_streams(watched):
+def test_a_watcher_of_low_watermarks_alone_hears_nothing_of_streams(watched):
     watched.said = [Source(1, 2, 3, 4)]
     watched.exchange.send(OTHER, triples(element(5)))
     assert [type(each) for each in told(watched)] == [LowMark]
 
 
-def test_what_publishers_had_said_at_the_cut_is_told_and_not_what_they_said_since(watched_for_streams):
+def test_publishers_watermarks_at_the_cut_are_reported_and_not_later_ones(watched_for_streams):
     watched_for_streams.said = [Source(1, 2, 3, 4), Source(5, 6, 7, 8, 9, ended=True)]
     watched_for_streams.at(CUT)
     watched_for_streams.said = [Source(1, 2, 3, 1000)]
@@ -460,7 +460,7 @@ def test_each_is_told_of_the_streams_that_it_asked_about(watched_for_streams):
     assert [each.streams.tolist() for each in (one, two)] == [[1], [7]]
 
 
-def test_who_asks_about_one_more_stream_asks_at_once_and_about_many_in_parts(following, monkeypatch):
+def test_watching_one_more_stream_asks_at_once_and_watching_many_asks_in_parts(following, monkeypatch):
     def asked():
         following.marks.wake()
         return [each.streams[0].tolist() for each in following.sent(WatchLowMarks)]
@@ -480,14 +480,14 @@ def test_nothing_is_said_of_elements_where_not_all_are_known(watched_for_streams
     match why:
         case "steady":
             watched_for_streams.steady = False
-        case "old":  # a query on its way: who knows what it finds
+        case "old":  # a query on its way: its answers cannot be known
             watched_for_streams.exchange.send(OTHER, IndexQuery(None, 0, groups(1)))  # type: ignore[arg-type]
         case "many":
             watched_for_streams.exchange.send(OTHER, triples(*(element(5, mark) for mark in range(300))))
     assert [type(each) for each in told(watched_for_streams)] == [SourceMark, LowMark]
 
 
-def test_what_all_have_told_of_streams_is_known_with_the_low_mark(following):
+def test_stream_watermarks_reported_by_all_are_known_with_the_low_watermark(following):
     following.said = [Source(1, 2, 3, 4)]
     following.exchange.send(OTHER, triples(element(5), element(6, ANOTHER)))
     following.at(CUT)
@@ -502,8 +502,8 @@ def test_what_all_have_told_of_streams_is_known_with_the_low_mark(following):
 
 
 @pytest.mark.parametrize("lost", [ElementMark, SourceMark])
-def test_what_one_has_not_told_of_elements_or_of_publishers_nobody_knows(following, lost):
-    """Else a publisher might be taken for gone, because what a peer said of it was lost on the way."""
+def test_a_missing_report_of_elements_or_publishers_leaves_the_stream_unknown(following, lost):
+    """Otherwise a publisher might be taken for gone, because a peer's report about it was lost on the way."""
     following.at(CUT)
     following.marks.wake()
     cut, view = CUT * CALM_CUTS, following.exchange.view
@@ -524,7 +524,7 @@ def test_marks_of_another_view_or_unasked_for_are_not_taken(following, wanting):
         assert [each.elements for each in marks.known] == [None]
 
 
-def test_what_a_split_turn_sent_holds_the_mark_back_though_it_is_acknowledged_before_the_turn_is_over(watched):
+def test_messages_of_a_split_turn_hold_the_watermark_back_though_acknowledged_before_its_end(watched):
     watched.at(CUT + 0.001)
     watched.exchange.send(OTHER, triples(hlc.from_seconds(CUT - 10)))
     watched.exchange.acknowledged(OTHER, column(*[each.number for each in watched.exchange.outbox._open.values()]))

@@ -1,4 +1,4 @@
-"""Who lost what it knew, and was not given it again, counts as missing."""
+"""A peer that lost its data, and did not get it again, counts as missing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_that_lost_what_it_knew_and_one_that_is_away_are_two(
     assert not exchange.members.copies_missing
 
 
-def test_who_is_new_has_lost_nothing(exchange: Exchange) -> None:
+def test_a_new_peer_has_lost_nothing(exchange: Exchange) -> None:
     exchange.give_up(OTHER)
     exchange.seen(Contact(4, "newcomer", 1))
     exchange.members.note_lacking(Contact(4, "newcomer", 1), Lacks.HOMES)
@@ -60,8 +60,8 @@ def test_who_is_new_has_lost_nothing(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("lacks", [Lacks.NOTHING, Lacks.HOMES])
-def test_who_starts_again_does_not_know_who_is_new(exchange: Exchange, lacks: Lacks) -> None:
-    """Even if it was told nothing: it may alone have kept what the other lost, when all began not long ago."""
+def test_a_restarted_peer_cannot_tell_new_peers_from_known_ones(exchange: Exchange, lacks: Lacks) -> None:
+    """Even with no data of others: it may hold the only copy of data that they lost, if all began not long ago."""
     exchange.members.restored, exchange.members.lacks = True, lacks
     newcomer = Contact(4, "newcomer", 1)
     exchange.seen(newcomer)
@@ -131,7 +131,7 @@ def test_a_restored_peer_of_three_does_not_acknowledge_alone() -> None:
         assert exchange.members.short_of_peers
 
 
-def test_who_waits_for_others_while_they_come_and_go_does_not_for_ever() -> None:
+def test_an_empty_peer_does_not_wait_for_ever_while_others_come_and_go() -> None:
     exchange = _alone(joins=True)
     for second in range(1010, 1060, 10):
         exchange.observe(float(second))
@@ -153,7 +153,7 @@ def test_all_that_a_peer_was_told_of_to_join_by_are_there_until_one_is_lost() ->
     assert exchange.members.first_at is not None, "it went before it had said anything"
 
 
-def test_a_question_alone_does_not_tell_a_peer_what_others_know() -> None:
+def test_a_question_alone_does_not_complete_the_recovery_of_a_peer() -> None:
     """Only with the answer to its own it hears how many there are, and whether it had been there before."""
     peer = Peer(OWN, PeerConfig(replicas=2, copies_min=2, joins=True), TermDictionary(), LISTS, Random(1))
     peer.submit(OwnersFound(1, (OWN,), complete=True), now=1000.0)
@@ -169,7 +169,7 @@ def test_a_question_alone_does_not_tell_a_peer_what_others_know() -> None:
     assert [peer.status()[each] for each in ("lacks", "members_max")] == ["homes", 3]
 
 
-def test_who_was_told_of_nobody_is_the_first_of_a_network_at_once() -> None:
+def test_a_peer_without_seeds_is_the_first_of_a_network_at_once() -> None:
     exchange = _alone()
     members = exchange.members
     assert (members.first_at, members.waits_for_peers_until, members.copies_needed) == (None, None, 1)
@@ -185,8 +185,8 @@ def test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_t
     assert not exchange.members.somebody_missing, "whoever is away for long is gone"
 
 
-def test_who_was_away_hears_how_many_are_gone_for_good() -> None:
-    """From one that misses nobody: one that was away itself may not have met who came meanwhile."""
+def test_a_returning_peer_hears_how_many_peers_are_gone_for_good() -> None:
+    """From a peer that misses nobody: a peer that was away itself may not have met the newcomers."""
     exchange = _alone()
     exchange.members.lacks_less(Lacks.NOTHING)
     exchange.members.most = 5
@@ -202,7 +202,7 @@ def test_who_was_away_hears_how_many_are_gone_for_good() -> None:
 
 
 @pytest.mark.parametrize("restored", [True, False])
-def test_a_newcomer_does_not_fill_the_place_of_one_that_is_missed_by_who_starts_again(restored: bool) -> None:
+def test_a_newcomer_does_not_replace_a_missing_peer_in_the_count_of_a_restarted_one(restored: bool) -> None:
     exchange = _alone()
     exchange.members.lacks_less(Lacks.NOTHING)
     exchange.members.restored, exchange.members.most = restored, 2
@@ -215,7 +215,7 @@ def test_a_newcomer_does_not_fill_the_place_of_one_that_is_missed_by_who_starts_
     assert not exchange.members.somebody_missing
 
 
-def test_who_lost_its_disk_itself_waits_for_one_fewer(exchange: Exchange) -> None:
+def test_a_peer_that_lost_its_own_disk_waits_for_one_fewer(exchange: Exchange) -> None:
     exchange.members.lacks = Lacks.HOMES
     exchange.members.hear(4, known=False)
     assert exchange.members.waits_for_peers_until is None, "it may be new"
@@ -227,7 +227,7 @@ def test_who_lost_its_disk_itself_waits_for_one_fewer(exchange: Exchange) -> Non
     assert exchange.members.most == 4, "who was told all counts for itself"
 
 
-def test_who_was_away_hears_how_many_there_are_by_now(exchange: Exchange) -> None:
+def test_a_returning_peer_hears_the_present_number_of_peers(exchange: Exchange) -> None:
     exchange.in_step = lambda: False
     exchange.members.hear(5, known=False)
     assert exchange.members.waits_for_peers_until == 1020.0
@@ -245,7 +245,7 @@ def test_two_that_began_with_nothing_have_not_told_each_other_anything(exchange:
     assert exchange.members.told_by_others, "nobody who knows more has come for long"
 
 
-def test_whoever_was_missing_for_long_is_not_waited_for_again_when_another_goes(exchange: Exchange) -> None:
+def test_a_peer_missing_for_long_is_not_waited_for_again_when_another_goes(exchange: Exchange) -> None:
     exchange.give_up(OTHER)
     assert exchange.members.expected == 3
     exchange.observe(1030.0)
@@ -260,7 +260,7 @@ def test_whoever_was_missing_for_long_is_not_waited_for_again_when_another_goes(
     assert exchange.members.expected == 4, "it had come back"
 
 
-def test_what_is_kept_first_of_all_is_that_it_began_with_nothing() -> None:
+def test_the_first_record_says_that_the_peer_began_empty() -> None:
     exchange = Exchange(OWN, PeerConfig(replicas=2, copies_min=2, durable=True), LISTS)
     exchange.persist(Leaving())
     exchange.persist(Leaving())
@@ -268,7 +268,7 @@ def test_what_is_kept_first_of_all_is_that_it_began_with_nothing() -> None:
     assert kept == [MembersKnown(1, Lacks.HOMES), Leaving(), Leaving()]
 
 
-def test_how_long_it_took_to_read_what_was_kept_does_not_count(exchange: Exchange) -> None:
+def test_the_time_to_read_the_disk_does_not_count_as_waiting(exchange: Exchange) -> None:
     exchange.give_up(OTHER)
     exchange.give_up(ONE)
     assert exchange.members.waits_for_peers_until == 1020.0

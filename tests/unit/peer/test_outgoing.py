@@ -1,4 +1,4 @@
-"""What is gathered for another peer in a turn: one message, on behalf of each undertaking once."""
+"""Rows gathered for another peer in a turn: one message, which counts once for each pending acknowledgement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a subscription is: known at its home, told to its replicas, kept on their disks, and asked for by others."""
+"""The owner of a subscription: known at its coordinator, sent to its replicas, kept on disks, checked for others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_owner_may_and_so_may_a_node(owner: str) -> None:
         assert isinstance(pair.completed[request.request], kind)
 
 
-def test_a_subscription_without_an_owner_is_anybodys_who_knows_its_number() -> None:
+def test_a_subscription_without_an_owner_is_open_to_all_clients_that_know_its_number() -> None:
     pair = Pair()
     number = subscribed(pair, "")
     pair.submit(HIGH, Attach(10, number, NOTHING, "mallory"))
@@ -81,7 +81,7 @@ def test_a_subscription_without_an_owner_is_anybodys_who_knows_its_number() -> N
     assert isinstance(pair.completed[10], Attached)
 
 
-def test_who_attaches_is_told_what_the_query_is_about_where_rights_count() -> None:
+def test_an_attachment_names_the_graphs_of_the_query_where_permissions_count() -> None:
     pair = Pair()
     number = subscribed(pair, "alice")
     pair.submit(HIGH, Attach(10, number, NOTHING, "alice"))

@@ -69,7 +69,7 @@ def pair(request):
 
 @pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
 def pair_of_small_messages(request):
-    """Two peers whose messages hold 500 characters of terms."""
+    """Two peers with messages of at most 500 characters of terms."""
     return Pair(request.param, message_bytes_max=500)
 
 
@@ -100,7 +100,7 @@ def replicas() -> Pair:
     return pair
 
 
-def test_what_is_published_at_one_is_told_at_the_other(pair):
+def test_a_publication_at_one_peer_notifies_a_subscriber_at_the_other(pair):
     """The smallest round: subscribe, publish, be told once."""
     pair.subscribe(LOW)
     request = pair.publish(HIGH, *some(3), *some(3))
@@ -109,8 +109,8 @@ def test_what_is_published_at_one_is_told_at_the_other(pair):
     assert all(each.quiet for each in pair.peers.values())
 
 
-def test_a_subscriber_that_comes_back_gets_what_it_has_not_acknowledged(pair):
-    """Wherever it comes back to, numbered from 1 in an epoch of its own; what it says it has is acknowledged."""
+def test_a_returning_subscriber_gets_its_unacknowledged_answers(pair):
+    """It returns at any peer, numbered from 1 in a new epoch; the answers that it claims to have are acknowledged."""
     outcome = pair.subscribe(LOW)
     pair.publish(HIGH, *some(10))
     told = pair.identities()
@@ -130,7 +130,7 @@ def test_a_subscriber_that_comes_back_gets_what_it_has_not_acknowledged(pair):
 
 
 def test_acknowledging_again_or_too_early_is_harmless(pair):
-    """What is acknowledged before it was derived is not handed out when it is."""
+    """An answer acknowledged before it was derived is not delivered when it is."""
     outcome = pair.subscribe(LOW)
     pair.publish(HIGH, *some(2))
     told = pair.identities()
@@ -142,7 +142,7 @@ def test_acknowledging_again_or_too_early_is_harmless(pair):
     assert pair.completed[42] == Settled(outcome.subscription + 1), "of what is gone nothing comes either"
 
 
-def test_who_had_a_subscription_before_is_told_that_another_has_it_now(pair):
+def test_the_former_holder_of_a_subscription_is_told_of_its_new_holder(pair):
     outcome = pair.subscribe(LOW)
     pair.submit(HIGH, Attach(50, outcome.subscription, pair.columns.column([])))
     assert [(each.subscription, each.code) for each in pair.ended] == [(outcome.subscription, "unavailable")]
@@ -152,8 +152,8 @@ def test_who_had_a_subscription_before_is_told_that_another_has_it_now(pair):
     assert pair.sequences() == [1, 2, 3]
 
 
-def test_who_comes_back_and_is_overtaken_by_an_attempt_it_gave_up_hears_of_it(pair):
-    """Attempts that were given up may arrive later than the last one, and so may what is told of them (seed 373)."""
+def test_a_holder_overtaken_by_its_own_abandoned_attempt_is_told(pair):
+    """Abandoned attempts may arrive later than the last one, and so may their answers (seed 373)."""
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry = HIGH if home is LOW else LOW
@@ -175,7 +175,7 @@ def test_who_comes_back_and_is_overtaken_by_an_attempt_it_gave_up_hears_of_it(pa
     assert pair.sequences() == [1, 2]
 
 
-def test_who_was_told_too_early_that_another_has_it_asks_when_it_is_attached(pair):
+def test_a_premature_notice_of_another_holder_is_checked_once_attached(pair):
     """Messages overtake: it may have been attached there before, and elsewhere since (seed 1307546)."""
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
@@ -196,7 +196,7 @@ def test_who_was_told_too_early_that_another_has_it_asks_when_it_is_attached(pai
 
 
 def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
-    """Repeated by the peer, it would take the subscription from whoever has it then."""
+    """Repeated by the peer, it would take the subscription from its present holder."""
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
@@ -222,7 +222,7 @@ def test_who_leaves_says_whether_enough_others_stay(copies_min, enough):
 
 
 def test_who_leaves_offers_all_once_more_whatever_is_still_answered_of_the_first_time(pair):
-    """What it took in meanwhile would be lost with it else (seed 7201)."""
+    """Otherwise the data that it took in meanwhile would be lost with it (seed 7201)."""
     pair = Pair(pair.columns, replicas=2, copies_min=1)
     pair.pass_time(1.0)
     pair.publish(LOW, *some(3))
@@ -244,7 +244,7 @@ def test_who_leaves_offers_all_once_more_whatever_is_still_answered_of_the_first
     assert sorted(each.kind for each in offers(effects)) == sorted(each.kind for each in first)
 
 
-def test_who_leaves_offers_again_what_nobody_answers(pair):
+def test_a_leaving_peer_repeats_an_unanswered_offer(pair):
     """The other took it for lost for a moment, and dropped its answer (seed 10616)."""
     pair = Pair(pair.columns, replicas=2, copies_min=1)
     pair.pass_time(1.0)
@@ -252,7 +252,7 @@ def test_who_leaves_offers_again_what_nobody_answers(pair):
     pair.pass_time(5.0)
     pair.cut = True
     pair.submit(LOW, Leave(70))
-    for contact in (LOW, HIGH):  # what is under way between them is never sent again
+    for contact in (LOW, HIGH):  # no message in flight between them is ever sent again
         pair.peers[contact.key]._exchange.outbox.lost(HIGH if contact is LOW else LOW)
     pair.cut = False
     pair.pass_time(3.0)
@@ -261,7 +261,7 @@ def test_who_leaves_offers_again_what_nobody_answers(pair):
     assert pair.completed[70] == Left(True)
 
 
-def test_who_leaves_waits_longer_each_time_that_nobody_answers(pair):
+def test_a_leaving_peer_waits_longer_after_each_unanswered_offer(pair):
     """Of peers that leave at once with very much to hand over, none answers soon; asked again and again, never."""
     pair = Pair(pair.columns, replicas=2, copies_min=1)
     pair.pass_time(1.0)
@@ -296,7 +296,7 @@ def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
 
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("at", [LOW, HIGH], ids=["at the same peer", "at another"])
-def test_a_subscriber_whose_subscription_another_ends_hears_of_it_at_once(at, copies):
+def test_a_subscriber_hears_at_once_that_another_client_ended_its_subscription(at, copies):
     """However long its lease is: it would wait for nothing until it is to be renewed."""
     pair = Pair() if copies == 1 else replicas()
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
@@ -306,7 +306,7 @@ def test_a_subscriber_whose_subscription_another_ends_hears_of_it_at_once(at, co
     assert all(each.quiet and not each.status()["subscriptions_here"] for each in pair.peers.values())
 
 
-def test_who_ends_a_subscription_that_is_delivered_to_it_is_told_that_first():
+def test_a_client_that_ends_its_own_subscription_is_told_of_its_success_first():
     """By then it does not wait for solutions any more: the end is none that it must be told of."""
     pair = replicas()
     number = pair.subscribe(LOW).subscription
@@ -329,7 +329,7 @@ def test_who_ends_a_subscription_that_is_delivered_to_it_is_told_that_first():
     assert [type(each) for each in heard] == [Completed, Ended]
 
 
-def test_of_several_that_end_it_here_all_are_told_before_who_holds_it(pair):
+def test_all_clients_that_end_a_subscription_here_hear_of_it_before_its_holder(pair):
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry = HIGH if home is LOW else LOW
@@ -347,10 +347,10 @@ def test_of_several_that_end_it_here_all_are_told_before_who_holds_it(pair):
     assert len(pair.ended) == 1
 
 
-def test_who_asks_again_is_not_told_of_an_end_that_too_few_know(pair):
-    """The one who knew of it lost its disk, and the subscription lived on (day 2223 of those shared by three)."""
+def test_a_renewing_subscriber_is_not_told_of_an_end_with_too_few_copies(pair):
+    """The only peer that knew of the end lost its disk, and the subscription lived on (schedule 2223 of three)."""
     pair = Pair(pair.columns, replicas=2, copies_min=2)
-    pair.publish(LOW, *some(1))  # so that it asks who keeps what
+    pair.publish(LOW, *some(1))  # so that it looks up the replicas
     pair.publish(HIGH, *some(1))
     pair.pass_time(30.0)
     pair.submit(LOW, Subscribe(49, QUERY, Algorithm.CSBV, lease_seconds=600.0))
@@ -373,8 +373,8 @@ def test_who_asks_again_is_not_told_of_an_end_that_too_few_know(pair):
     assert not pair.peers[HIGH.key]._host.home.subscriptions
 
 
-def test_who_may_not_end_a_subscription_that_another_ends_does_not_keep_its_holder_waiting():
-    """What others say of the end is left for the answer to who ends it here; if that is a refusal the home is asked."""
+def test_a_refused_unsubscribe_does_not_delay_the_news_of_anothers_unsubscribe():
+    """News of the end wait for the answer to the own request; if that is a refusal, the coordinator is asked."""
     pair = replicas()
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key]._host.home.subscriptions[number].delivered)
@@ -392,7 +392,7 @@ def test_who_may_not_end_a_subscription_that_another_ends_does_not_keep_its_hold
 
 
 def test_a_subscriber_that_nobody_told_of_an_end_hears_of_it_soon_after():
-    """A home that fails may have told the replicas alone, which is what counts."""
+    """A failing coordinator may have told the replicas alone; the end is valid with them."""
     pair = replicas()
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
     make = pair.columns.column
@@ -420,7 +420,7 @@ def test_leases_are_renewed_together_and_kept_for_as_long_as_somebody_is_there()
 
 
 def test_without_replicas_a_home_that_is_away_for_a_moment_is_not_asked_in_vain(pair):
-    """Whoever is asked in its place says that there is no such subscription, which ends it for its subscriber."""
+    """The peer asked in its place reports no such subscription, which ends it for its subscriber."""
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry = HIGH if home is LOW else LOW
@@ -435,7 +435,7 @@ def test_without_replicas_a_home_that_is_away_for_a_moment_is_not_asked_in_vain(
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["before its answer", "with the end of who ends it"])
-def test_who_attaches_what_is_ended_meanwhile_is_refused_whatever_comes_later(pair, told):
+def test_attaching_a_subscription_that_ends_meanwhile_is_refused_in_any_order_of_answers(pair, told):
     """Told that it is attached it would wait for ever."""
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
@@ -455,8 +455,8 @@ def test_who_attaches_what_is_ended_meanwhile_is_refused_whatever_comes_later(pa
     assert peer.status()["subscriptions_here"] == 0
 
 
-def test_what_others_say_of_an_end_waits_for_the_answer_to_who_ends_it(pair):
-    """It may not be safe yet, and who ended it is to hear that before anybody hears that it is over."""
+def test_news_of_an_end_from_others_wait_for_the_answer_to_the_own_request(pair):
+    """The end may not be safe yet, and the client that asked for it is to hear of it before any other."""
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry = HIGH if home is LOW else LOW
@@ -507,7 +507,7 @@ def test_attaching_keeps_the_lease_that_was_asked_for(pair, lease):
     assert sum(int(each.status()["subscriptions_home"]) for each in pair.peers.values()) == 0
 
 
-def test_what_is_too_old_when_its_subscriber_comes_back_is_told_as_lost():
+def test_answers_expired_during_an_absence_are_reported_as_lost():
     """Handed out or not; a quiet subscriber is told without waiting for the next answer."""
     pair = Pair(answers_age_seconds=10.0)
     outcome = pair.subscribe(LOW, lease_seconds=600.0)
@@ -538,7 +538,7 @@ def test_more_text_than_is_kept_is_told_as_lost():
 
 
 def test_attaching_to_nothing_leaves_nothing_behind(pair):
-    """Whoever guesses numbers costs no memory."""
+    """Clients that guess numbers cost no memory."""
     for number in range(20):
         pair.submit(LOW, Attach(100 + number, number << 40, pair.columns.column([])))
     assert all(isinstance(pair.completed[100 + number], Failed) for number in range(20))
@@ -562,8 +562,8 @@ def test_an_acknowledgement_from_somebody_else_closes_nothing(pair):
     assert sorted(pair.sequences()) == [1, 2, 3, 4]
 
 
-def test_a_peer_that_was_away_is_told_what_it_missed(pair):
-    """What was on its way to a lost peer is sent anew when it is seen again."""
+def test_a_peer_that_was_away_receives_the_missed_messages(pair):
+    """Messages in flight to a lost peer are sent anew when it is seen again."""
     outcome = pair.subscribe(LOW)
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry = HIGH if home is LOW else LOW
@@ -581,7 +581,7 @@ def test_a_peer_that_was_away_is_told_what_it_missed(pair):
 
 
 def test_a_lost_peer_takes_nothing_along_that_is_under_way(pair):
-    """Triples on their way to a peer that is gone go to who owns their keys now; the publication completes."""
+    """Triples on their way to a lost peer go to the present owners of their keys; the publication completes."""
     pair.cut = True
     request = pair.publish(LOW, *some(10))
     assert request not in pair.completed
@@ -658,7 +658,7 @@ _ANYTHING = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_ANYTHING, max_size=12), st.sampled_from([LISTS, ARRAYS]), st.sampled_from(["direct", "recursive"]))
-def test_whatever_a_peer_says_of_loads_depths_and_owners_raises_nothing_and_loses_no_triple(said, columns, multisend):
+def test_no_message_about_loads_depths_and_owners_raises_or_loses_a_triple(said, columns, multisend):
     """All that passes validation, in any order, while a subscription lives and triples come."""
     pair = Pair(columns, multisend=multisend, hot_sample=1, hot_rate_min=0, hot_interval_seconds=0.5)
     pair.subscribe(LOW)
@@ -674,7 +674,7 @@ def test_whatever_a_peer_says_of_loads_depths_and_owners_raises_nothing_and_lose
         pair._carry_out(low, low.receive(Parcel(0, 0, message), sender=HIGH, now=pair.now))
         pair.pass_time(0.3)
     assert not [each for each in pair.traces if each.event == "message-refused"]
-    if not any(isinstance(each, NotOwner) for each in said):  # who never existed cannot be reached
+    if not any(isinstance(each, NotOwner) for each in said):  # a peer that never existed cannot be reached
         request = pair.publish(HIGH, *some(3))
         pair.pass_time(20.0)
         assert isinstance(pair.completed[request], Published)

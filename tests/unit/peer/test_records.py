@@ -1,4 +1,4 @@
-"""What replicas of a home tell each other of one subscription, and what is made of it where it is evaluated."""
+"""Records that replicas of a coordinator exchange about one subscription, and their effect on its evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "a
 
 
 class Setting:
-    """The records of a home with one subscription, and what they lead to."""
+    """The records of a coordinator with one subscription, and their effects."""
 
     def __init__(self, columns=LISTS, text="ASK { ?a <urn:p> ?b }"):
         self.replica = Replica(TermDictionary(), columns)
@@ -44,8 +44,8 @@ class Setting:
 
 @MATERIALS
 @pytest.mark.parametrize("lost", [False, True])
-def test_what_is_acknowledged_or_lost_and_was_not_told_here_was_told_elsewhere(columns, lost):
-    """The answer itself may come later, and is no news then: whoever evaluates has to look at once."""
+def test_an_acknowledged_or_lost_answer_unknown_here_was_reported_elsewhere(columns, lost):
+    """The answer itself may come later, and is no news then: the evaluator has to compare at once."""
     setting = Setting(columns)
     setting.records.take_answers(setting.told(5))
     setting.told_elsewhere.clear()
@@ -58,14 +58,14 @@ def test_what_is_acknowledged_or_lost_and_was_not_told_here_was_told_elsewhere(c
 
 
 @MATERIALS
-def test_a_subscriber_that_acknowledges_what_was_not_told_here_was_told_elsewhere(columns):
+def test_an_acknowledgement_of_an_answer_unknown_here_shows_a_report_elsewhere(columns):
     setting = Setting(columns)
     setting.records.acknowledge(setting.subscription, columns.column([5]))
     assert setting.told_elsewhere == [setting.subscription]
 
 
 @MATERIALS
-def test_whatever_another_replica_knows_to_be_acknowledged_is_taken(columns):
+def test_all_acknowledgements_known_to_another_replica_are_taken(columns):
     """A subscription may have had any number of answers before this replica came, or before its snapshot."""
     setting = Setting(columns)
     for start in range(0, EARLY_MAX + 10_000, 10_000):
@@ -74,8 +74,8 @@ def test_whatever_another_replica_knows_to_be_acknowledged_is_taken(columns):
 
 
 @MATERIALS
-def test_others_are_told_of_no_more_than_what_is_remembered_here(columns):
-    """Else a client that acknowledges what it never got would fill their memories."""
+def test_only_remembered_acknowledgements_are_sent_to_others(columns):
+    """Otherwise a client that acknowledges answers it never got would fill their memories."""
     setting = Setting(columns)
     log = setting.subscription.log
     log.early_max = 3

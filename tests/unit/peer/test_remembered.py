@@ -41,7 +41,7 @@ def test_the_last_rows_are_all_there_under_their_roles(columns, given_batches):
     assert all(list(each.event) == sorted(each.event) for each in remembered)
 
 
-def test_single_triples_take_few_bytes_and_let_go_of_what_they_were_read_from():
+def test_single_triples_take_few_bytes_and_do_not_retain_their_frame():
     remembered = RememberedBatches(ARRAYS, 10_000)
     for number in range(5000):
         remembered.add(_batch(ARRAYS, number, 1, 3))

@@ -1,4 +1,4 @@
-"""What comes to a peer that is not its owner is passed on; what was on its way to one that is gone is routed anew."""
+"""A message is passed on by a peer that does not own its key, and is re-routed when its receiver is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUCKETS = [keys.bucket_key(bucket) for bucket in range(keys.BUCKETS)]
 
 
 def owner(key: int, peers=PEERS) -> Contact:
-    """Return who owns a key."""
+    """Return the owner of a key."""
     return min(peers, key=lambda each: each.key ^ key)
 
 
@@ -63,7 +63,7 @@ def messages(dictionary: TermDictionary, columns) -> dict[type, object]:
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 @pytest.mark.parametrize("kind", [IndexQuery, IndexTriples, Forward, Answers, OpenSubscription])
-def test_what_is_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
+def test_a_message_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
     """And a repetition that comes meanwhile is not passed on again."""
     end = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
     relay, sender = [each for each in PEERS if each != end][:2]
@@ -90,7 +90,7 @@ def test_what_is_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
 
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
-def test_rows_that_wait_for_any_triple_go_to_who_owns_the_buckets_of_a_lost_peer(columns):
+def test_rows_that_wait_for_any_triple_go_to_the_new_owners_of_a_lost_peers_buckets(columns):
     """Kept by their sender they would meet only the triples of its own buckets."""
     own = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
     lost = next(each for each in map(owner, BUCKETS) if each != own)
@@ -110,8 +110,8 @@ def test_rows_that_wait_for_any_triple_go_to_who_owns_the_buckets_of_a_lost_peer
 
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
-def test_what_goes_to_all_keepers_is_under_way_to_each_once_however_many_are_lost(columns):
-    """Each keeper that is lost has it sent to all others: if that doubled what is under way they would be buried."""
+def test_a_message_to_all_replicas_is_in_flight_to_each_once_however_many_are_lost(columns):
+    """Each lost replica has it sent to all others: if that doubled the messages in flight, they would be flooded."""
     dictionary = TermDictionary()
     peer = make_peer(PEERS[0], dictionary, columns, replicas=5)
     sample = messages(dictionary, columns)[IndexQuery]
@@ -125,5 +125,5 @@ def test_what_goes_to_all_keepers_is_under_way_to_each_once_however_many_are_los
 
 
 def receivers(effects) -> set[Contact]:
-    """Return to whom rows were sent."""
+    """Return the receivers of rows."""
     return {each.to for each in effects if isinstance(each, Send) and isinstance(each.parcel.message, Forward)}

@@ -55,7 +55,7 @@ class Kept(Streaming):
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS])
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_what_is_older_than_the_retention_is_held_nowhere(columns, replicas):
+def test_elements_older_than_the_retention_are_held_nowhere(columns, replicas):
     pair = Kept(columns, replicas=replicas)
     pair.at(*range(50))
     assert min(pair.held) > 0
@@ -66,7 +66,7 @@ def test_what_is_older_than_the_retention_is_held_nowhere(columns, replicas):
     assert max(pair.held) == 1, "the retention is not over for it"
 
 
-def test_what_comes_later_than_the_retention_is_acknowledged_and_not_taken_in():
+def test_an_element_later_than_the_retention_is_acknowledged_and_not_stored():
     pair = Kept()
     pair.at(*range(10))
     pair.say(150_000 - 1)
@@ -94,7 +94,7 @@ def test_all_is_kept_if_that_is_the_setting():
     assert (min(pair.held), pair.horizon()) == (1, 0.0)
 
 
-def test_who_keeps_all_has_all_others_keep_all():
+def test_a_peer_with_unlimited_retention_makes_all_others_keep_all():
     pair = Kept()
     pair.peers[HIGH.key]._retention._keep_ms = 0
     pair.at(0)
@@ -124,7 +124,7 @@ def test_a_wider_window_extends_the_retention_while_it_is_subscribed_to():
     assert pair.held == [0, 0]
 
 
-def test_who_begins_after_something_was_forgotten_begins_with_whole_windows():
+def test_a_subscription_after_elements_were_dropped_begins_with_whole_windows():
     pair = Kept()
     pair.at(100, 140, 151)
     pair.say(200_000)
@@ -135,7 +135,7 @@ def test_who_begins_after_something_was_forgotten_begins_with_whole_windows():
     assert times == ["20", "21", "31", "32"], "00:02:20 and 21, 00:02:31 and 32; that of 100 is forgotten"
 
 
-def test_who_asks_from_the_beginning_is_told_where_that_is_by_then():
+def test_a_subscription_from_the_beginning_is_told_the_present_beginning():
     pair = Kept()
     pair.at(100, 140)
     pair.say(200_000)
@@ -187,7 +187,7 @@ def test_nothing_is_forgotten_while_somebody_wants_all_and_was_told_nothing():
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS])
 @pytest.mark.parametrize("compacted", [False, True])
-def test_who_starts_anew_has_forgotten_what_it_had(columns, compacted, monkeypatch):
+def test_a_restarted_peer_has_dropped_the_expired_elements(columns, compacted, monkeypatch):
     pair = Kept(columns, durable=True)
     disk: list = []
     persist = pair.peers[HIGH.key]._exchange.persist
@@ -249,7 +249,7 @@ def test_a_window_by_count_extends_the_retention_until_its_elements_are_counted(
     assert pair.horizon() == 1000.0, "of five elements before the last one that is counted, the first"
 
 
-def test_who_counts_after_something_was_forgotten_counts_from_there():
+def test_a_count_window_after_elements_were_dropped_counts_from_there():
     pair = Kept()
     pair.at(100, 101)
     pair.at(140, x="<urn:c>")

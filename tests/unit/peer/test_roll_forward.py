@@ -1,4 +1,4 @@
-"""What is given to others while its publication may be unfinished says where it was published."""
+"""Triples sent on while their publication may be incomplete carry its origin."""
 
 from __future__ import annotations
 
@@ -73,25 +73,25 @@ def test_events_go_with_their_origin_as_well(peer):
 
 
 @pytest.mark.parametrize("row", [(1, 2, 4, STAMP), (1, 2, 3, STAMP + 1)], ids=["another triple", "another stamp"])
-def test_what_was_published_at_another_time_or_is_another_triple_has_no_origin(peer, row):
+def test_a_triple_of_another_publication_time_or_content_has_no_origin(peer, row):
     _note(peer, (1, 2, 3, STAMP, 91))
     assert _given(peer, (*row, 0, SPO)) == {(0, 0, 0): [(1, row[3], 0, SPO)]}
 
 
-def test_what_is_complete_has_no_origin_any_more(peer):
+def test_a_complete_publication_has_no_origin_any_more(peer):
     _note(peer, (1, 2, 3, STAMP, 91))
     peer._engine.roll_forward.told(ORIGIN, BEGAN, STAMP)
     assert _given(peer, (1, 2, 3, STAMP, 0, SPO)) == {(0, 0, 0): [(1, STAMP, 0, SPO)]}
 
 
 def _told(effects) -> dict[int, tuple[int, int]]:
-    """Return what is told of complete publications: per peer since when and up to when."""
+    """Return the completed publications reported: per peer the first and the last time."""
     sends = [each for each in effects if isinstance(each, Send)]
     sent = [each for each in sends if isinstance(each.parcel.message, PublicationsComplete)]
     return {each.to.key: (each.parcel.message.began, each.parcel.message.complete) for each in sent}
 
 
-def test_of_a_new_life_others_are_told_though_its_publications_never_pause_and_who_comes_later_too(peer):
+def test_a_new_incarnation_is_reported_during_publications_and_to_newcomers_too(peer):
     now, roll_forward = 1_000_000.0, peer._engine.roll_forward
     peer.submit(ContactSeen(Contact(2, "other", 1)), now=now)
     stamp = hlc.from_seconds(now) + 5
@@ -106,8 +106,8 @@ def test_of_a_new_life_others_are_told_though_its_publications_never_pause_and_w
 
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
-def test_what_is_finished_for_another_is_under_way_here_until_it_is_where_it_belongs(columns):
-    """Who gets a part of it can finish it, when this peer is lost in the middle."""
+def test_a_redelivered_publication_is_in_flight_here_until_it_has_arrived(columns):
+    """A peer that gets a part of it can complete it, when this peer is lost in the middle."""
     pair = Pair(columns, replicas=2, copies_min=2)
     pair.pass_time(30.0)
     peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
@@ -126,7 +126,7 @@ def test_what_is_finished_for_another_is_under_way_here_until_it_is_where_it_bel
 
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
-def test_what_several_have_finished_and_nobody_brought_to_its_end_is_sent_on_once(columns):
+def test_a_publication_redelivered_by_several_is_sent_on_once(columns):
     """Else there would be ever more of it with each peer that fails."""
     pair = Pair(columns, replicas=2, copies_min=2)
     pair.pass_time(30.0)
@@ -142,7 +142,7 @@ def test_what_several_have_finished_and_nobody_brought_to_its_end_is_sent_on_onc
 
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
-def test_what_a_peer_published_that_is_not_seen_is_finished_unless_it_says_that_it_is_complete(columns):
+def test_a_publication_of_an_unseen_origin_is_redelivered_unless_it_is_reported_complete(columns):
     """It was taken for dead a moment before it sent this, and died: nobody notices here that it is lost."""
     for complete in (False, True):
         pair = Pair(columns, replicas=2, copies_min=2)
@@ -158,8 +158,8 @@ def test_what_a_peer_published_that_is_not_seen_is_finished_unless_it_says_that_
         assert not peer._engine.roll_forward.kept
 
 
-def test_what_was_finished_for_one_that_is_not_seen_is_not_finished_again_for_another():
-    """A third sees both, who do not see each other: they would finish for one another for ever."""
+def test_a_publication_redelivered_for_one_unseen_peer_is_not_redelivered_for_another():
+    """A third peer sees both, which do not see each other: they would redeliver for one another for ever."""
     pair = Pair(LISTS, replicas=2, copies_min=2)
     pair.pass_time(30.0)
     peer, heard = pair.peers[LOW.key], pair.listen(HIGH)

@@ -1,6 +1,6 @@
-"""Rules that others make up for on most days of failures, or on all: each by itself.
+"""Single rules: in most or all fault schedules other rules make up for the absence of each.
 
-What is broken when one is removed is told by ``python -m p2prdf.sim --mutants``, which runs these tests without it.
+``python -m p2prdf.sim --mutants`` runs these tests without each rule and reports the failures.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def test_what_was_unfinished_before_a_restart_is_finished_though_its_origin_neve
     heard = pair.listen(HIGH)
     for each in (LOW, HIGH):
         pair.submit(LOW, ContactSeen(each))
-    pair.publish(LOW, ("<urn:a>", "<urn:b>", "<urn:c>"))  # so that it asks who keeps what
+    pair.publish(LOW, ("<urn:a>", "<urn:b>", "<urn:c>"))  # so that it looks up the replicas
     pair.pass_time(30.0)
     whole = [each for each in heard if isinstance(each, IndexTriples) and 7 in list(each.event)]
     assert [(each.origin, list(each.event)) for each in whole] == [(LOW.key, [7])]
 
 
 def test_a_query_is_live_when_clocks_that_are_behind_are_past_its_stamp():
-    """Else who publishes at another peer, after having been told, may be given an earlier stamp there."""
+    """Otherwise a client that publishes at another peer after the notice may get an earlier stamp there."""
     pair = Pair(clock_skew_seconds=3.0)
     pair.submit(LOW, Subscribe(1, QUERY, Algorithm.CSBV, lease_seconds=60.0))
     pair.pass_time(2.9)
@@ -98,7 +98,7 @@ def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(colu
 @MATERIALS
 @pytest.mark.parametrize("missing", [True, False])
 def test_a_query_that_was_left_is_not_gone_while_somebody_is_missing(columns, missing):
-    """Whoever is missing alone may know who waits; and those who hold its rows would not take it back."""
+    """The missing peer alone may know a subscriber; and the holders of rows would not take the end back."""
     exchange = SimpleNamespace(
         now=10.0, columns=columns, replicated=True, trace=print,
         members=SimpleNamespace(copies_missing=False, somebody_missing=missing),

@@ -23,7 +23,7 @@ def test_in_the_epoch_at_hand_nothing_is_looked_up(column):
     assert settled.places_left(1, column([10, 11]), 7) is None
 
 
-def test_in_another_epoch_what_was_settled_is_left_out(column):
+def test_in_another_epoch_acknowledged_answers_are_left_out(column):
     settled = RecentlySettled()
     settled.add(1, column([10, 11]), 7, 0.0)
     settled.add(1, column([2**64 - 1]), 7, 1.0)
@@ -33,8 +33,8 @@ def test_in_another_epoch_what_was_settled_is_left_out(column):
     assert settled.places_left(2, column([10]), 6) is None
 
 
-def test_what_was_settled_in_several_epochs_is_left_out_of_each_that_is_another(column):
-    """Two homes that change over may both tell of answers that are settled, and some of what they sent is late."""
+def test_answers_acknowledged_in_several_epochs_are_left_out_of_each_other_one(column):
+    """Two alternating coordinators may both report acknowledged answers, and some of their messages are late."""
     settled = RecentlySettled(seconds=120.0)
     settled.add(1, column([10, 11]), 7, 0.0)
     settled.add(1, column([12]), 8, 1.0)
@@ -47,7 +47,7 @@ def test_what_was_settled_in_several_epochs_is_left_out_of_each_that_is_another(
     assert settled.places_left(1, column([12, 13]), 7) is None
 
 
-def test_in_another_epoch_a_withdrawal_of_what_was_settled_is_sure(column):
+def test_in_another_epoch_a_retraction_of_an_acknowledged_answer_is_confirmed(column):
     settled = RecentlySettled()
     settled.add(1, column([10, 11 ^ WITHDRAWN]), 7, 0.0)
     identities = column([10 ^ WITHDRAWN, 11, 12 ^ WITHDRAWN, 10, 10 ^ WITHDRAWN])

@@ -1,4 +1,4 @@
-"""Ends of streams are kept, whoever tells them and however often, and told to who reads the stream."""
+"""Ends of streams are stored, from any sender and repetition, and reported to readers of the stream."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ends(request) -> Ends:
     return Ends(request.param)
 
 
-def test_the_largest_promise_and_the_earliest_time_stay_in_whatever_order_they_come(ends):
+def test_the_largest_promise_and_the_earliest_time_stay_in_any_order_of_arrival(ends):
     rows = [(STREAM, 1, 11, 50, 100), (STREAM, 2, 22, 30, 90), (OTHER, 1, 12, 7, 8)]
     for each in rows + rows[::-1]:
         ends.take(each)
@@ -58,7 +58,7 @@ def test_the_largest_promise_and_the_earliest_time_stay_in_whatever_order_they_c
     assert ends.kept == 3, "what says nothing new is not kept once more"
 
 
-def test_who_closed_is_told_for_as_long_as_heartbeats_of_before_may_be(ends):
+def test_a_closed_publisher_is_reported_while_its_older_heartbeats_may_exist(ends):
     ends.take((STREAM, 1, 11, 50, 100))
     ends.exchange.observe(1000.0 + 2 * IDLE)
     assert len(ends.told(STREAM)) == 2

@@ -1,4 +1,4 @@
-"""Undertakings end when what they wait for has come to pass, and no sooner."""
+"""Completion counters end when all their acknowledgements have come, and no sooner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_with_fewer_peers_there_is_less_to_spare_also_when_they_come_back():
     work = Undertaking(2)
     work.send(1, 2, 3)
     work.spare = 1
-    work.tokens.fewer()  # what was on its way to a fourth has gone to these
+    work.tokens.fewer()  # the message to a fourth peer has gone to these
     work.spare = 2
     work.acknowledge(1)
     assert work.done == 0
@@ -50,7 +50,7 @@ def test_with_fewer_peers_there_is_less_to_spare_also_when_they_come_back():
     assert work.done == 1
 
 
-def test_what_was_begun_with_fewer_peers_gains_nothing_when_more_come():
+def test_a_counter_begun_with_fewer_peers_gains_nothing_when_more_come():
     work = Undertaking(0)
     work.spare = 2
     work.send(1, 2)

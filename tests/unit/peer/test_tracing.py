@@ -1,4 +1,4 @@
-"""A traced publication can be followed from peer to peer; what is not traced leaves nothing."""
+"""A traced publication can be followed from peer to peer; an untraced one leaves nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _way(span: Span, by_number: dict[int, Span]) -> list[str]:
 
 
 def _check_ends(world: World, by_number: dict[int, Span]) -> None:
-    """Each ends after it began, and after what led to it began; who is sent to is who goes on."""
+    """Each span ends after it began, and after its parent began; the receiver of a send is the next peer."""
     keys = {span.span: key for key, _, span in world.spans}
     for key, ended, span in world.spans:
         parent = by_number.get(span.parent)
@@ -174,7 +174,7 @@ def test_every_nth_publication_of_a_peer_is_traced_and_others_cost_no_message():
     assert none[2] == third[2] == second[2] == every[2]
 
 
-def test_what_is_not_traced_is_not_even_looked_at(monkeypatch):
+def test_an_untraced_publication_is_not_even_looked_at(monkeypatch):
     """Counted: with nothing traced no column is compared, and nothing is told."""
     calls: Counter[str] = Counter()
     for name in ("found", "before", "work", "answers", "handed", "routed"):
@@ -210,7 +210,7 @@ def test_traces_spans_and_the_time_they_are_followed_are_bounded():
     assert not traces.active
 
 
-def test_who_is_told_of_another_trace_under_a_stamp_stays_with_the_first():
+def test_a_stamp_stays_with_its_first_trace():
     exchange = _exchange()
     traces = exchange.traces
     one = [np.array([value], np.uint64) for value in (7, 1, 1, 5, 0)]

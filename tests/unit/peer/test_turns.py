@@ -24,7 +24,7 @@ VIEW = 5
 
 
 class Slow:
-    """A peer whose every step spends the budget of a turn."""
+    """A peer: every step of its spends the budget of a turn."""
 
     def __init__(self):
         self.terms = TermDictionary()
@@ -80,7 +80,7 @@ def test_nothing_is_acknowledged_before_the_turn_is_over_and_everything_then_in_
     assert sum(kept) == 5, "all is persisted before the acknowledgement leaves"
 
 
-def test_what_arrives_in_an_open_turn_is_acknowledged_with_it_and_stored():
+def test_messages_that_arrive_in_an_open_turn_are_acknowledged_with_it_and_stored():
     slow = Slow()
     for transfer in range(1, 4):
         slow.receive(transfer)
@@ -136,7 +136,7 @@ def test_pace_without_a_meter_counts_steps_and_rows_so_that_simulations_repeat()
 
 
 class Questions:
-    """Deferred questions of a peer whose every step spends a budget."""
+    """Deferred questions of a peer: every step of its spends a budget."""
 
     def __init__(self, budget=STEP_SECONDS):
         self.exchange = Exchange(OWN, PeerConfig(), ARRAYS, pace=Pace(budget))

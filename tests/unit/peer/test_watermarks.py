@@ -1,4 +1,4 @@
-"""How far a stream is follows from what its publishers said and from what is under way, and never goes back."""
+"""The watermark of a stream follows from its publishers' promises and the elements in flight, and never goes back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def under_way(stream, time):
 
 @pytest.fixture
 def marks() -> Watermarks:
-    """Watermarks of who has looked at both streams for long."""
+    """Watermarks of a peer that has watched both streams for long."""
     found = Watermarks(IDLE)
     found.learn(known(), (STREAM, OTHER), LATER - IDLE)
     return found
@@ -41,7 +41,7 @@ def test_a_stream_is_as_far_as_the_last_of_its_publishers(marks):
     assert (marks.upto(STREAM), marks.began(STREAM)) == (600, 5)
 
 
-def test_what_is_under_way_holds_its_own_stream_back(marks):
+def test_elements_in_flight_hold_their_own_stream_back(marks):
     said = (STREAM, 1, 0, 500), (OTHER, 1, 0, 500)
     assert marks.learn(known(*said, elements=under_way(STREAM, 200)), (STREAM, OTHER), LATER)
     assert (marks.upto(STREAM), marks.upto(OTHER)) == (199, 500)
@@ -49,7 +49,7 @@ def test_what_is_under_way_holds_its_own_stream_back(marks):
     assert (marks.upto(STREAM), marks.upto(OTHER)) == (199, 500)
 
 
-def test_what_is_under_way_holds_who_has_only_begun_back_though_the_watermark_stays(marks):
+def test_elements_in_flight_hold_a_new_reader_back_though_the_watermark_stays(marks):
     """A query that was left later finds elements of before: reports without them would be made while they come."""
     marks.learn(known((STREAM, 1, 0, 500)), (STREAM,), LATER)
     marks.learn(known((STREAM, 1, 0, 600), elements=under_way(STREAM, 200)), (STREAM, OTHER), LATER + 1)
@@ -58,7 +58,7 @@ def test_what_is_under_way_holds_who_has_only_begun_back_though_the_watermark_st
     assert (marks.upto(STREAM), marks.upto_at_cut(STREAM)) == (600, 600)
 
 
-def test_nothing_is_concluded_while_it_is_not_known_what_is_under_way(marks):
+def test_the_watermark_stays_while_the_elements_in_flight_are_unknown(marks):
     unknown = Known(0, 0, frozenset(), None, (Source(STREAM, 1, 0, 500),))
     assert not marks.learn(unknown, (STREAM,), LATER)
     assert marks.upto(STREAM) == -1
@@ -81,7 +81,7 @@ def test_without_any_publisher_it_stays(marks):
     assert marks.upto(STREAM) == 100
 
 
-def test_who_begins_to_look_waits_for_all_who_may_be_there():
+def test_a_new_reader_waits_for_all_publishers_that_may_be_there():
     marks = Watermarks(IDLE)
     assert not marks.learn(known((STREAM, 1, 0, 500)), (STREAM,), 50.0)
     assert not marks.learn(known((STREAM, 1, 0, 600)), (STREAM,), 50.0 + IDLE - 0.1)
@@ -90,7 +90,7 @@ def test_who_begins_to_look_waits_for_all_who_may_be_there():
     assert marks.upto(STREAM) == 300
 
 
-def test_who_closed_is_waited_for_no_more_and_the_others_are(marks):
+def test_a_closed_publisher_is_not_waited_for_and_the_others_are(marks):
     marks.learn(known((STREAM, 1, 5, 100, 11), (STREAM, 2, 0, 300, 22)), (STREAM,), LATER)
     assert marks.upto(STREAM) == 100
     assert marks.learn(known((STREAM, 1, 5, 100, 11, True), (STREAM, 2, 0, 300, 22)), (STREAM,), LATER + 1)
@@ -100,7 +100,7 @@ def test_who_closed_is_waited_for_no_more_and_the_others_are(marks):
 
 
 @pytest.mark.parametrize("order", [(100, 900), (900, 100)])
-def test_when_all_closed_the_largest_promise_counts_whoever_closed_last(marks, order):
+def test_when_all_have_closed_the_largest_promise_counts_in_any_order(marks, order):
     first, last = order
     open_still = (STREAM, 2, 0, 50, 22)
     marks.learn(known((STREAM, 1, 0, first, 11, True), open_still), (STREAM,), LATER)
@@ -109,7 +109,7 @@ def test_when_all_closed_the_largest_promise_counts_whoever_closed_last(marks, o
     assert marks.upto(STREAM) == 900
 
 
-def test_who_reads_a_stream_that_has_ended_gets_all_of_it_though_nobody_knows_who_closed():
+def test_a_reader_of_an_ended_stream_gets_all_of_it_though_its_publishers_are_unknown():
     marks = Watermarks(IDLE)
     ended = known((STREAM, 0, 7, 900, 0, True), (OTHER, 1, 0, 5))
     assert not marks.learn(ended, (STREAM,), 50.0), "somebody may be there who has it open"
@@ -117,8 +117,8 @@ def test_who_reads_a_stream_that_has_ended_gets_all_of_it_though_nobody_knows_wh
     assert (marks.upto(STREAM), marks.began(STREAM)) == (900, 7)
 
 
-def test_what_was_said_before_closing_opens_nothing_and_who_comes_back_does(marks):
-    """A peer repeats for some seconds what it was told before the publisher went to another one, and closed there."""
+def test_a_promise_from_before_closing_opens_nothing_and_a_new_session_does(marks):
+    """A peer repeats for some seconds the promise of a publisher that has gone to another peer, and closed there."""
     before, end = (STREAM, 1, 0, 200, 11), (STREAM, 1, 0, 200, 11, True)
     other = (STREAM, 2, 0, 400, 22)
     assert marks.learn(known(before, end, other), (STREAM,), LATER)
@@ -128,7 +128,7 @@ def test_what_was_said_before_closing_opens_nothing_and_who_comes_back_does(mark
     assert marks.upto(STREAM) == 450
 
 
-def test_who_was_killed_and_goes_on_elsewhere_goes_on_where_it_was(marks):
+def test_a_killed_publisher_that_goes_on_elsewhere_continues_its_stream(marks):
     marks.learn(known((STREAM, 1, 0, 200, 11)), (STREAM,), LATER)
     assert marks.learn(known((STREAM, 1, 0, 300, 12)), (STREAM,), LATER + 1)
     assert marks.upto(STREAM) == 300
@@ -142,7 +142,7 @@ def test_streams_that_nobody_reads_are_forgotten(marks):
     assert marks.upto(STREAM) == -1, "who begins to look at it again waits"
 
 
-def test_a_peer_tells_what_publishers_said_until_they_are_silent():
+def test_a_peer_reports_publishers_promises_until_they_are_silent():
     sources = Sources(IDLE)
     assert sources.take(Heartbeat(STREAM, 1, 5, 100), 0.0)
     assert sources.take(Heartbeat(STREAM, 1, 9, 90), 6.0), "an older one takes nothing back"

@@ -30,7 +30,7 @@ class Home:
         self.told: list[tuple[int, int]] = []
         evaluations = SimpleNamespace(known_upto=lambda each, upto, *_: self.told.append((each.number, upto)))
         self.ended: list[int] = []
-        self.windows = Windows(  # what it uses of them
+        self.windows = Windows(  # only the parts that it uses
             self.exchange, self, evaluations, lambda each, _: self.ended.append(each.number)  # type: ignore[arg-type]
         )
         self.windows.retention = self.retention  # type: ignore[assignment]
@@ -42,7 +42,7 @@ class Home:
         self.windows.begin(each)  # type: ignore[arg-type]
 
     def learn(self, upto, *, under_way=None, at=CUT + 1):
-        """Let it be known up to when a publisher has published, and what is under way; return what queries are told."""
+        """Learn a publisher's promise and the elements in flight; return the reports to queries."""
         mark = hlc.stream_mark(STREAM)
         elements = {} if under_way is None else {mark: hlc.element(under_way, mark)}
         self.told.clear()
@@ -52,7 +52,7 @@ class Home:
 
 @pytest.fixture
 def home() -> Home:
-    """One whose first subscription has looked at the stream for long, and knows it up to 500."""
+    """A coordinator with one subscription that has watched the stream for long, and knows it up to 500."""
     found = Home()
     found.begin(1)
     found.learn(400)
@@ -61,7 +61,7 @@ def home() -> Home:
     return found
 
 
-def test_who_comes_later_is_told_when_what_it_finds_of_before_is_there(home):
+def test_a_later_subscription_is_told_when_the_earlier_elements_it_finds_have_arrived(home):
     home.exchange.clock = CUT + 5
     home.begin(2)
     assert home.told == [(1, 500)], "nothing is known of what it finds"
@@ -90,8 +90,8 @@ def test_a_subscription_that_is_gone_is_told_nothing_and_its_stream_forgotten(ho
     assert home.windows.streams == frozenset()
 
 
-def test_who_comes_later_is_told_when_it_is_known_what_is_forgotten_of_its_streams(home):
-    """A cut must be concluded that is late enough, and what it finds is waited for as well."""
+def test_a_later_subscription_is_told_when_the_retention_of_its_streams_is_known(home):
+    """A late enough cut must be complete, and the earlier elements that it finds are waited for as well."""
     home.retention.respected_after, home.retention.respects = 3, lambda after: after < 3
     home.begin(2)
     assert home.learn(600) == [(1, 600)], "a horizon may be on its way that does not respect it"
@@ -100,7 +100,7 @@ def test_who_comes_later_is_told_when_it_is_known_what_is_forgotten_of_its_strea
     assert home.learn(600) == [(2, 600)]
 
 
-def test_who_could_never_be_told_of_a_whole_window_is_ended(home):
+def test_a_subscription_that_can_never_have_a_whole_window_is_ended(home):
     home.begin(2)
     home.retention.whole_from = lambda *_: None
     assert home.learn(500) == []

@@ -1,4 +1,4 @@
-"""Words that are waited for, peer by peer: what is indexed under them, who hears of them late, and what is kept."""
+"""The keyword index, peer by peer: entries of literals, late advertisements, and persistence."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def test_a_removal_goes_the_way_of_the_publication(bench):
     assert sorted(time >= hlc.GONE for *_, time in bench.worded) == [False, True]
 
 
-def test_what_arrives_from_who_knows_the_same_words_is_left_as_it_is(bench):
+def test_triples_from_a_sender_with_the_same_keywords_are_left_as_they_are(bench):
     bench.advertise(TEA)
     bench.arrive(("<urn:s>", P, '"tea"'), words=bench.peer._engine.words.digest)
     assert not bench.indexed
     assert not any(isinstance(message, AdvertiseWords) for _, message in bench.sent)
 
 
-def test_what_arrives_from_who_knows_other_words_is_added_and_who_it_is_is_told(bench):
+def test_triples_from_a_sender_with_other_keywords_are_indexed_and_the_sender_is_told(bench):
     bench.advertise(TEA, RIO)
     bench.arrive(("<urn:s>", P, '"tea"'), words=5)
     assert bench.indexed == {(TEA, '"tea"')}
@@ -132,20 +132,20 @@ def test_what_arrives_from_who_knows_other_words_is_added_and_who_it_is_is_told(
     assert len([message for _, message in bench.sent if isinstance(message, AdvertiseWords)]) == 1, "once in a while"
 
 
-def test_what_says_nothing_of_words_is_added(bench):
-    """As repair, and whoever rolls a publication forward, says nothing."""
+def test_triples_without_a_digest_of_keywords_are_indexed(bench):
+    """Anti-entropy and redelivery send no digest."""
     bench.advertise(TEA)
     bench.arrive(("<urn:s>", P, '"tea"'))
     assert bench.indexed == {(TEA, '"tea"')}
 
 
-def test_what_is_older_than_a_word_is_not_added(bench):
+def test_a_triple_older_than_a_keyword_is_not_indexed_under_it(bench):
     bench.advertise(TEA)
     bench.arrive(("<urn:s>", P, '"tea"'), time=SINCE - 1)
     assert not bench.indexed
 
 
-def test_a_word_heard_of_late_counts_for_what_is_stored(bench):
+def test_a_late_keyword_counts_for_stored_triples(bench):
     bench.arrive(("<urn:s>", P, '"tea"'), time=SINCE + 5)
     bench.arrive(("<urn:s>", P, '"more tea"'), time=SINCE - 5)
     assert not bench.indexed
@@ -155,7 +155,7 @@ def test_a_word_heard_of_late_counts_for_what_is_stored(bench):
     assert bench.worded == {(TEA, '"tea"', SINCE + 5), (TEA, '"more tea"', SINCE - 5)}
 
 
-def test_what_is_known_survives_a_restart_and_is_added_again(bench):
+def test_keywords_survive_a_restart_and_their_entries_are_added_again(bench):
     bench.arrive(("<urn:s>", P, '"tea"'))
     bench.advertise(TEA)
     told = [message for message in bench.peer.snapshot() if isinstance(message, AdvertiseWords)]
@@ -177,7 +177,7 @@ def _is_worded(message, dictionary) -> bool:
     return isinstance(message, IndexTriples) and TEA in dictionary.texts(as_list(message.p))
 
 
-def test_who_comes_and_who_asks_for_roles_is_told_the_words(bench):
+def test_a_newcomer_and_a_peer_that_asks_for_indexes_are_told_the_keywords(bench):
     bench.advertise(TEA)
     bench.sent.clear()
     late = Contact(3 << 62, "late", 1)
@@ -185,6 +185,6 @@ def test_who_comes_and_who_asks_for_roles_is_told_the_words(bench):
     assert [to for to, message in bench.sent if isinstance(message, AdvertiseWords)] == [late]
 
 
-def test_what_is_no_predicate_with_words_is_left_out(bench):
+def test_an_advertisement_that_is_no_keyword_is_left_out(bench):
     bench.advertise(P, '"tea"')
     assert bench.peer.status()["words"] == 0

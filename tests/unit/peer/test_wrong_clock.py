@@ -116,7 +116,7 @@ def test_a_peer_that_was_ahead_serves_at_once_when_it_starts_with_a_right_clock(
     assert hlc.from_seconds(NOW + 200.0) < marks[-1] < hlc.from_seconds(NOW + 300.0)
 
 
-def test_a_subscription_from_before_the_jump_joins_what_was_published_in_the_future():
+def test_a_subscription_from_before_the_jump_joins_triples_published_in_the_future():
     alone = Alone()
     alone.subscribe(JOIN)
     alone.begin(NOW + HOUR)
@@ -128,7 +128,7 @@ def test_a_subscription_from_before_the_jump_joins_what_was_published_in_the_fut
     assert min(since) < max(latest(each) for each in restored) < hlc.from_seconds(NOW + 200.0)
 
 
-def test_a_subscription_opened_in_the_future_counts_what_is_published_with_a_right_clock():
+def test_a_subscription_opened_in_the_future_counts_triples_published_with_a_right_clock():
     alone = Alone(NOW + HOUR)
     opened = alone.subscribe(QUERY).subscription
     alone.begin(NOW + 200.0)
@@ -178,7 +178,7 @@ def test_a_long_absence_is_remembered_as_a_jump_that_corrects_nothing_at_the_nex
     assert alone.peer.status()["stamps_corrected"] == 0
 
 
-def test_what_precedes_a_jump_is_the_former_life_as_a_whole_and_not_its_latest_stamp_alone():
+def test_the_whole_former_incarnation_precedes_a_jump_and_not_its_latest_stamp_alone():
     alone = Alone()
     alone.publish(A)
     peer = Peer(LOW, PeerConfig(durable=True), alone.dictionary, entropy=Random(2))

@@ -61,7 +61,7 @@ async def test_another_clients_subscription_is_there():
     assert overlay.asked == [2, 1, 3, 4, 5]
 
 
-async def test_who_may_have_nothing_explained_says_so():
+async def test_a_worker_without_permission_to_explain_reports_it():
     overlay = Overlay({each: NotAllowed("client keeper may not observe") for each in (1, 2)})
     with pytest.raises(NotAllowed, match="may not observe"):
         await Looking([2])._look(overlay)

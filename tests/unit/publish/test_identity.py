@@ -1,4 +1,4 @@
-"""Who a partition publishes as: the same for whatever is sent again, another for everything else."""
+"""The publisher identity of a partition: equal for everything that is sent again, different otherwise."""
 
 from __future__ import annotations
 

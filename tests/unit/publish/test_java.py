@@ -37,7 +37,7 @@ def test_versions_are_understood(tmp_path, told, version):
     assert java_version(str(fake(tmp_path / "bin", told))) == version
 
 
-def test_what_is_on_the_path_is_taken_if_it_is_new_enough(tmp_path, monkeypatch):
+def test_java_on_the_path_is_used_if_it_is_new_enough(tmp_path, monkeypatch):
     java = fake(tmp_path / "new", "21.0.1")
     monkeypatch.setenv("PATH", str(java.parent), prepend=os.pathsep)
     assert ensure_java() == str(java)

@@ -1,4 +1,4 @@
-"""Options of a write: what is missing, misspelt or makes no sense is refused by name."""
+"""Options of a write: missing, misspelt and senseless options are refused by name."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_mapping_has_a_subject_and_columns():
         ({**PEERS, **MAPPED, "subject": "urn:{x"}, "brace or backslash at character 5"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(given, told):
+def test_a_senseless_option_is_refused_by_name(given, told):
     with pytest.raises(LocalProtocolError) as refusal:
         writing_options(given)
     assert told in str(refusal.value)

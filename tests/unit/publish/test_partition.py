@@ -1,4 +1,4 @@
-"""One partition on its way: which node, which identity, what is left out, and what is told of it.  Without Spark."""
+"""One partition on its way: its node, its identity, rejected rows, and its report.  Without Spark."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_additions_and_removals_are_published_apart():
     assert (done.triples, done.removed) == (4, 2)
 
 
-async def test_what_is_lost_with_a_node_is_sent_again_under_the_same_numbers_and_counted():
+async def test_rows_lost_with_a_node_are_sent_again_under_the_same_numbers_and_counted():
     def break_at_the_second(visit, message):
         if len(visit.of(messages.ClientPublish)) == 2:
             visit.abort()

@@ -63,7 +63,7 @@ def test_bytes_that_are_no_text_are_a_bad_line():
     assert bad == [1]
 
 
-def test_what_names_blank_nodes_follows_from_the_file():
+def test_the_namespace_of_blank_nodes_follows_from_the_file():
     names = {
         publication_of(*each)
         for each in (("", "a", 1, 1), ("s", "a", 1, 1), ("", "b", 1, 1), ("", "a", 2, 1), ("", "a", 1, 2))

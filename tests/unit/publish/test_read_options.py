@@ -1,4 +1,4 @@
-"""Options of a read: what is missing, misspelt or makes no sense is refused by name."""
+"""Options of a read: missing, misspelt and senseless options are refused by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_construct_has_the_columns_of_a_triple():
     assert len(names) == 3
 
 
-def test_what_only_a_stream_has_is_noted_by_name():
+def test_options_of_streams_alone_are_noted_by_name():
     options = reading_options(
         {**GIVEN, "SINCE": "Beginning", "maxrowsperbatch": "7", "sign": "TRUE", "failOnDataLoss": "false"}
     )
@@ -56,7 +56,7 @@ def test_a_time_is_a_number_or_a_date(text, since):
         ({"maxRows": "3"}, "unknown option maxrows"),
     ],
 )
-def test_what_makes_no_sense_is_refused(given, told):
+def test_a_senseless_option_is_refused(given, told):
     with pytest.raises(LocalProtocolError) as refused:
         reading_options({**GIVEN, **given})
     assert told in str(refused.value)

@@ -1,4 +1,4 @@
-"""Arrow columns into statements: terms as they are, ordinary columns by a mapping; what is bad is told row by row."""
+"""Arrow columns into statements: terms as they are, ordinary columns by a mapping; errors are reported row by row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A, P, G = "<urn:a>", "<urn:p>", "<urn:g>"
 
 
 def taken(columns, mapping=None, batches=1):
-    """Return signed statements and what was bad, of columns cut into batches."""
+    """Return the signed statements and the errors of columns cut into batches."""
     batch = columns if isinstance(columns, pa.RecordBatch) else pa.RecordBatch.from_pydict(columns)
     statements, found, bad = Statements(batch.schema, mapping), [], []
     count = batch.num_rows
@@ -256,7 +256,7 @@ def test_any_text_becomes_the_literal_that_it_is_one_by_one(texts):
     assert literals(pa.array(texts, pa.string())).to_pylist() == [terms.literal(text) for text in texts]
 
 
-# --- what Spark takes for text -------------------------------------------------------------------
+# --- texts as Spark sends them --------------------------------------------------------------------
 
 
 def raw(*values):

@@ -19,7 +19,7 @@ import p2prdf.publish
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
-def test_the_import_says_what_to_install(missing):
+def test_the_import_error_names_the_package_to_install(missing):
     command = [sys.executable, "-c", HIDE, missing]
     told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert told.returncode == 1

@@ -1,4 +1,4 @@
-"""What several tests of the rdf package need: the W3C cases, and an evaluator too simple to be wrong."""
+"""Shared by tests of the rdf package: the W3C cases, and an evaluator too simple to be wrong."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_digests_of_known_terms_are_not_computed_again(monkeypatch):
     assert computed == [*texts, "<urn:new>"]
 
 
-def test_known_term_is_recognised_by_its_digest_whatever_the_text():
+def test_known_term_is_recognised_by_its_digest_with_any_text():
     terms = TermDictionary()
     known = terms.intern(TRUE)
     assert terms.take([FALSE], digests_of([TRUE])).tolist() == [known]

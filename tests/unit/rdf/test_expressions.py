@@ -132,7 +132,7 @@ KNOWN_DIFFERENCES = re.compile(
 
 
 @pytest.mark.parametrize(("seed", "depth", "count"), [(1, 1, 500), (2, 2, 120), (3, 3, 50)])
-def test_random_expressions_mean_what_another_engine_says(seed: int, depth: int, count: int) -> None:
+def test_random_expressions_have_the_values_of_another_engine(seed: int, depth: int, count: int) -> None:
     rng = random.Random(seed)
     compared = differing = 0
     for _ in range(count):
@@ -141,7 +141,7 @@ def test_random_expressions_mean_what_another_engine_says(seed: int, depth: int,
             continue
         try:
             expected = theirs(expression, a, b)
-        except SyntaxError:  # what it knows to be an error from constants alone
+        except SyntaxError:  # it finds an error in constants alone
             continue
         found = value_of(expression.replace("«", "").replace("»", ""), a, b)
         compared += 1

@@ -1,4 +1,4 @@
-"""Graphs in RDF/XML and JSON-LD: what a parser reads back is what was written."""
+"""Graphs in RDF/XML and JSON-LD: a foreign parser reads back the triples written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _:7-x <urn:p#y> _:b7-x .
 @pytest.mark.parametrize(("wanted", "syntax"), [
     (GraphFormat.RDF_XML, ox.RdfFormat.RDF_XML), (GraphFormat.JSON_LD, ox.RdfFormat.JSON_LD),
 ])  # fmt: skip
-def test_what_is_written_is_read_back(wanted, syntax):
+def test_written_graphs_read_back_equal(wanted, syntax):
     expected, found = (ox.Dataset(ox.parse(each, format=kind)) for each, kind in (
         (LINES, ox.RdfFormat.N_TRIPLES), (respelled(LINES, wanted), syntax),
     ))  # fmt: skip
@@ -30,7 +30,7 @@ def test_what_is_written_is_read_back(wanted, syntax):
     assert len(found) == 4
 
 
-def test_what_cannot_be_held_is_refused(monkeypatch):
+def test_unwritable_terms_are_refused(monkeypatch):
     for predicate in ("urn:p#1", "urn:p?", "http://x/"):
         with pytest.raises(DataRefused, match="predicate that ends so"):
             respelled(f'<urn:a> <{predicate}> "x" .\n', GraphFormat.RDF_XML)

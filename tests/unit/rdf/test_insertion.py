@@ -1,4 +1,4 @@
-"""Rules as texts of SPARQL: what they stand for, and what is refused with its place."""
+"""Rules as texts of SPARQL: their meaning, and refusals with their place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rule(template, body, before=""):
     return parse_insertion(f"{before} INSERT {{ GRAPH <urn:g> {{ {template} }} }} WHERE {{ {body} }}")
 
 
-def test_the_last_pattern_is_what_follows():
+def test_the_last_pattern_is_the_conclusion():
     found = rule("?x <urn:p> ?z", "?x <urn:p> ?y . ?y <urn:q> ?z FILTER(?x != ?z)")
     assert found.patterns == ((0, ~0, 1), (1, ~1, 2), (0, ~2, 2))
     assert found.constants == ("<urn:p>", "<urn:q>", IN_G)
@@ -53,7 +53,7 @@ def test_declarations_constants_and_abbreviations():
 @pytest.mark.parametrize(
     "text", ["SELECT ?insert { ?x ?p ?insert }", "ASK { ?x <urn:insert> ?y }", "", "PREFIX : <urn:>"]
 )
-def test_what_does_not_begin_with_insert_is_no_rule(text):
+def test_a_text_that_does_not_begin_with_insert_is_no_rule(text):
     assert parse_insertion(text) is None
 
 
@@ -87,6 +87,6 @@ BODY = "{ ?x <urn:q> ?z }"
         ),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_named_with_its_place(text, why):
+def test_a_refused_text_is_named_with_its_place(text, why):
     with pytest.raises(QueryRefused, match=why):
         parse_insertion(text)

@@ -1,4 +1,4 @@
-"""Readers: every good statement, every bad line by number, the same batches whatever the reads."""
+"""Readers: every good statement, every bad line by number, the same batches for any size of reads."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ objects = st.one_of(
 
 
 @given(st.lists(st.tuples(subjects, objects), max_size=30))
-def test_n_triples_give_what_pyoxigraph_gives_term_by_term(pairs: list[tuple[str, str]]) -> None:
+def test_n_triples_equal_pyoxigraphs_term_by_term(pairs: list[tuple[str, str]]) -> None:
     """The fast way (one string a statement, cut at spaces) equals the plain way."""
     data = "".join(f"{s} <http://x/p> {o} .\n" for s, o in pairs).encode()
 
@@ -98,7 +98,7 @@ def test_batches_are_about_a_thousand_and_tell_where_they_end() -> None:
 
 
 @pytest.mark.parametrize("step", [7, 1000, 1 << 20])
-def test_batches_do_not_depend_on_what_a_read_returns(step: int) -> None:
+def test_batches_do_not_depend_on_the_size_of_reads(step: int) -> None:
     data = b"".join(lines(3000)) + b"junk\n" + b"".join(lines(10))
     whole = list(read_triples(io.BytesIO(data), publication_id="p"))
     assert list(read_triples(Trickle(data, step), publication_id="p")) == whole  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ def test_unnamed_nodes_of_turtle_have_the_same_names_in_every_run(skip: int) -> 
     assert read(TURTLE, syntax=Syntax.TURTLE, skip=skip)[0] == everything[skip:]
 
 
-def test_an_error_in_turtle_comes_with_its_line_after_what_is_before_it() -> None:
+def test_an_error_in_turtle_comes_with_its_line_after_the_triples_before_it() -> None:
     data = b"@prefix : <http://x/> .\n" + b":a :b :c .\n" * 2500 + b":a :b .\n:a :b :d .\n"
     found, refused = read_until_refused(data, syntax=Syntax.TURTLE, source="x.ttl")
     assert len(found) == 2500

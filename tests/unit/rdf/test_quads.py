@@ -44,7 +44,7 @@ def test_the_directorys_terms_are_its_own() -> None:
         '"\\"^^<urn:p2prdf:in>"', '"\\"^^<urn:p2prdf:in>"^^<urn:other>', "<urn:p2prdf:in>", '"x"^^<urn:p2prd>',
     ],
 )  # fmt: skip
-def test_other_terms_are_no_terms_of_ours_whatever_they_say(term: str) -> None:
+def test_no_other_term_is_taken_for_a_reserved_one(term: str) -> None:
     assert not quads.is_reserved(term)
     assert not quads.is_directory(term)
     assert quads.parts_of(term) is None

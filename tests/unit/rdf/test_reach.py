@@ -1,4 +1,4 @@
-"""What queries are about, pattern by pattern, whichever way they name it."""
+"""The graphs that queries are about, pattern by pattern, in any way of naming them."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_windows_are_about_their_streams() -> None:
     assert found == {("<x:st>", True), (DEFAULT, False)}
 
 
-def test_a_rule_writes_what_it_concludes() -> None:
+def test_a_rule_writes_its_conclusion() -> None:
     rule = parse_insertion(f"{PREFIX} INSERT {{ GRAPH :in {{ ?x :is ?z }} }} WHERE {{ ?x :is ?y . ?y :is ?z }}")
     assert rule is not None
     assert reach_of(rule) == Reach((DEFAULT,), ("<x:in>",))
     assert [each.pattern for each in accesses(rule) if each.writes] == ["GRAPH <x:in> { ?v0 <x:is> ?v2 }"]
 
 
-def test_what_cannot_be_told_is_about_anything() -> None:
+def test_a_query_with_unknown_graphs_is_about_any_graph() -> None:
     """Such queries come from no text: elements of streams without a window, or a predicate of a kind not known."""
     element = ConjunctiveQuery(((0, ~0, 1),), (quads.streamed("<x:p>", "<x:st>"),), (0, 1), ("s", "o"))
     assert list(accesses(element)) == [Access("<x:st>", "STREAM <x:st> { ?s <x:p> ?o }", stream=True)]

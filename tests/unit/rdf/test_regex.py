@@ -1,4 +1,4 @@
-"""XPath regular expressions: what they match, and that none of them can take long."""
+"""XPath regular expressions: their matches, and a bound on the time of every one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from p2prdf.rdf.regex import Regex
         ("(?:ab)*c", "", "ababc", True),
     ],
 )
-def test_what_matches(pattern: str, flags: str, text: str, expected: bool) -> None:
+def test_an_expression_matches_as_xpath_says(pattern: str, flags: str, text: str, expected: bool) -> None:
     compiled = Regex(pattern, flags)
     assert compiled.search(text) is expected
     assert compiled._slow().search(text) is expected
@@ -60,7 +60,7 @@ def test_what_matches(pattern: str, flags: str, text: str, expected: bool) -> No
         ("(a{1000}b*){1000}", ""), ("\\", ""), ("[a[b]]", ""), ("{", ""),
     ],
 )  # fmt: skip
-def test_what_is_refused(pattern: str, flags: str) -> None:
+def test_bad_expressions_are_refused(pattern: str, flags: str) -> None:
     with pytest.raises(ExpressionError):
         Regex(pattern, flags)
 
@@ -100,7 +100,7 @@ def test_matches_agree_with_another_engine(pattern: str, flags: str, text: str) 
 def test_catastrophic_patterns_never_reach_the_backtracking_engine(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The step estimate is what protects, so the engine is taken away: on long texts nobody asks it."""
+    """The estimate of steps protects, so the engine is taken away: on long texts nobody asks it."""
     compiled = Regex(pattern, "")
     monkeypatch.setattr(compiled, "_re", None)
     assert compiled.search("a" * 2000) is False

@@ -1,4 +1,4 @@
-"""Result formats: what rdflib's and pyoxigraph's own parsers read back is what was written."""
+"""Result formats: the parsers of rdflib and pyoxigraph read back the rows written."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def read_by_rdflib(wanted: Format, text: str) -> tuple[list[str], list[Row]]:
 
 @pytest.mark.parametrize("wanted", OX)
 @pytest.mark.parametrize("seed", range(60))
-def test_pyoxigraph_reads_back_what_was_written(wanted: Format, seed: int) -> None:
+def test_pyoxigraph_reads_back_the_rows_written(wanted: Format, seed: int) -> None:
     pieces = PIECES if wanted is Format.XML else PIECES + NOT_XML
     names, rows = Maker(seed, pieces=pieces).table()
     expected = [tuple(map(as_ox, row)) for row in rows]
@@ -137,8 +137,8 @@ AS_CODES = re.compile("[\x7f\x85\u2028\u2029]")
 
 @pytest.mark.parametrize("wanted", OX)
 @pytest.mark.parametrize("seed", range(60))
-def test_rdflib_reads_back_what_was_written(wanted: Format, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rdflib.NORMALIZE_LITERALS", False)  # "01" stays what it is
+def test_rdflib_reads_back_the_rows_written(wanted: Format, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rdflib.NORMALIZE_LITERALS", False)  # "01" keeps its spelling
     names, rows = Maker(seed, pieces=PIECES + NOT_XML if wanted is Format.JSON else PIECES).table()
     if wanted is Format.TSV:
         rows = [row for row in rows if row != (None,) and not any(AS_CODES.search(lexical(term)) for term in row)]
@@ -270,11 +270,11 @@ def test_labels_are_turtle_s_and_tell_nodes_apart() -> None:
     assert found == labels
 
 
-# --- what cannot be written ----------------------------------------------------------------------
+# --- unwritable terms -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("character", NOT_XML)
-def test_what_xml_cannot_hold_is_refused_by_name_after_the_rows_before(character: str) -> None:
+def test_a_character_outside_of_xml_is_refused_by_name_after_the_rows_before(character: str) -> None:
     for bad in (terms.literal(f"a{character}"), terms.literal(character, language="en")):
         pieces: list[str] = []
         into = writer(Format.XML, ["x"], pieces.append)
@@ -310,7 +310,7 @@ def test_a_row_of_another_length_is_a_mistake_of_the_caller(wanted: Format) -> N
 # --- tables --------------------------------------------------------------------------------------
 
 
-def test_a_table_is_aligned_by_what_a_terminal_shows() -> None:
+def test_a_table_is_aligned_by_the_width_on_a_terminal() -> None:
     rows: list[Row] = [(terms.literal(text), "<a:o>") for text in ("日本", "e\u0301", "abcdef", "")]
     lines = written(Format.TABLE, ["x", "y"], rows).splitlines()
     assert lines[1] == "--------  -----"

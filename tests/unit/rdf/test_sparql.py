@@ -1,4 +1,4 @@
-"""SELECT queries to conjunctive queries: what is taken, what is refused by name, what cannot hurt."""
+"""SELECT queries to conjunctive queries: accepted forms, refusals by name, and bounds on hostile texts."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_queries_alike_up_to_names_are_equal() -> None:
         ("(?y IN (1, 'a'@EN, ?x))", [(f'?v1 IN ( "1"^^<{XSD}integer> , "a"@en , ?v0 )', (0, 1))]),
         ("(?y not in ())", [("?v1 NOT IN ( )", (1,))]),
         ("(regex(?y, '^a', 'i'))", [('REGEX ( ?v1 , "^a" , "i" )', (1,))]),
-        # What no pattern binds is unbound.
+        # A variable that no pattern binds is unbound.
         ("(!bound(?z))", []),
         ("(?z = 1)", [(f'"false"^^<{XSD}boolean>', ())]),
         ("(?y = 1 || ?z = ?zz || ?z = 2)",
@@ -212,7 +212,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "construct", "line", "column"), REFUSED)
-def test_what_is_not_supported_is_refused_by_name_and_place(
+def test_an_unsupported_query_is_refused_by_name_and_place(
     text: str, construct: str, line: int | None, column: int | None
 ) -> None:
     with pytest.raises(QueryRefused) as refused:
@@ -263,8 +263,11 @@ def test_syntax_errors_have_a_place(text: str, line: int, column: int) -> None:
 # --- hostile input -------------------------------------------------------------------------------
 
 NEVER = 30
-"""Seconds of work. Quick or never: what is tried twice at each level of 62 takes longer than the machine lives,
-so this bound tells the two apart on a machine of any speed; the honest cost is below one second."""
+"""Bound in seconds of work, which separates quick from never.
+
+Trying parts twice at each of 62 levels takes longer than the machine lives, so this bound separates the two on
+a machine of any speed; the honest cost is below one second.
+"""
 
 DEEP = {
     "(": "SELECT * {?s ?p ?o FILTER" + "(" * 63 + "?o" + ")" * 63 + "}",
@@ -285,7 +288,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_deep_nesting_is_quick_whatever_the_stack(name: str) -> None:
+def test_deep_nesting_is_quick_at_any_depth_of_the_stack(name: str) -> None:
     """64 levels of every bracket are parsed in a moment, and no RecursionError comes through."""
 
     def parse() -> ConjunctiveQuery | str:

@@ -32,11 +32,11 @@ def patterns(text):
         ("ASK { ?s <u:p> ?o FILTER NOT EXISTS { ?o <u:q> ?s } }", [["?v0 <u:p> ?v1"], ["?v1 <u:q> ?v0"]]),
     ],
 )
-def test_names_are_followed_to_the_leaves_and_what_joins_has_one_name(text, spelled):
+def test_names_are_followed_to_the_leaves_and_a_join_variable_has_one_name(text, spelled):
     assert patterns(text) == spelled
 
 
-def test_a_conjunctive_query_keeps_the_names_of_what_it_answers():
+def test_a_conjunctive_query_keeps_the_names_of_its_answers():
     query = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (2, 0), ("who", "v0"))
     assert Names(query).leaves == [("v0", "v1", "who")]
 

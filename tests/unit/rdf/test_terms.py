@@ -58,7 +58,7 @@ def test_canonical_terms_survive_parsing_and_json(term: str) -> None:
 
 
 @given(texts, iris)
-def test_the_lexical_form_is_what_was_put_in(text: str, datatype: str) -> None:
+def test_the_lexical_form_is_the_text_given(text: str, datatype: str) -> None:
     assert terms.lexical(terms.literal(text)) == text
     assert terms.lexical(terms.literal(text, datatype)) == text
     assert terms.lexical(terms.iri(datatype)) == datatype
@@ -113,7 +113,7 @@ def test_kinds() -> None:
         "<http://x/%zz>", "<a:b> <a:c>", "<a:b>#",
     ],
 )  # fmt: skip
-def test_what_is_no_term_is_refused(text: str) -> None:
+def test_a_bad_term_is_refused(text: str) -> None:
     with pytest.raises(DataRefused):
         terms.parse_term(text)
 

@@ -1,4 +1,4 @@
-"""Lines of a time and a statement: what they say, and what becomes of those that say nothing."""
+"""Lines of a time and a statement: their meaning, and the treatment of bad lines."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_times_are_decimals_or_moments():
         ("35184372088.832", "between 1970 and 3084"), ("1" * 100, "no event time"), ("9999-01-01T00:00:00Z", "between"),
     ],
 )  # fmt: skip
-def test_what_is_no_time_is_refused_and_told(text, why):
+def test_a_bad_time_is_refused_with_the_reason(text, why):
     with pytest.raises(DataRefused, match=why):
         event_time(text)
 
@@ -102,7 +102,7 @@ def test_a_line_without_an_end_is_dropped_in_bounded_memory():
     assert [number for number, _ in bad] == [2]
 
 
-def test_damaged_compression_is_told_after_what_came_before():
+def test_damaged_compression_is_reported_after_the_lines_before():
     data = gzip.compress(b"".join(line(number, 1) for number in range(20_000)))
     with pytest.raises(DataRefused, match="damaged"):
         read(data[: len(data) // 2], compressed=True)

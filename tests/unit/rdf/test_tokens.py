@@ -80,7 +80,7 @@ def test_tokens_and_their_meaning(text: str, expected: list[str]) -> None:
         ("?x " + "!" * 10_000, "!", 1, 12),
     ],
 )
-def test_what_is_no_text_of_tokens_is_refused_with_its_place(
+def test_a_text_without_tokens_is_refused_with_its_place(
     text: str, construct: str, line: int, column: int
 ) -> None:
     with pytest.raises(QueryRefused) as refused:

@@ -1,4 +1,4 @@
-"""Updates: what pyoxigraph makes of them, errors by construct and place, nothing but the errors that are promised."""
+"""Updates: the effects that pyoxigraph computes, errors by construct and place, and no other errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def inserted(body: str) -> tuple[Statement, ...]:
     return operation.triples
 
 
-# --- what texts mean -----------------------------------------------------------------------------
+# --- meaning of texts ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", " # nothing\n", "PREFIX : <x:> BASE <y:>", "base <a:> prefix p: <b>"])
@@ -122,7 +122,7 @@ def test_an_unfit_scope_is_refused() -> None:
 # --- DELETE WHERE --------------------------------------------------------------------------------
 
 
-def test_patterns_have_a_query_whose_solutions_give_triples() -> None:
+def test_patterns_have_a_query_and_its_solutions_give_triples() -> None:
     (where,) = parse("PREFIX : <x:> DELETE WHERE { ?b :p ?a ; ?c 'x\\ny' . :s :q ?a }")
     assert isinstance(where, DeleteWhere)
     assert where.variables == ("b", "a", "c")
@@ -216,7 +216,7 @@ def test_the_query_is_never_longer_than_a_query_may_be() -> None:
     assert tokens.QUERY_BYTES_MAX - 40 < longest <= tokens.QUERY_BYTES_MAX
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -294,13 +294,13 @@ def test_the_query_is_never_longer_than_a_query_may_be() -> None:
         ("INSERT DATA { <x:s> <x:p> " + "[ <x:p> " * 63 + "[]" + "]" * 63 + " }", "nesting", 1, 531),
     ],
 )
-def test_what_is_no_such_update_is_refused_with_its_place(text: str, construct: str, line: int, column: int) -> None:
+def test_a_bad_update_is_refused_with_its_place(text: str, construct: str, line: int, column: int) -> None:
     with pytest.raises(QueryRefused) as refused:
         parse(text)
     assert (refused.value.construct, refused.value.line, refused.value.column) == (construct, line, column)
 
 
-def test_a_text_is_bounded_in_bytes_and_in_what_it_abbreviates() -> None:
+def test_a_text_is_bounded_in_bytes_and_in_the_length_of_its_expanded_iris() -> None:
     head, tail = "INSERT DATA { <x:s> <x:p> '", "' }"
     room = update.UPDATE_BYTES_MAX - len(head + tail)
     assert len(inserted(f"<x:s> <x:p> '{'a' * (room - 20)}'")) == 1
@@ -412,7 +412,7 @@ def _carried_out(operations: Iterable[update.Operation]) -> set[Statement]:
 
 
 def _solutions(where: DeleteWhere, held: Iterable[Statement]) -> Iterator[list[str | None]]:
-    standing = parse_query(where.select)  # what nodes are asked is what they take
+    standing = parse_query(where.select)  # nodes accept the query that the client sends them
     assert (standing.form, standing.names) == (Form.SELECT, where.variables)
     store = ox.Store()
     store.load("".join(f"{' '.join(each)} .\n" for each in held).encode(), format=ox.RdfFormat.N_QUADS)
@@ -445,11 +445,11 @@ def _expected(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_random_updates_leave_what_they_leave_in_pyoxigraph(seed: int) -> None:
+def test_random_updates_have_the_result_of_pyoxigraph(seed: int) -> None:
     text = Writer(seed, twice=True).update()
     operations = parse(text)
     assert _canonical(_carried_out(operations)) == _expected(text)
-    # What is declared again between operations changes nothing.  (pyoxigraph takes no declarations there.)
+    # Repeating declarations between operations changes nothing.  (pyoxigraph takes no declarations there.)
     again = re.sub(r"\} ?;(?=\s*\w)", "} ; # ; {\nprefix : <http://e/> BASE <y>\n", text)
     assert parse(again) == operations
 

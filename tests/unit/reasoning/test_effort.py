@@ -37,7 +37,7 @@ def test_a_step_in_which_things_only_expire_mends():
     assert (change.anew, len(change.removed), len(materialiser)) == (False, 50 * 21, 0)
 
 
-def test_what_changes_touch_decides_and_is_remembered():
+def test_the_number_of_touched_facts_decides_and_is_remembered():
     effort = Effort()
     assert not effort.anew(100, 1000)
     for _ in range(20):
@@ -46,8 +46,8 @@ def test_what_changes_touch_decides_and_is_remembered():
     assert not effort.anew(10, 1000)
 
 
-def test_while_steps_begin_anew_some_count_what_mending_would_touch_so_it_is_found_when_that_is_little_again():
-    """Renewing a circle raises all that follows from it.  Then it is gone, and what is renewed touches itself alone."""
+def test_during_recomputation_some_steps_count_the_touched_facts_to_find_when_they_are_few_again():
+    """Renewing a circle raises all its consequences; once the circle is gone, a renewed fact touches itself alone."""
     numbers = Numbers()
     materialiser = Materialiser([TRANSITIVE], numbers)
     circle = [numbers.fact(f"<urn:{at}>", IS_IN, f"<urn:{(at + 1) % 60}>") for at in range(60)]

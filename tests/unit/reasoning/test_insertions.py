@@ -16,7 +16,7 @@ seen: ?x :seen "yes" :- ?y :near ?x , ?x :in :town .
 """
 
 
-def test_what_is_concluded_is_read_in_the_graph_and_all_else_in_the_default_graph():
+def test_derived_predicates_are_read_in_the_graph_and_others_in_the_default_graph():
     texts = insertions(parse_rules(RULES), "<urn:g>")
     assert texts == [
         "INSERT { GRAPH <urn:g> { ?s <urn:in> ?o } } WHERE { ?s <urn:in> ?o }",
@@ -31,7 +31,7 @@ def test_what_is_concluded_is_read_in_the_graph_and_all_else_in_the_default_grap
     assert [parse_insertion(text).concludes for text in texts] == [given, given, anything, anything]
 
 
-def test_equal_rules_are_left_once_whatever_they_call_their_variables():
+def test_equal_rules_are_left_once_with_any_names_of_variables():
     more = parse_rules(RULES + "again: ?a :in ?c :- ?a :in ?b , ?b :in ?c .")
     assert insertions(more, "<urn:g>") == insertions(parse_rules(RULES), "<urn:g>")
 

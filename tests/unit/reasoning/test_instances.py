@@ -1,4 +1,4 @@
-"""Rules of data alone derive what the general rules derive of data and schema."""
+"""Rules instantiated for a schema derive the same from data as the general rules from data and schema."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ def _unfolded(text):
     return unfolded(rules, lambda atom: atom.p == "<urn:hidden>"), rules
 
 
-def test_what_several_rules_lead_to_stays_with_all_of_them():
+def test_a_predicate_with_several_rules_keeps_all_of_them():
     found, rules = _unfolded("?x :p ?y :- ?x :hidden ?y . ?x :hidden ?y :- ?x :q ?y . ?x :hidden ?y :- ?x :r ?y .")
     assert found == list(rules)
 
 
-def test_what_leads_to_a_pattern_need_not_have_its_constants_but_may_not_have_others():
+def test_an_unfolded_rule_may_bind_constants_but_not_contradict_them():
     found, _ = _unfolded("?x :p ?y :- ?x :q ?y , ?y :hidden :a . ?x :hidden ?y :- ?x :r ?y , ?y :s ?z .")
     assert found == list(parse_rules(EX + "?x :p ?y :- ?x :q ?y , ?y :r :a , :a :s ?v1 ."))
     found, _ = _unfolded("?x :p ?y :- ?x :q ?y , ?y :hidden :a . ?x :hidden :b :- ?x :r ?y .")
@@ -124,13 +124,13 @@ def test_what_leads_to_a_pattern_need_not_have_its_constants_but_may_not_have_ot
     assert found == list(rules)
 
 
-def test_what_leads_to_itself_is_not_unfolded_for_ever():
+def test_a_recursive_predicate_is_not_unfolded_for_ever():
     found, _ = _unfolded("?x :p ?y :- ?x :hidden ?y . ?x :hidden ?z :- ?x :q ?y , ?y :hidden ?z .")
     assert len(found) == 2
     assert all(any(atom.p == "<urn:hidden>" for atom in rule.body) for rule in found)
 
 
-def test_a_rule_that_says_what_it_reads_or_would_need_a_literal_as_a_predicate_is_left_out():
+def test_a_rule_that_concludes_its_premise_or_needs_a_literal_predicate_is_left_out():
     first, rest, nil, of, below = expanded("rdf:first rdf:rest rdf:nil owl:intersectionOf rdfs:subPropertyOf")
     schema = {("<urn:C>", of, "<urn:a>"), ("<urn:a>", first, "<urn:C>"), ("<urn:a>", rest, "<urn:b>")}
     schema |= {("<urn:b>", first, "<urn:D>"), ("<urn:b>", rest, nil), ("<urn:p>", below, '"literal"')}
@@ -140,7 +140,7 @@ def test_a_rule_that_says_what_it_reads_or_would_need_a_literal_as_a_predicate_i
     ]
 
 
-def test_a_chain_is_one_rule_and_its_cells_are_no_predicates_of_what_is_seen():
+def test_a_chain_is_one_rule_and_its_cells_are_no_visible_predicates():
     first, rest, nil, axiom = expanded("rdf:first rdf:rest rdf:nil owl:propertyChainAxiom")
     schema = {("<urn:p>", axiom, "<urn:a>"), ("<urn:a>", first, "<urn:q>"), ("<urn:a>", rest, "<urn:b>")}
     schema |= {("<urn:b>", first, "<urn:r>"), ("<urn:b>", rest, nil)}
@@ -155,7 +155,7 @@ def test_a_chain_is_one_rule_and_its_cells_are_no_predicates_of_what_is_seen():
     }  # fmt: skip
 
 
-def test_what_a_schema_says_of_individuals_is_told_apart():
+def test_a_schemas_statements_about_individuals_are_kept_apart():
     one_of, first, rest, nil = expanded("owl:oneOf rdf:first rdf:rest rdf:nil")
     schema = {("<urn:C>", one_of, "<urn:l>"), ("<urn:l>", first, "<urn:a>"), ("<urn:l>", rest, nil)}
     found = instantiate(owl_rl(), schema | _tree("C<D"))

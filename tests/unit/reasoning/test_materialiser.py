@@ -36,7 +36,7 @@ FIGURE = {
     14: "AE14 ED14 AD14",
     15: "",
 }
-"""Figure 4 of the paper: what holds at each second, and until when."""
+"""Figure 4 of the paper: the pairs that hold at each second, and their expiration times."""
 STREAM = {1: ["AB"], 2: ["BC"], 3: ["CD"], 4: ["AE", "ED"]}
 
 
@@ -91,7 +91,7 @@ def test_figure_4_second_by_second_and_with_seconds_left_out(effort, skipped):
                 assert places.held == set(FIGURE[now].split()), now
 
 
-def test_a_renewal_moves_what_follows_and_nothing_is_told_to_come_or_go():
+def test_a_renewal_extends_consequences_and_reports_no_change():
     places = Places()
     for now in (1, 2, 3):
         places.step(now, STREAM[now])
@@ -100,7 +100,7 @@ def test_a_renewal_moves_what_follows_and_nothing_is_told_to_come_or_go():
     assert (change.relabelled, change.removed) == ({places.fact("AD"): 14}, [])
 
 
-def test_what_is_given_and_follows_stays_when_only_one_of_the_two_ends():
+def test_a_fact_both_given_and_derived_stays_when_one_of_the_two_ends():
     places = Places()
     places.step(0, ["AC", "AB", "BC"], until=FOREVER)
     change = places.step(0, back=["AB"])
@@ -110,7 +110,7 @@ def test_what_is_given_and_follows_stays_when_only_one_of_the_two_ends():
     assert places.held == {"BC"}
 
 
-def test_what_supports_only_itself_goes():
+def test_a_fact_that_supports_only_itself_goes():
     places = Places()
     places.step(0, ["AB", "BA"], until=FOREVER)
     assert places.held == {"AB", "BA", "AA", "BB"}
@@ -127,7 +127,7 @@ def test_a_renewal_around_a_cycle_raises_all_of_it():
     assert places.held == {"AB12", "BA12", "AA12", "BB12"}
 
 
-def test_what_is_taken_back_may_leave_a_shorter_support():
+def test_taking_a_fact_back_may_leave_a_shorter_support():
     places = Places()
     places.step(1, ["AB"])
     places.step(2, ["BC", "AC"])
@@ -137,8 +137,8 @@ def test_what_is_taken_back_may_leave_a_shorter_support():
 
 
 @pytest.mark.parametrize("until", [FOREVER, None], ids=["for ever", "expiring"])
-def test_nothing_is_left_of_what_comes_and_goes(until):
-    """Subjects and objects come without end; what never expires may be taken back and given again as often."""
+def test_facts_that_came_and_went_leave_nothing(until):
+    """Subjects and objects are new in each step; a fact that never expires may be taken back as often."""
     numbers = Numbers()
     both = Materialiser([OF_PROPERTIES, THREE], numbers, effort=MENDED)
     for now in range(1, 40):
@@ -169,8 +169,8 @@ def test_time_does_not_go_back():
 
 @pytest.mark.parametrize("effort", [MENDED, ANEW, None], ids=["mended", "anew", "both"])
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_a_fact_holds_just_as_long_as_it_follows_from_what_holds(seed, effort):
-    """The theorem: for every moment from now on, f follows from what is given until then or longer iff E(f) says so."""
+def test_a_fact_holds_just_as_long_as_its_derivations(seed, effort):
+    """The theorem: f follows from the facts given until a moment or longer iff E(f) is that moment or later."""
     rng, numbers = random.Random(seed), Numbers()
     rules = random_rules(rng)
     effort = effort or Always(lambda: rng.random() < 0.3)
@@ -189,7 +189,7 @@ def test_a_fact_holds_just_as_long_as_it_follows_from_what_holds(seed, effort):
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_while_all_lasts_only_what_is_new_is_worked_out_and_labels_count_when_something_expires(seed, monkeypatch):
+def test_without_expirations_only_new_facts_are_computed_and_labels_count_when_something_expires(seed, monkeypatch):
     rng, numbers = random.Random(seed), Numbers()
     rules = random_rules(rng)
     both, given, held, taken = Materialiser(rules, numbers, effort=MENDED), Given(), {}, []
@@ -210,7 +210,7 @@ def test_while_all_lasts_only_what_is_new_is_worked_out_and_labels_count_when_so
     assert set(taken) == {FOREVER}
 
 
-def test_what_came_to_last_is_not_filed_for_ever_under_the_label_it_once_had():
+def test_a_fact_that_became_permanent_is_not_filed_under_its_former_label():
     numbers = Numbers()
     both = Materialiser([THREE], numbers, effort=MENDED)
     fact = numbers.fact("<urn:a>", "<urn:q>", "<urn:b>")

@@ -28,7 +28,7 @@ from p2prdf.reasoning.volz import Volz
 
 PROGRAMS = [Naive, Volz, Counting, Paper]
 EXACT = [Naive, Volz, Paper]
-"""On whatever rules and facts."""
+"""Programs that are exact on all rules and facts."""
 HISTORIES = int(os.environ.get("HISTORIES", "120"))
 IS_IN = TRANSITIVE.head.p
 RANGE = 10
@@ -37,7 +37,7 @@ FIGURE = {
     1: "AB", 2: "AB BC AC", 3: "AB BC AC CD BD AD", 4: "AB BC AC CD BD AE ED AD", 12: "BC CD BD AE ED AD",
     13: "CD AE ED AD", 14: "AE ED AD", 15: "",
 }  # fmt: skip
-"""Figure 4 of the stream-reasoning paper: what holds at each second."""
+"""Figure 4 of the stream-reasoning paper: the pairs that hold at each second."""
 STREAM = {1: ["AB"], 2: ["BC"], 3: ["CD"], 4: ["AE", "ED"]}
 
 
@@ -94,7 +94,7 @@ def test_negation_as_printed_loses_a_fact_that_is_renewed_by_a_longer_derivation
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_what_is_given_and_follows_stays_when_only_one_of_the_two_ends(program):
+def test_a_fact_both_given_and_derived_stays_when_one_of_the_two_ends(program):
     places = Places(program)
     places.step(0, ["AC", "AB", "BC"], until=FOREVER)
     assert places.step(0, back=["AB"]).removed == [places.fact("AB")]
@@ -107,7 +107,7 @@ def test_what_is_given_and_follows_stays_when_only_one_of_the_two_ends(program):
 
 
 @pytest.mark.parametrize("program", EXACT)
-def test_what_supports_only_itself_goes(program):
+def test_a_fact_that_supports_only_itself_goes(program):
     places = Places(program)
     places.step(0, ["AB", "BA"], until=FOREVER)
     assert places.held == "AA AB BA BB"
@@ -124,7 +124,7 @@ def test_all_that_follows_holds_and_nothing_else_after_every_step(program, seed)
 
 
 def _agree(both, rules, steps, numbers):
-    """Hold a program to the slow closure step by step, and what it tells to what it did."""
+    """Compare a program with the slow closure step by step, and its reported changes with its facts."""
     given, held = Given(), {}
     for now, arrivals, back in steps:
         change = both.step(now, arrivals, back)
@@ -172,7 +172,7 @@ def test_counting_is_exact_until_a_fact_supports_itself_and_then_refuses(seed):
             counting.step(*bad)
 
 
-def test_counting_would_keep_what_supports_itself_so_it_refuses_the_fact():
+def test_counting_refuses_a_fact_that_would_support_itself():
     places = Places(Counting)
     places.step(0, ["AB"], until=FOREVER)
     with pytest.raises(LocalProtocolError, match="counting is wrong where facts support themselves"):

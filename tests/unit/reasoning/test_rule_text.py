@@ -1,4 +1,4 @@
-"""Rules as text: what is read, what is written back, and what is refused, by name and place."""
+"""Rules as text: reading, writing, and refusals by name and place."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "construct", "place", "reason"), REFUSED, ids=[text[:60] for text, *_ in REFUSED])
-def test_what_is_no_rule_is_refused_by_name_and_place(text, construct, place, reason):
+def test_a_bad_rule_is_refused_by_name_and_place(text, construct, place, reason):
     with pytest.raises(QueryRefused, match=reason) as refusal:
         parse_rules(EX + text)
     found = refusal.value

@@ -63,7 +63,7 @@ def test_much_of_it_is_taken_and_too_much_is_not():
         (TEXT.replace("SELECT", "RULES { } SELECT"), "line 5"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place_in_the_whole(text, reason):
+def test_an_error_is_named_with_its_place_in_the_whole(text, reason):
     with pytest.raises(QueryRefused) as refused:
         parse_ruled(text)
     assert reason in str(refused.value)

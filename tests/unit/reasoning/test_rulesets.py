@@ -1,4 +1,4 @@
-"""What follows by each rule, in both forms, and what a schema may have that no rule supports."""
+"""The consequences of each rule, in both forms, and parts of a schema that no rule supports."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def _check(rule_set, schema, data, follows):
 
 
 @pytest.mark.parametrize(("schema", "data", "follows"), RDFS)
-def test_what_follows_by_rdfs(schema, data, follows):
+def test_consequences_by_rdfs(schema, data, follows):
     _check(rdfs(), schema, data, follows)
 
 
 @pytest.mark.parametrize(("schema", "data", "follows"), OWL)
-def test_what_follows_by_owl(schema, data, follows):
+def test_consequences_by_owl(schema, data, follows):
     _check(owl_rl(), schema, data, follows)
 
 
@@ -117,11 +117,11 @@ def test_what_follows_by_owl(schema, data, follows):
         ("C owl:intersectionOf (A B) , D owl:unionOf (A B)", "C rdfs:subClassOf B , A rdfs:subClassOf D"),
     ],
 )  # fmt: skip
-def test_what_follows_of_a_schema_itself(schema, follows):
+def test_consequences_of_a_schema_itself(schema, follows):
     assert instantiate(owl_rl(), _triples(schema)).schema >= _triples(follows)
 
 
-def test_trivial_rules_say_of_everything_what_nobody_asks():
+def test_trivial_rules_conclude_statements_about_everything():
     closed = closure(rdfs(trivial=True).rules, {*rdfs(trivial=True).axioms, *_triples("x p y , C a rdfs:Class")})
     assert closed >= _triples("x a rdfs:Resource , y a rdfs:Resource , p a rdf:Property , p rdfs:subPropertyOf p")
     assert closed >= _triples("C rdfs:subClassOf rdfs:Resource , C rdfs:subClassOf C")
@@ -133,7 +133,7 @@ def test_trivial_rules_say_of_everything_what_nobody_asks():
     assert closure(owl_rl().rules, declared) == declared
 
 
-def test_equality_can_be_left_to_say_what_is_the_same_and_no_more():
+def test_without_equality_rules_same_as_is_closed_and_has_no_other_consequence():
     closed = closure(owl_rl(equality=False).rules, _triples("x owl:sameAs y , y owl:sameAs w , x p z"))
     assert ("<urn:y>", "<urn:p>", "<urn:z>") not in closed
     assert closed >= _triples("y owl:sameAs x , x owl:sameAs w")
@@ -141,7 +141,7 @@ def test_equality_can_be_left_to_say_what_is_the_same_and_no_more():
     assert all(atom.p[0] != "?" for rule in instances.rules for atom in rule.body)
 
 
-def test_what_is_not_supported_is_named():
+def test_unsupported_terms_are_named():
     schema = _triples(
         "C owl:complementOf D , R owl:maxCardinality n , R owl:onProperty p , p a owl:AsymmetricProperty , "
         "p a owl:ObjectProperty , C a owl:Class , C rdfs:label n , C rdfs:subClassOf owl:Nothing , "

@@ -93,8 +93,8 @@ def test_all_facts_hold_as_long_as_the_widest_paths(seed, orders):
         relation.step(now, given, back)
 
 
-def test_a_path_that_loses_several_edges_at_once_is_dropped_whatever_goes_first():
-    """1 to 5 by two paths; what is dropped for one edge must not hide from the next what led to it."""
+def test_a_path_that_loses_several_edges_at_once_is_dropped_in_any_order():
+    """1 to 5 by two paths; dropping pairs for one edge must not hide their support from the next edge."""
     relation = Relation()
     relation.step(0, {(1, 2): 3, (2, 4): 5, (1, 3): 9, (3, 4): 3, (4, 5): 3, (5, 6): 9})
     relation.step(4)
@@ -102,7 +102,7 @@ def test_a_path_that_loses_several_edges_at_once_is_dropped_whatever_goes_first(
     assert {(s, o) for (s, _, o), _ in relation.all} == {(1, 3), (5, 6)}
 
 
-def test_what_is_left_after_taking_back_is_closed_by_what_others_lead_to():
+def test_after_taking_back_the_closure_is_completed_by_remaining_paths():
     """A long way round, all of it there, that no two facts which are left span at once."""
     relation = Relation()
     relation.step(0, {(1, 8): 9, **{(each, each + 1): 5 for each in range(1, 8)}})
@@ -113,7 +113,7 @@ def test_what_is_left_after_taking_back_is_closed_by_what_others_lead_to():
     assert relation.all.label((1, relation.p, 8)) == 5
 
 
-def test_an_edge_in_a_circle_that_is_taken_back_takes_with_it_what_it_supported():
+def test_an_edge_in_a_circle_that_is_taken_back_takes_its_consequences_with_it():
     relation = Relation()
     relation.step(0, {(1, 2): FOREVER, (2, 1): FOREVER, (2, 3): 4})
     relation.step(0, back=[(1, 2)])
@@ -164,6 +164,6 @@ def test_a_relation_is_set_apart_unless_another_rule_concludes_it(others, apart)
         ("?x p ?z", "?x p ?y , ?y p ?z , ?z p ?z", False),
     ],
 )
-def test_transitivity_is_told_from_what_looks_like_it(head, body, is_so):
+def test_transitivity_is_distinguished_from_similar_rules(head, body, is_so):
     rule = Rule(Atom(*head.split()), tuple(Atom(*atom.split()) for atom in body.split(",")))
     assert is_transitivity(rule) == is_so

@@ -1,4 +1,4 @@
-"""Folders of changesets: in order, up to what is missing, and faults by file and line."""
+"""Folders of changesets: in order, up to the first missing one, and faults by file and line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_hours_of_dbpedia_live_come_in_order(tmp_path: Path) -> None:
     assert _positions(tmp_path, expected[-1]) == ([], None)
 
 
-def test_what_is_missing_is_waited_for_and_then_read_once(tmp_path: Path) -> None:
+def test_a_missing_changeset_is_waited_for_and_then_read_once(tmp_path: Path) -> None:
     for number in (7, 8, 10):
         _put(tmp_path / f"{number:06}.removed.nt")
     assert _positions(tmp_path) == (["000007", "000008"], "000009")

@@ -1,4 +1,4 @@
-"""Changesets of a web server, over a real socket: those of the folder, in order, up to what is not there yet."""
+"""Changesets of a web server, over a real socket: those of the folder, in order, up to the first missing one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Reader:
         return [each async for each in self._server.changesets(after, growing=growing)]
 
     async def positions(self, after: str | None = None, *, growing: bool = False) -> tuple[list[str], str | None]:
-        """Return what is there, and what is missing."""
+        """Return the positions that are there, and the missing one."""
         found = await self.read(after, growing=growing)
         assert all(changeset is not None for _, changeset in found[:-1])
         gap = found.pop()[0] if found and found[-1][1] is None else None
@@ -49,7 +49,7 @@ class Reader:
 
 
 class Opened:
-    """The folder of a server, and who reads it."""
+    """The folder of a server, and its reader."""
 
     def __init__(self, tmp_path: Path):
         self.folder = tmp_path / "web"
@@ -173,7 +173,7 @@ async def test_a_server_that_grows_is_followed_through_hours_and_nothing_is_read
 
 
 @pytest.mark.parametrize("index", [True, False])
-async def test_what_is_missing_is_told_and_nothing_behind_it_is_read(index: bool, opened: Opened) -> None:
+async def test_a_missing_changeset_is_reported_and_nothing_behind_it_is_read(index: bool, opened: Opened) -> None:
     folder = opened.folder
     for position in ("2014/10/02/21/000000", "2014/10/02/21/000001", "2014/10/02/21/000003", "2014/10/02/22/000000"):
         publish(folder, position)
@@ -245,7 +245,7 @@ async def test_a_number_that_comes_between_two_looks_is_no_gap(opened: Opened) -
 
 
 @pytest.mark.parametrize("words", [WORDS, WORDS[:1]])
-async def test_what_an_index_names_and_is_not_there_is_missing(words: tuple[str, ...], opened: Opened) -> None:
+async def test_a_changeset_listed_but_absent_is_missing(words: tuple[str, ...], opened: Opened) -> None:
     for number in (1, 2, 3, 5):
         for word in words:
             put(opened.folder, f"{number:06}.{word}.nt")
@@ -264,7 +264,7 @@ async def test_what_an_index_names_and_is_not_there_is_missing(words: tuple[str,
         assert await reader.positions("000003") == ([], "000004")
 
 
-async def test_what_was_published_and_goes_before_it_is_read_is_missing(opened: Opened) -> None:
+async def test_a_published_changeset_that_goes_before_it_is_read_is_missing(opened: Opened) -> None:
     for number in (1, 2, 3):
         publish(opened.folder, f"2014/10/02/21/{number:06}")
     async with served(opened.folder) as web, opened.reading(web) as reader:
@@ -292,7 +292,7 @@ async def test_folders_without_an_index_below_one_are_refused(opened: Opened) ->
             await reader.read()
 
 
-async def test_what_cannot_be_known_is_refused(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_position_is_refused(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     pair(opened.folder, "2014/10/02/21/000000")
     async with served(opened.folder, index=False) as web, opened.reading(web) as reader:
         with pytest.raises(DataRefused, match=r"without lastPublishedFile.txt and index pages .* when an hour is over"):
@@ -314,7 +314,7 @@ async def test_what_cannot_be_known_is_refused(opened: Opened, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("text", ["", "2014-10-02", "2014-10-02-21-00000", "<html>soft</html>"])
-async def test_what_was_published_last_is_read_again_while_it_is_written(text: str, opened: Opened) -> None:
+async def test_the_last_published_position_is_read_again_while_it_is_written(text: str, opened: Opened) -> None:
     publish(opened.folder, "2014/10/02/21/000000")
     async with served(opened.folder) as web, opened.reading(web) as reader:
 

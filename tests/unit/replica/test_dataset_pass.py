@@ -48,7 +48,7 @@ class Batch:
 
 @dataclass
 class Query:
-    """A standing query of the scripted overlay: it tells what has one of its predicates."""
+    """A standing query of the scripted overlay: it reports triples with one of its predicates."""
 
     overlay: Overlay
     text: str
@@ -77,7 +77,7 @@ class Query:
 
 
 class Overlay:
-    """Holds one dataset, and tells each query what comes and goes."""
+    """Holds one dataset, and reports additions and removals to each query."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -231,7 +231,7 @@ async def test_the_former_query_serves_until_the_wider_one_has_told_all(kept: Ke
                 await asyncio.sleep(0.001)
         assert {each async for each in kept.stores["one"].triples()} == slice_of(held)
     at = kept.overlay.now
-    kept.overlay.now = wider.opened + 0.5  # what it tells first is older than what the former has told
+    kept.overlay.now = wider.opened + 0.5  # its first report is older than the former query's last
     wider.tell(set(), state)
     async with asyncio.timeout(20):
         while wider.batches_waiting.qsize():
@@ -249,7 +249,7 @@ async def test_a_query_that_ends_is_left_anew_and_the_difference_sent(kept: Kept
     kept.want(one=INTEREST, two=OTHER)
     for position, held in days:
         (query,) = kept.overlay.live or [None]
-        if query is not None:  # what it would have told is lost
+        if query is not None:  # its next reports are lost
             query.ended = True
         kept.overlay.publish(held, position)
         if query is not None:
@@ -275,7 +275,7 @@ async def test_an_interest_with_too_many_matches_goes_alone(kept: Kept, monkeypa
     assert "matches" in kept.refused["circle"]
 
 
-# --- a bound on what is potentially interesting --------------------------------------------------------
+# --- a bound on potentially interesting triples ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -306,7 +306,7 @@ async def test_a_bound_costs_triples_adds_none_and_reading_anew_makes_targets_wh
 
 
 def potential_of(kept: Kept) -> set[Triple]:
-    """Return what is held and in no target."""
+    """Return the triples held that are in no target."""
     return set(kept.run._interests.held()) - set(kept.run._interests.union())
 
 
@@ -350,7 +350,7 @@ async def test_an_interest_that_is_added_when_triples_were_given_up_begins_whole
         await kept.exact(position)
 
 
-async def test_who_waits_for_a_reading_hears_that_there_will_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_for_a_reading_fails_when_there_will_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(Kept(monkeypatch)) as kept:
         kept.want(one=INTEREST)
         ((position, _, held),) = history(Random(4), 1)

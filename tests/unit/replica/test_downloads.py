@@ -26,7 +26,7 @@ SMALL = DownloadConfig(
 
 
 class Got:
-    """What a download of the served file came to."""
+    """The outcome of a download of the served file."""
 
     def __init__(self, web: ChangesetWeb, tmp_path: Path, config: DownloadConfig = SMALL):
         self.web = web
@@ -119,7 +119,7 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=["errors", "cut", "cut without length", "nothing", "silent", "half", "checksum", "no gzip", "empty"],
 )  # fmt: skip
-async def test_what_did_not_come_whole_is_asked_for_again(faults: list[Fault], folder: Path, tmp_path: Path) -> None:
+async def test_an_incomplete_download_is_repeated(faults: list[Fault], folder: Path, tmp_path: Path) -> None:
     async with served(folder) as web:
         got = Got(web, tmp_path)
         assert await got.text(*faults) == TEXT
@@ -168,7 +168,7 @@ async def test_each_fault_has_its_name(
         assert len(got.pauses) == attempts - 1
 
 
-async def test_what_is_not_there_is_no_fault(folder: Path, tmp_path: Path) -> None:
+async def test_an_absent_file_is_no_fault(folder: Path, tmp_path: Path) -> None:
     async with served(folder) as web:
         got = Got(web, tmp_path)
         assert await got.text(name="000002.added.nt.gz") is None
@@ -195,7 +195,7 @@ async def test_plain_files_have_a_length_or_are_refused(folder: Path, tmp_path: 
             await Got(web, tmp_path).text(cut(TEXT.encode(), None), name=name)
 
 
-async def test_what_has_not_changed_is_not_sent_again(folder: Path, tmp_path: Path) -> None:
+async def test_an_unchanged_file_is_not_sent_again(folder: Path, tmp_path: Path) -> None:
     async with served(folder) as web:
         got = Got(web, tmp_path)
         url = web.url + NAME

@@ -1,4 +1,4 @@
-"""A keeper goes on when the overlay was away, and gives up what is not its own; the overlay is scripted."""
+"""A sync worker goes on when the overlay was away, and gives up foreign interests; the overlay is scripted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE = Registration("one", "<urn:d>", "http://h/update", "http://h/query", None, 
 
 
 class Left:
-    """A standing query: it tells what there is, then what its queue has."""
+    """A standing query: it reports the present triples, then those of its queue."""
 
     def __init__(self, number: int, first: list[Triple]):
         self.id = number
@@ -107,7 +107,7 @@ class Overlay:
 
 
 class Run:
-    """A keeper of that overlay, and what it tells."""
+    """A sync worker of that overlay, and its reports."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(member, "_PAUSE_SECONDS", 0)
@@ -161,7 +161,7 @@ async def test_a_keeper_comes_again_when_the_overlay_was_away(monkeypatch: pytes
         assert run.keeper.name != first
 
 
-async def test_a_keeper_whose_lease_ran_out_takes_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_with_an_expired_lease_takes_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
         await run.until(lambda: "one" in run.keeper.kept)
@@ -186,7 +186,7 @@ async def test_a_keeper_that_is_gone_is_found_and_its_triple_removed(monkeypatch
     assert run.told.count("gone") == 1
 
 
-async def test_what_is_given_up_is_not_read_again_for_who_still_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interest_given_up_is_not_read_again_for_a_waiting_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
         await run.until(lambda: "one" in run.keeper.kept)
@@ -202,7 +202,7 @@ async def test_what_is_given_up_is_not_read_again_for_who_still_asks(monkeypatch
         assert (run.keeper.passes, run.keeper.kept) == ({}, {})
 
 
-async def test_what_cannot_be_reached_at_first_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_overlay_unreachable_at_first_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     run.overlay.reachable = False
     with pytest.raises(Unavailable, match="no node answers"):

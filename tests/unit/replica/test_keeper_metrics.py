@@ -53,7 +53,7 @@ def keeper(**kept: SimpleNamespace) -> Any:
     )  # fmt: skip
 
 
-async def test_what_a_keeper_has_is_told() -> None:
+async def test_metrics_of_a_sync_worker_show_its_state() -> None:
     text = await keeper_metrics.exposition(
         keeper(one=target(), two=target(paused=True, reached=70_000, pending=9, is_current=False))
     )
@@ -100,8 +100,6 @@ def test_names_of_metrics_follow_the_conventions_of_prometheus(metrics: Any) -> 
     ("ready", "sure", "expected"),
     [(True, True, None), (False, True, "has not been read"), (True, False, "not renewed")],
 )
-def test_who_has_not_read_the_registry_or_lost_its_lease_is_not_ready(
-    ready: bool, sure: bool, expected: str | None
-) -> None:
+def test_a_worker_without_the_registry_or_its_lease_is_not_ready(ready: bool, sure: bool, expected: str | None) -> None:
     found = lacking(SimpleNamespace(is_ready=ready, is_sure=lambda: sure))  # type: ignore[arg-type]
     assert (found is None) if expected is None else (expected in str(found))

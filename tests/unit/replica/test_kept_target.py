@@ -1,4 +1,4 @@
-"""A keeper's target ends at what it is to hold, whatever fails, and whoever else writes there by the same rules."""
+"""A sync worker's target ends with the right content, after any failure, and with other writers by the same rules."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Memory:
 
 
 class Goal:
-    """What a target is to hold, and whoever brings it there."""
+    """The content that a target should have, and the worker's part that brings it there."""
 
     def __init__(self, target: Memory | EmbeddedStore, held: Iterable[Triple] = (), as_of: int = 1):
         self.held = set(held)
@@ -112,7 +112,7 @@ class Goal:
                 await asyncio.sleep(0)
 
 
-async def test_what_changes_is_sent_and_the_cursor_says_what_is_there() -> None:
+async def test_changes_are_sent_and_the_cursor_describes_the_content() -> None:
     target = Memory()
     goal = Goal(target, [triple(1), triple(2)])
     await goal.rest()
@@ -124,7 +124,7 @@ async def test_what_changes_is_sent_and_the_cursor_says_what_is_there() -> None:
     await goal.kept.close()
 
 
-async def test_who_comes_to_a_target_that_is_right_reads_and_writes_nothing() -> None:
+async def test_a_worker_that_comes_to_a_right_target_reads_and_writes_nothing() -> None:
     target = Memory()
     first = Goal(target, [triple(1), triple(2)])
     await first.rest()
@@ -197,7 +197,7 @@ async def test_a_target_that_was_brought_to_a_time_in_the_future_is_followed_on(
 
 async def test_a_paused_target_stays_as_it_is_and_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_target, "PENDING_MAX", 5)
-    for count in (3, 30):  # what is pending is kept, or too much
+    for count in (3, 30):  # pending changes are kept, or too many
         target = Memory()
         goal = Goal(target, [triple(0)])
         await goal.rest()
@@ -215,7 +215,7 @@ async def test_a_paused_target_stays_as_it_is_and_catches_up(monkeypatch: pytest
         assert target.reads - reads == (count == 30)
 
 
-async def test_what_is_paused_is_not_tried_again() -> None:
+async def test_a_paused_target_is_not_tried_again() -> None:
     how = ["before"]
     target = Memory(lambda: how[0])
     goal = Goal(target, [triple(0)])
@@ -223,7 +223,7 @@ async def test_what_is_paused_is_not_tried_again() -> None:
         await asyncio.sleep(0)
     assert goal.kept.error == "no answer"
     goal.kept.pause(paused=True)
-    for _ in range(20):  # what is under way comes to its end
+    for _ in range(20):  # the attempt under way comes to its end
         await asyncio.sleep(0)
     how[0] = ""
     for _ in range(20):
@@ -234,7 +234,7 @@ async def test_what_is_paused_is_not_tried_again() -> None:
     assert target.held == {triple(0)}
 
 
-async def test_what_changes_while_a_target_is_read_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_while_a_target_is_read_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_target, "PENDING_MAX", 12)
     for count in (2, 40):
         target = Memory()
@@ -252,7 +252,7 @@ async def test_what_changes_while_a_target_is_read_is_not_lost(monkeypatch: pyte
         assert target.held == goal.held
 
 
-async def test_what_changes_while_an_update_is_under_way_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_while_an_update_is_under_way_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_target, "PENDING_MAX", 12)
     for count in (2, 40):
         target = Memory()
@@ -307,7 +307,7 @@ async def test_the_dataset_has_to_be_read_first() -> None:
             await ask()
 
 
-async def test_what_comes_while_connections_are_closed_does_not_wait_for_the_next_bookmark() -> None:
+async def test_a_change_while_connections_are_closed_does_not_wait_for_the_next_bookmark() -> None:
     target = Memory()
     target.closes = asyncio.Queue()
     goal = Goal(target, [triple(1)])
@@ -321,7 +321,7 @@ async def test_what_comes_while_connections_are_closed_does_not_wait_for_the_nex
     assert (goal.kept.updates, goal.kept.failures) == (2, 0)
 
 
-async def test_connections_are_not_closed_under_who_repairs() -> None:
+async def test_connections_are_not_closed_during_a_repair() -> None:
     target = Memory()
     target.closes = asyncio.Queue()
     goal = Goal(target, [triple(1)])

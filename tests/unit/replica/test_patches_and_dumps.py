@@ -1,4 +1,4 @@
-"""RDF Patch, and what differs between two dumps."""
+"""RDF Patch, and the difference between two dumps."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_last_line_about_a_triple_decides() -> None:
     assert changeset == Changeset(((S, P, X),), (), 3)
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_a_written_patch_reads_back_equal() -> None:
     values = ['"a\\"b\\\\c\\nd\\r\\t"', '"é\u2028"@en-gb', '"x"^^<urn:t>']
     added = tuple((S, P, value) for value in values)
     changesets = [Changeset(((S, P, X),), added, 3), Changeset(added[:1], (), 4)]
@@ -147,14 +147,14 @@ def test_what_is_written_is_read_again() -> None:
         ("TX . \x00", 1, "column 6: no token"),
     ],
 )
-def test_what_is_no_patch_is_refused_by_line(text: str, line: int, reason: str) -> None:
+def test_a_bad_patch_is_refused_by_line(text: str, line: int, reason: str) -> None:
     with pytest.raises(DataRefused, match=reason) as refused:
         _read(text)
     assert (refused.value.source, refused.value.line) == ("a.rdfp", line)
 
 
 @pytest.mark.parametrize("run_triples", [3, 50, 10_000])
-def test_dumps_differ_by_what_one_has_and_not_the_other(
+def test_the_difference_of_dumps_holds_the_lines_of_one_alone(
     tmp_path: Path, run_triples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dump_diff, "RUNS_MAX", 4)

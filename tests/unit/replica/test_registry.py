@@ -1,4 +1,4 @@
-"""What is registered is read with care, shared out by a rule that all keepers follow, and asked for by one query."""
+"""Registrations are read with care, shared out by a rule that all sync workers follow, and asked for by one query."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def made(name: str = "n", dataset: str = "<urn:d>", host: str = "127.0.0.1", **m
     })  # type: ignore[arg-type]  # fmt: skip
 
 
-def test_what_is_registered_is_read_as_it_was() -> None:
+def test_a_registration_reads_back_equal() -> None:
     for each in (made(), made(graph=None), made(query='SELECT * { ?a ?b "\\"é\\n" }')):
         s, p, o = each.triple
         assert p == INTEREST
@@ -55,7 +55,7 @@ def test_what_is_registered_is_read_as_it_was() -> None:
     ({"target": "http://x/" + "a" * 3000}, "3009 characters"), ({"query": "ASK { ?a ?b ?c }"}, "ASK"),
     ({"query": 7}, "made of texts"), ({"dataset": None}, "made of texts"), ({"more": "x"}, "as this version writes it"),
 ])  # fmt: skip
-def test_what_is_no_interest_is_refused_by_name(change: dict[str, object], reason: str) -> None:
+def test_a_bad_interest_is_refused_by_name(change: dict[str, object], reason: str) -> None:
     s, _, o = made("mine").triple
     told = json.loads(terms.lexical(o)) | change
     with pytest.raises(DataRefused, match=reason) as refused:
@@ -114,7 +114,7 @@ def sign(keeper: str, hosts: object = ("127.0.0.1",)) -> tuple[str, str, str]:
     return keeper, KEEPS, terms.literal(json.dumps({"hosts": hosts}))
 
 
-def test_keepers_share_what_is_registered_without_asking_one_another() -> None:
+def test_workers_share_registrations_without_asking_one_another() -> None:
     registered = [made(f"n{number}", f"<urn:d{number}>") for number in range(30)]
     refused = made("far", host="far.example")
     signs = [sign(each) for each in NAMES]
@@ -132,7 +132,7 @@ def test_keepers_share_what_is_registered_without_asking_one_another() -> None:
     assert registry.paused() == {registered[4].triple[0]}
 
 
-def test_a_removal_may_come_before_what_it_removes() -> None:
+def test_a_removal_may_come_before_its_registration() -> None:
     registry = Registry()
     registry.take(made().triple, removed=True)
     registry.take(made().triple, removed=False)
@@ -141,7 +141,7 @@ def test_a_removal_may_come_before_what_it_removes() -> None:
     assert registry.registrations().own == {"n": made()}
 
 
-def test_what_is_wrong_in_the_registry_is_told_once_and_stops_nobody() -> None:
+def test_errors_in_the_registry_are_reported_once_and_stop_nobody() -> None:
     broken = (subject_of("broken"), INTEREST, '"{"')
     registry = registry_of(
         broken, ("<urn:x>", INTEREST, '"{}"'), made("good").triple, made("twice").triple,
@@ -170,7 +170,7 @@ def drawn_pattern(rng: Random) -> Pattern:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_query_takes_what_any_pattern_takes_and_nothing_twice(seed: int) -> None:
+def test_the_query_covers_all_patterns_and_no_triple_twice(seed: int) -> None:
     rng = Random(seed)
     patterns = [drawn_pattern(rng) for _ in range(rng.choice((1, 3, 10, 60)))]
     branches = branches_of(patterns)
@@ -188,7 +188,7 @@ def _constants(pattern: Pattern) -> tuple[str | None, str | None, str | None]:
     return s, p, o
 
 
-def test_what_does_not_fit_into_one_query_is_asked_for_as_a_whole() -> None:
+def test_patterns_too_many_for_one_query_are_asked_for_as_a_whole() -> None:
     assert branches_of([("?a", "?p", "<urn:x>"), ("?a", "<urn:p>", "?b")]) == (WHOLE,)
     assert branches_of([("?a", f"<urn:p{n}>", "?b") for n in range(BRANCHES_MAX + 1)]) == (WHOLE,)
     many = [("?a", "<urn:type>", f"<urn:A{n}>") for n in range(200)]

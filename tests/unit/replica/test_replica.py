@@ -1,4 +1,4 @@
-"""A replica's target is right after each changeset and each crash, and what is wrong with it is found and mended."""
+"""A replica's target is right after each changeset and each crash; verify finds errors and repair corrects them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_changeset_that_was_applied_is_not_applied_again() -> None:
     assert await _content(replica.target) == TARGET
 
 
-async def test_what_means_nothing_to_the_target_is_not_sent() -> None:
+async def test_a_change_without_effect_on_the_target_is_not_sent() -> None:
     target = _store()
     replica = _athletes(target)
     await replica.begin(START)
@@ -70,7 +70,7 @@ async def test_what_means_nothing_to_the_target_is_not_sent() -> None:
     assert await target.cursor() == "start"
 
 
-async def test_without_what_is_potentially_interesting_a_late_partner_makes_no_match() -> None:
+async def test_without_potentially_interesting_triples_a_late_partner_makes_no_match() -> None:
     replica = _athletes(_store())
     assert await replica.begin([*START, athlete("Early")], potential=False) == 5
     await replica.apply("1", Changeset.of((), [goals("Early", 1)]))
@@ -110,7 +110,7 @@ async def test_numbers_that_a_store_spells_alike_are_kept_while_one_of_them_is_t
 # --- comparing and mending ---------------------------------------------------------------------------------
 
 
-async def test_what_was_changed_behind_its_back_is_found_and_mended() -> None:
+async def test_foreign_changes_of_the_target_are_found_and_repaired() -> None:
     target = _store(triples_max=2)
     replica = _athletes(target)
     await replica.begin(START)

@@ -36,7 +36,7 @@ def test_other_pages_are_no_index() -> None:
     "names",
     [("000001.added.nt", "000001.added.nt.gz"), ("000001.added.nt", "1.removed.nt"), ("1/", "01/")],
 )
-def test_what_is_there_twice_is_refused(names: tuple[str, str]) -> None:
+def test_a_file_listed_twice_is_refused(names: tuple[str, str]) -> None:
     page = "".join(f'<a href="{name}">' for name in names)
     with pytest.raises(DataRefused, match=f"^{URL}: there are .* which one counts"):
         read_index(page.encode(), URL)

@@ -1,4 +1,4 @@
-"""What names of sources stand for: folders, patches and URLs, alone and one after the other."""
+"""The meaning of source names: folders, patches and URLs, alone and one after the other."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def test_triples_and_cursor_change_together_and_once(target: Target) -> No
     assert (await target.cursor(), await _content(target)) == ("3", {B, C})
 
 
-async def test_what_is_deleted_and_inserted_is_there(target: Target) -> None:
+async def test_a_triple_deleted_and_inserted_is_there(target: Target) -> None:
     await target.update([], [A], before=None, after="1")
     await target.update([A, C], [A], before="1", after="2")
     assert await _content(target) == {A}
@@ -144,7 +144,7 @@ async def test_an_update_is_made_once_through_answers_that_do_not_come(tmp_path:
         process.kill()
 
 
-async def test_what_the_endpoint_says_is_told(process: EndpointProcess) -> None:
+async def test_errors_of_the_endpoint_are_reported(process: EndpointProcess) -> None:
     target = endpoint(process)
     with pytest.raises(TargetRefused, match="answers 400"):
         await target.update([], [("<urn:s>", "no term", "<urn:o>")], before=None, after="1")
@@ -182,7 +182,7 @@ async def test_credentials_are_sent_and_never_shown(tmp_path: Path) -> None:
         process.kill()
 
 
-async def test_pages_are_whole_whatever_their_size(process: EndpointProcess) -> None:
+async def test_pages_of_any_size_make_up_the_whole(process: EndpointProcess) -> None:
     target = endpoint(process)
     triples = {("<urn:s>", f"<urn:p{n % 3}>", f"<urn:o{n}>") for n in range(50)}
     await target.update([], triples, before=None, after="1")
@@ -207,7 +207,7 @@ async def test_a_slice_of_a_source_is_read_by_patterns(process: EndpointProcess)
     await source.close()
 
 
-# --- who may be asked --------------------------------------------------------------------------------------
+# --- permitted endpoints ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

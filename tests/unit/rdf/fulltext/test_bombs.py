@@ -86,7 +86,7 @@ def test_a_text_takes_as_many_steps_as_it_is_long(condition: str, make: Callable
         term = f'"{make(size)}"'
         return steps(lambda: condition_holds(read, text_of(term)))
 
-    asked(100)  # what is made once
+    asked(100)  # fill the caches
     short, long = asked(2_000), asked(4_000)
     assert long <= 2.2 * short + 200
     assert long < WORDS_MAX * 3 * 4_000

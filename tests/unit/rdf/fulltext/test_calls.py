@@ -119,7 +119,7 @@ def test_a_filter_that_is_one_condition_is_told_from_others(group, spelled):
         ('FILTER (?v ftcontains "' + "a " * 300 + '")', "words"),
     ],
 )
-def test_what_is_no_condition_is_refused_where_it_stands(group, reason):
+def test_a_bad_condition_is_refused_at_its_place(group, reason):
     for parse in (parse_select, parse_query):
         with pytest.raises(QueryRefused) as refused:
             parse(where(group))
@@ -127,7 +127,7 @@ def test_what_is_no_condition_is_refused_where_it_stands(group, reason):
 
 
 def test_a_condition_that_peers_could_not_read_is_refused_where_it_stands():
-    """What is said once behind parentheses is written for each string."""
+    """Options written once behind parentheses are repeated for each string."""
     words = " ftOR ".join(f'"{"tea" * 14}{number}"' for number in range(250))
     group = f'FILTER ftcontains(?v, ({words}){{}}, "en")'
     assert parse_query(where(group.format("")))

@@ -70,7 +70,7 @@ def test_phrases_nearness_globs_and_negation(condition: str, text: str, holds: b
         ("<urn:tea>", False, False, False),
     ],
 )
-def test_only_strings_have_a_text_and_what_has_none_satisfies_nothing(term, any_language, english, negated) -> None:
+def test_only_strings_have_a_text_and_other_terms_satisfy_nothing(term, any_language, english, negated) -> None:
     assert _holds('"tea"', term) is any_language
     assert _holds('"tea", "en"', term) is english
     assert _holds('ftNOT "tea"', term) is negated

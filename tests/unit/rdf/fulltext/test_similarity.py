@@ -1,4 +1,4 @@
-"""Similarity: a worked example, exactness, what a text has to have, and that nothing but condition and text counts."""
+"""Similarity: a worked example, exactness, required words, and dependence on condition and text alone."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_example_worked_out_by_hand() -> None:
     ],
 )
 def test_similarity_is_compared_exactly(condition: str, text: str, holds: bool) -> None:
-    """The cosine of what has just the threshold is as large as it."""
+    """A text with a cosine of exactly the threshold satisfies the condition."""
     assert condition_holds(parse_condition(condition), text_of(f'"{text}"')) is holds
 
 
@@ -104,8 +104,8 @@ def test_similarity_is_the_cosine_as_worked_out_slowly(seed: int) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from([None, "en", "fr"]))
-def test_what_a_text_needs_it_has_if_it_is_similar_enough(rng, language) -> None:
-    """The oracle knows nothing of what is needed; and words that are needed are no more than there are."""
+def test_a_similar_text_has_the_required_words(rng, language) -> None:
+    """The oracle knows nothing of required words; the required words are a subset of the condition's words."""
     expression = random_similar(rng, language)
     all_of, one_of = needed(expression, language)
     assert len(one_of) != 1
@@ -134,7 +134,7 @@ def test_few_words_are_needed_where_the_threshold_is_high() -> None:
     ]
 
 
-def test_what_is_found_depends_on_nothing_that_a_program_has_set() -> None:
+def test_similarity_does_not_depend_on_the_programs_settings() -> None:
     condition = 'ftSIMILAR[0.3] "a b" using corpus[{}, "a" 1]'
     plain = similar(condition.format(12), "a b b c")
     frequency_weight.cache_clear()

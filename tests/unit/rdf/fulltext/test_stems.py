@@ -1,4 +1,4 @@
-"""Stems and stop words by language: what all peers must find alike."""
+"""Stems and stop words by language: all peers must compute the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions as text: what is written is what is read, and refusals point at the place."""
+"""Conditions as text: a written condition reads back equal, and refusals point at the place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ STEMMED_A, STEMMED_B = Phrase(("a",), Using(True, True)), Phrase(("b",), Using(s
         ('ftNOT "b" using stemming', Not(STEMMED_B)),
     ],
 )
-def test_what_is_written_is_read(text: str, tree) -> None:
+def test_a_written_condition_reads_back_equal(text: str, tree) -> None:
     assert parse_expression(text) == tree
     assert parse_expression(spelled(tree)) == tree
 

@@ -1,4 +1,4 @@
-"""The tokeniser: what is one word, what words are equal, and which words a glob stands for."""
+"""The tokeniser: boundaries of words, equality of words, and the words that match a glob."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_words_are_runs_of_letters_numbers_and_marks_folded(text: str, words: li
 
 
 @given(st.text(max_size=60))
-def test_words_are_words_of_themselves_whatever_the_text(text: str) -> None:
+def test_tokenising_a_word_of_any_text_gives_the_word(text: str) -> None:
     for word in words_of(text):
         assert words_of(word) == [word] == globs_of(word)
         assert any(each.isalnum() for each in word)

@@ -51,7 +51,7 @@ def _spoiled(value: Any, rng: random.Random) -> Any:
     return rng.choice(strange)
 
 
-def test_whatever_is_changed_is_refused_or_is_another_query_in_its_own_form() -> None:
+def test_a_changed_form_is_refused_or_is_another_query_in_its_own_form() -> None:
     rng = random.Random(6)
     whole = json.loads(encode(parse_query(WHOLE)))
     taken = 0
@@ -85,6 +85,6 @@ def test_whatever_is_changed_is_refused_or_is_another_query_in_its_own_form() ->
     ],
     ids=lambda data: data[:60].decode("latin-1"),
 )  # fmt: skip
-def test_what_is_no_query_is_refused(data: bytes) -> None:
+def test_bytes_that_are_no_query_are_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         decode(data)

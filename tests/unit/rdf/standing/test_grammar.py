@@ -1,8 +1,8 @@
-"""What is SPARQL is parsed or refused by name, what is not is refused: as pyoxigraph's parser has it.
+"""SPARQL is parsed or refused by name, any other text is refused: pyoxigraph's parser is the reference.
 
-Random queries lose, gain or swap a few of their symbols.  The two parsers need not agree on what is supported, but
-on what is SPARQL.  Left out: pyoxigraph takes no variable twice in SELECT, and none bound by ``(?v AS ?w)`` in GROUP
-BY.
+Random queries lose, gain or swap a few of their symbols.  The two parsers may differ in the supported features,
+but must agree on the question whether a text is SPARQL.  Left out: pyoxigraph takes no variable twice in
+SELECT, and none bound by ``(?v AS ?w)`` in GROUP BY.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def _is_sparql(text: str) -> bool | None:
     except SyntaxError:
         return False
     except (ValueError, OSError, RuntimeError):
-        return None  # it is SPARQL, and asks for what there is not: another server, say
+        return None  # it is SPARQL that needs another server, say
     return True
 
 
-def test_what_is_sparql_is_parsed_or_refused_by_name_and_what_is_not_is_refused() -> None:
+def test_sparql_is_parsed_or_refused_by_name_and_other_text_is_refused() -> None:
     tally = Counter[tuple[bool | None, str]]()
     for seed in range(700):
         rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""What each form of GRAPH becomes, and which are refused; that the answers are right is tested with random queries."""
+"""The translation of each form of GRAPH, and refused forms; tests with random queries check the answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def leaves(group: str) -> list[list[tuple[str, ...]]]:
         ("GRAPH :g { ?s :p ?o GRAPH :h { ?o :p 1 } }",
          [("?0", PG, "?1"), ("?1", PH, '"1"^^<http://www.w3.org/2001/XMLSchema#integer>')]),
         ("GRAPH ?g { ?s :p ?o }", [("?0", DP, "?1"), ("?2", "?0", "?3")]),
-        # What several patterns want to know of the directory is looked up once.
+        # Several patterns share one look-up in the directory.
         ("GRAPH ?g { ?s :p ?o . ?o :p ?x . ?x :q ?g }",
          [("?0", DP, "?1"), ("?2", "?0", "?3"), ("?3", "?0", "?4"), ("?5", DQ, "?1"), ("?4", "?5", "?1")]),
         ("GRAPH ?g { ?s :p ?o } GRAPH ?h { ?o :p ?x }",
@@ -45,7 +45,7 @@ def test_a_pattern_in_a_graph_is_triple_patterns(group: str, patterns: list[tupl
     assert leaves(group) == [patterns]
 
 
-def test_what_is_about_the_default_graph_is_what_it_was() -> None:
+def test_a_query_about_the_default_graph_stays_unchanged() -> None:
     (leaf,) = leaves("?s ?p ?o . ?o :q ?x")
     assert leaf == [("?0", "?1", "?2"), ("?2", "<x:q>", "?3")]
     assert not parse_query(P + "SELECT * { ?s ?p ?o }").leaves[0].filters
@@ -159,7 +159,7 @@ IN_EVERY_GRAPH = "GRAPH with a variable"
         ("VALUES ?l { 'of'^^<urn:p2prdf:predicate> } ?s ?l ?o", "literal"),
     ],
 )  # fmt: skip
-def test_what_is_not_answered_is_refused_by_name(group: str, construct: str) -> None:
+def test_an_unanswerable_form_of_graph_is_refused_by_name(group: str, construct: str) -> None:
     if not construct:
         assert leaves(group)
         return

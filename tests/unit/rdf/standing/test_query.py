@@ -1,4 +1,4 @@
-"""What queries become: few large leaves, few columns, equal lists for equal queries; and what is refused, by name."""
+"""Translated queries: few large leaves, few columns, equal lists for equal queries; and refusals by name."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "construct", "line", "column"), REFUSED, ids=lambda value: str(value)[:60])
-def test_what_is_not_supported_is_refused_by_name_and_place(
+def test_an_unsupported_query_is_refused_by_name_and_place(
     text: str, construct: str, line: int | None, column: int | None
 ) -> None:
     with pytest.raises(QueryRefused) as refusal:
@@ -225,7 +225,7 @@ def test_what_is_not_supported_is_refused_by_name_and_place(
         "?r ?q ?s BIND(?o AS ?z) FILTER(?z > ?r)", "?s ?q ?r MINUS { ?s ?r ?o }", "?s <x:p>* ?r FILTER(?r = ?o)",
     ],
 )  # fmt: skip
-def test_what_exists_may_see_of_the_outside(inner: str) -> None:
+def test_exists_may_see_variables_from_outside(inner: str) -> None:
     assert parse_query(f"SELECT * {{ ?s ?p ?o FILTER EXISTS {{ {inner} }} }}")
 
 
@@ -254,8 +254,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("group", HOSTILE.values(), ids=HOSTILE)
-def test_what_is_made_to_be_hard_comes_to_an_end(group: str) -> None:
-    """Else this would run for years: each nests what could be doubled."""
+def test_a_query_made_to_be_hard_comes_to_an_end(group: str) -> None:
+    """Without bounds this would run for years: each query nests parts that could be doubled."""
     try:
         query = parse_query("SELECT * " + group)
     except QueryRefused:

@@ -1,4 +1,4 @@
-"""Continuous queries: both dialects, what windows and reports become, and what is refused by name and place."""
+"""Continuous queries: both dialects, the translation of windows and reports, and refusals by name and place."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def of_window(extent: str) -> Window:
 # --- RSP-QL --------------------------------------------------------------------------------------
 
 
-def test_patterns_of_windows_are_leaves_and_others_stay_what_they_were() -> None:
+def test_patterns_of_windows_are_leaves_and_other_patterns_stay_unchanged() -> None:
     query = parsed(RSP_QL)
     assert told(query) == (Reported.RSTREAM, 2000)  # 2 s is the greatest common divisor of 4 s and 6 s
     assert query.names == ("x", "z", REPORT_NAME)
@@ -154,7 +154,7 @@ def test_nodes_of_one_window_or_of_a_graph_are_none_of_another() -> None:
         ("", "SELECT istream", Reported.ISTREAM),
     ],
 )
-def test_what_is_told_is_said_by_register_or_by_select(register: str, select: str, expected: Reported) -> None:
+def test_register_or_select_names_the_kind_of_report(register: str, select: str, expected: Reported) -> None:
     query = parsed(f"{register} {select} ?x {W} {{ WINDOW :w {{ ?x :p ?y }} }}")
     assert told(query) == (expected, 1000)
     assert query.names == (("x",) if expected is Reported.CHANGES else ("x", REPORT_NAME))
@@ -318,14 +318,14 @@ def test_extents(extent: str, expected: Window | None) -> None:
         (f"REGISTER DSTREAM :o AS CONSTRUCT {{ ?x :q ?y }} {W} {{ WINDOW :w {{ ?x :p ?y }} }}", "DSTREAM of CONSTRUCT"),
     ],
 )
-def test_what_is_refused_is_named_with_its_place(text: str, construct: str) -> None:
+def test_a_refused_text_is_named_with_its_place(text: str, construct: str) -> None:
     with pytest.raises(QueryRefused) as refused:
         parse_query(PREFIXES + "\n" + text)
     assert (refused.value.construct, refused.value.line) == (construct, 2)
     assert (refused.value.column or 0) <= len(text)
 
 
-def test_who_keeps_what_is_told_may_project_a_variable_of_that_name() -> None:
+def test_a_query_for_changes_may_project_a_variable_with_the_name_of_the_report_time() -> None:
     assert parsed(f"SELECT ?{REPORT_NAME} {W} {{ WINDOW :w {{ ?x :p ?{REPORT_NAME} }} }}").names == (REPORT_NAME,)
 
 
@@ -348,7 +348,7 @@ WHERE { STREAM :s { ?x :p+ ?y } GRAPH :t { ?y a :z FILTER NOT EXISTS { ?y :q 1 }
 
 
 @pytest.mark.parametrize("whole", [RSP_QL, C_SPARQL])
-def test_whatever_is_left_out_repeated_or_moved_is_read_or_refused(whole: str) -> None:
+def test_a_text_with_parts_left_out_repeated_or_moved_is_read_or_refused(whole: str) -> None:
     rng = random.Random(7)
     text = PREFIXES + whole
     parsed(whole)
@@ -374,7 +374,7 @@ def test_whatever_is_left_out_repeated_or_moved_is_read_or_refused(whole: str) -
     assert 100 < refused < 600
 
 
-def test_who_takes_conjunctive_queries_alone_refuses_these_by_name() -> None:
+def test_the_parser_of_conjunctive_queries_refuses_continuous_ones_by_name() -> None:
     with pytest.raises(QueryRefused) as refused:
         parse_select(PREFIXES + RSP_QL)
     assert refused.value.construct == "REGISTER"
@@ -440,7 +440,7 @@ def test_a_form_with_a_window_by_count_that_no_text_has_is_refused(spoil: Any) -
 # --- the form ------------------------------------------------------------------------------------
 
 
-def test_queries_without_windows_are_what_they_were() -> None:
+def test_queries_without_windows_keep_their_canonical_form() -> None:
     """The digest is that of the same 400 texts before there were windows."""
     rng = random.Random(20)
     digest = hashlib.blake2b(digest_size=16)
@@ -506,7 +506,7 @@ def test_a_form_that_no_query_has_is_refused(spoil: Any) -> None:
         decode(json.dumps(form, separators=(",", ":")).encode())
 
 
-def test_whatever_is_changed_in_a_form_is_refused_or_is_another_query_in_its_own_form() -> None:
+def test_a_changed_form_is_refused_or_is_another_query_in_its_own_form() -> None:
     rng = random.Random(8)
     strange = [-1, 0, 1, 2, 10**30, 1.5, True, None, "", "x", [], {}, "changes", "window", "report"]
     strange.append(streamed("<x:p>", "<x:s>"))
