@@ -1,7 +1,8 @@
-"""HTTP in front of an overlay: SPARQL 1.1 Protocol, publication, subscriptions over WebSocket and server-sent events.
+"""HTTP gateway to an overlay: SPARQL 1.1 Protocol, publication, subscriptions over WebSocket and server-sent events.
 
-A gateway is a client of nodes in a process of its own, so whoever sends it something large or slow keeps no node
-waiting.  It has no state: any number may run, one beside each node say, and whoever loses one goes on at another.
+A gateway is a client of nodes in a process of its own, so large or slow requests never make a node wait.  It is
+stateless: any number of gateways may run, for example one beside each node, and clients of a failed gateway continue
+at another.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Who may do what: bearer tokens with rights, and what keeps other web sites' scripts out.
+"""Access control: bearer tokens with permissions, and protection against scripts of other web sites.
 
-Without tokens everybody may do everything, and the gateway listens on loopback alone.  A browser on this machine may
-run scripts of any web site, though.  These are kept out in two ways.  What an ``Origin`` is sent with must be of the
-gateway's own host or of an origin that the operator allows; and on loopback the ``Host`` must be a name of loopback,
-or a name that its owner lets lead here would do as an own host (DNS rebinding).
+Without tokens every client may do everything, and the gateway listens on loopback only.  A browser on this machine
+may still run scripts of any web site.  Two checks keep them out.  A request with an ``Origin`` must come from the
+gateway's own host or an origin that the operator allows.  On loopback the ``Host`` must be a name of loopback;
+otherwise a foreign name that resolves to loopback would pass as the own host (DNS rebinding).
 
-A token may name a client of the overlay: then nodes are told for whom the gateway speaks, and hold it to the rights of
-that client (docs/how-to/secure.md).  What a token allows here only narrows these.
+A token may name a client of the overlay.  The gateway then acts as that client, and nodes enforce the client's
+permissions (docs/how-to/secure.md); the rights of the token only narrow them.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _CROSS_ORIGIN: Final = {
 
 
 class Right(enum.StrEnum):
-    """What a token allows."""
+    """Permissions of a token."""
 
     READ = "read"
     """Queries, subscriptions, the state of a node."""
     WRITE = "write"
-    """Publications, removals and updates."""
+    """Publications, deletions and updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What who has a token may do here, and as which client nodes know him; "": as the gateway itself."""
+    """Permissions of a bearer token, and the client of the overlay that it acts as; "": the gateway itself."""
 
     rights: frozenset[Right]
     client: str = ""
@@ -60,7 +60,7 @@ class Token:
 def read_tokens(path: Path) -> dict[bytes, Token]:
     """Read a file of lines ``TOKEN RIGHT[,RIGHT] [CLIENT]``; ``#`` begins a remark.  Return tokens by their digests.
 
-    Raises LocalProtocolError for a file that others may read, and for a bad line by its number, never by its content.
+    Raises LocalProtocolError for a file that other users may read, and for a bad line by its number, never its content.
     """
     found: dict[bytes, Token] = {}
     for number, line in enumerate(read_private(path, "tokens").splitlines(), 1):
@@ -86,7 +86,7 @@ def read_tokens(path: Path) -> dict[bytes, Token]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host, as it is named, is this machine and nothing else."""
+    """Tell whether a host name or address denotes only this machine's loopback."""
     name = host.strip("[]").lower()
     try:
         return ipaddress.ip_address(name).is_loopback
@@ -95,12 +95,12 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """Lets requests in, or not."""
+    """Admits or refuses requests."""
 
     def __init__(self, tokens: Mapping[bytes, Token] | None, origins: Iterable[str], *, loopback: bool):
-        """``origins``: web sites whose scripts may use the gateway, as ``https://example.org``; ``*``: all may.
+        """``origins``: web sites with access for their scripts, as ``https://example.org``; ``*``: all web sites.
 
-        ``loopback``: the gateway listens there alone.
+        ``loopback``: the gateway listens on loopback only.
         """
         self._tokens = tokens
         self._origins = frozenset(origins)
@@ -113,27 +113,27 @@ class Access:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let a request in if it may; answer what browsers ask before one."""
+        """Refuse requests of foreign scripts; answer CORS preflight requests."""
         self._check_site(request)
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         return await handler(request)
 
     async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Let the scripts of allowed web sites see an answer that is about to begin."""
+        """Add CORS headers to an answer, so that scripts of allowed web sites can read it."""
         origin = request.headers.get("Origin")
         if origin is not None and (origin in self._origins or "*" in self._origins):
             response.headers.update(_CROSS_ORIGIN)
             response.headers["Access-Control-Allow-Origin"] = origin
 
     def check(self, request: web.Request, right: Right) -> str:
-        """Return as which client nodes know whoever asks.  Raises Refused if he has not got a right."""
+        """Return the client of the overlay that the request acts as.  Raises Refused without the permission."""
         return self.check_token(request.headers.get("Authorization", ""), right)
 
     def check_token(self, authorization: str, right: Right) -> str:
-        """Return as which client nodes know who says this in an ``Authorization`` header; "": as the gateway itself.
+        """Return the client that an ``Authorization`` header acts as; "": the gateway itself.
 
-        Raises Refused if it does not give a right.
+        Raises Refused for an unknown token, and for one without the permission.
         """
         if self._tokens is None:
             return ""
@@ -155,21 +155,21 @@ class Access:
         return held[0].client
 
     def _check_site(self, request: web.Request) -> None:
-        """Raise Refused for the scripts of web sites that are not let in."""
+        """Raise Refused for scripts of web sites without access."""
         host = _host_of(request.headers.get("Host", ""))
         if self._loopback and self._tokens is None and not is_loopback(host):
             raise Refused(HTTPStatus.FORBIDDEN, f"Host: {host!r} is no name of this machine's loopback")
         origin = request.headers.get("Origin")
         if origin is None:
-            # Browsers send none with plain requests to read, which is all a page needs to have queries run; but they
-            # say that it is another site's.  Who follows a link has nothing to hide behind.
+            # Browsers send no Origin with plain GET requests, which suffice to run queries; but Sec-Fetch-Site names
+            # another site.  A followed link (Dest: document) is harmless.
             site, what = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Dest"))
             if site in ("cross-site", "same-site") and what != "document" and "*" not in self._origins:
                 raise Refused(HTTPStatus.FORBIDDEN, f"Sec-Fetch-Site: {site}: scripts of other sites are not let in")
             return
         if origin in self._origins or "*" in self._origins:
             return
-        # "null" has no host, and what is no address has none either.
+        # "null" has no host, and a malformed origin has none either.
         if origin.partition("://")[2] != request.headers.get("Host") or not host:
             raise Refused(HTTPStatus.FORBIDDEN, f"Origin: {origin}: scripts of this web site are not let in")
 

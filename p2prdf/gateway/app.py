@@ -1,6 +1,6 @@
-"""The paths of a gateway, and what stands before all of them.
+"""The paths of a gateway, and the middleware in front of all of them.
 
-The table below is all there is: what is served, and what ``/openapi.json`` says of it (:mod:`p2prdf.gateway.openapi`).
+The route table in :func:`application` is complete; :mod:`p2prdf.gateway.openapi` describes it at ``/openapi.json``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _INDEX: Final = {
 
 
 async def _index(request: web.Request) -> web.StreamResponse:
-    """Lead browsers to the console, and tell programs the paths."""
+    """Redirect browsers to the console; return the paths to programs."""
     accept = ",".join(request.headers.getall("Accept", [])) or None
     headers = {"Vary": "Accept"}
     if chosen(accept, {"application/json": False, "text/html": True})[1]:
@@ -54,7 +54,7 @@ async def _health(_request: web.Request) -> web.StreamResponse:
 
 
 async def _state(gateway: Gateway, name: str = "") -> dict[str, Any]:
-    """Return the state of the node that is used.  Raises Unavailable soon: whoever watches does not wait."""
+    """Return the state of the node in use.  Raises Unavailable after 3 s, because monitors do not wait."""
     try:
         async with asyncio.timeout(_READY_SECONDS):
             return await (await gateway.connections.client(name)).status()
@@ -63,7 +63,7 @@ async def _state(gateway: Gateway, name: str = "") -> dict[str, Any]:
 
 
 async def _readiness(request: web.Request) -> web.StreamResponse:
-    """Tell whether requests are taken, and a node answers."""
+    """Tell whether the gateway accepts requests and a node answers."""
     gateway = request.app[GATEWAY]
     if gateway.leaving:
         raise Unavailable("the gateway was told to stop: go on at another one")
@@ -72,7 +72,7 @@ async def _readiness(request: web.Request) -> web.StreamResponse:
 
 
 async def _status(request: web.Request) -> web.StreamResponse:
-    """Return the state of the node that is used, as ``p2prdf status --json`` writes it."""
+    """Return the state of the node in use, in the format of ``p2prdf status --json``."""
     gateway = request.app[GATEWAY]
     name = gateway.access.check(request, Right.READ)
     return web.json_response(await _state(gateway, name))
@@ -101,15 +101,15 @@ def application(
     connect: Callable[[str], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
     *, reach: Callable[[str], Awaitable[Client]] | None = None, webhooks: WebhookHost | None = None, wait: bool = False,
 ) -> web.Application:  # fmt: skip
-    """Return the gateway to the overlay that ``connect`` leads to; it is given the name of the client to speak for.
+    """Return the application of a gateway; ``connect`` connects to the overlay as the client of a name.
 
-    ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` tell what
-    the node that is used knows by itself.  ``webhooks``: what delivers them, without it there are none here.
+    ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` only
+    report the knowledge of the node in use.  ``webhooks`` delivers webhooks; without it the gateway has none.
 
-    ``wait``: start also if no node answers, and connect with the first request that a node can answer; without it the
+    ``wait``: start even if no node answers, and connect at the first request that a node can answer; without it the
     start of the application raises Unavailable.
 
-    Raises LocalProtocolError for a bound that is none.
+    Raises LocalProtocolError for an invalid bound.
     """
     config = config or GatewayConfig()
     config.validate()
@@ -146,7 +146,7 @@ def application(
 
 
 def _options(methods: str) -> Handler:
-    """Return what answers a question about methods that is no browser's; those are answered before."""
+    """Return a handler of OPTIONS for programs; CORS preflight requests are answered by the middleware."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
         return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": methods})
@@ -164,7 +164,7 @@ async def _close(app: web.Application) -> None:
 
 
 async def _delivering(app: web.Application) -> AsyncIterator[None]:
-    """Deliver webhooks as long as the gateway serves."""
+    """Deliver webhooks while the gateway serves."""
     host = app[GATEWAY].webhooks
     if host is None:
         yield

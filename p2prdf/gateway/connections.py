@@ -1,11 +1,10 @@
-"""The gateway's connections to nodes: one for all who ask, one for each who subscribes, and some for those who publish.
+"""The gateway's connections to nodes: one shared for queries, one per subscriber, and a pool for publications.
 
-Each publication has a connection of its own, so one client's bulk of data takes no other client's share of the node.
-They are made when they are needed and kept; who finds none in time is told that the gateway is busy.  A subscriber's
-ends with it, which is how nodes learn that nobody reads any more.
+Each publication has a connection of its own, so that bulk data of one client takes no other client's share of the
+node.  These connections are opened on demand and kept; a publication that finds none within 5 s is refused as busy.
+A subscriber's connection ends with the subscriber, so that nodes learn of the end.
 
-Each speaks for one client of the overlay (``name``), or for the gateway itself (""): there are these for each name that
-a token has.
+Each connection acts as one client of the overlay (``name``), or as the gateway itself (""); tokens determine the names.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _WAIT_SECONDS: Final = 5.0
 
 
 class Line:
-    """What one publication needs: a connection, and a thread to read its body in."""
+    """Resources of one publication: a connection, and a thread that reads the body."""
 
     def __init__(self, client: Client, name: str):
         self.client = client
@@ -37,18 +36,19 @@ class Connections:
     """All connections of a gateway."""
 
     def __init__(self, connect: Callable[[str], Awaitable[Client]], *, publications_max: int):
-        """``connect`` is given the name of the client to speak for."""
+        """``connect`` opens a connection that acts as the client of a name."""
         self._connect = connect
         self._publications_max = publications_max
         self._publications = asyncio.Semaphore(publications_max)
         self._lent = 0
         self._free: list[Line] = []
-        """Those that were used longest ago come first."""
+        """Idle lines, least recently used first."""
         self._clients: dict[str, Client] = {}
         self._connecting: dict[str, asyncio.Lock] = {}
 
     async def client(self, name: str = "") -> Client:
-        """Return the one for queries.  Raises Unavailable, and NotAllowed if the gateway may not speak for a client."""
+        """Return the shared connection for queries.  Raises Unavailable; NotAllowed if the gateway may not act as
+        ``name``."""
         async with self._connecting.setdefault(name, asyncio.Lock()):
             if name not in self._clients:
                 self._clients[name] = await self._connect(name)
@@ -56,22 +56,22 @@ class Connections:
 
     @property
     def used(self) -> Client:
-        """The one that speaks for the gateway itself.  Raises Unavailable if no node has answered yet."""
+        """The connection that acts as the gateway itself.  Raises Unavailable if no node has answered yet."""
         if "" not in self._clients:
             raise Unavailable("no node has answered this gateway yet")
         return self._clients[""]
 
     async def open(self) -> None:
-        """Connect.  Raises Unavailable if no node answers."""
+        """Connect to a node.  Raises Unavailable if none answers."""
         await self.client()
 
     async def own(self, name: str = "") -> Client:
-        """Return a new one, which whoever asked for it closes.  Raises as :meth:`client`."""
+        """Return a new connection, which the caller closes.  Raises the errors of :meth:`client`."""
         return await self._connect(name)
 
     @contextlib.asynccontextmanager
     async def line(self, name: str = "") -> AsyncIterator[Line]:
-        """Lend what a publication needs.  Raises Busy if there is none in time, and as :meth:`client`."""
+        """Lend a line to a publication.  Raises Busy if none is free within 5 s, and the errors of :meth:`client`."""
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._publications.acquire()
@@ -89,7 +89,7 @@ class Connections:
             self._publications.release()
 
     async def _line(self, name: str) -> Line:
-        """Take a free line of a name, or make one; as many are kept as may be lent at a time."""
+        """Return an idle line of a name, or open one; at most ``publications_max`` lines exist, lent ones included."""
         for line in reversed(self._free):
             if line.name == name:
                 self._free.remove(line)
@@ -99,7 +99,7 @@ class Connections:
         return Line(await self._connect(name), name)
 
     async def close(self) -> None:
-        """Close them all."""
+        """Close all connections."""
         for line in self._free:
             await _closed(line)
         for client in self._clients.values():

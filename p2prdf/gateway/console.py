@@ -1,11 +1,11 @@
-"""The console: a page for people who look after an overlay or write queries for it.
+"""The console: a web page for operators and for authors of queries.
 
-It is a few files of this package, kept in memory: they hold no secret and need no token.  What it shows it fetches from
-the gateway's other paths, with the token that is typed in, as any other client does.
+The page is a few files of this package, kept in memory; they contain no secret and need no token.  It fetches its
+data from the gateway's other paths, with the token that the user enters, like any other client.
 
-The page shows what strangers have published.  So all text is put in as text, and the headers have the browser see to
-it: scripts and styles come from this gateway alone and never from within the page, nothing at all comes from elsewhere,
-no text can become markup (trusted types, of which there are none), and no other site can put the page into a frame.
+The page shows published data of unknown origin.  It therefore inserts all text as text, and the headers make browsers
+enforce further limits: scripts and styles come only from files of this gateway, nothing is loaded from elsewhere, no
+text can become markup (trusted types, none of which exist), and no other site can embed the page in a frame.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _File(NamedTuple):
     body: bytes
     media_type: str
     mark: str
-    """Changes with the body."""
+    """ETag, which changes with the body."""
 
 
 def _read() -> dict[str, _File]:
@@ -53,7 +53,7 @@ def _read() -> dict[str, _File]:
 
 
 FILES: Final = _read()
-"""By name."""
+"""The files of the page, by name."""
 
 
 async def page(request: web.Request) -> web.StreamResponse:

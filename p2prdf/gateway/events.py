@@ -1,22 +1,18 @@
-"""Subscriptions as server-sent events: what a browser, or ``curl``, reads without any library.
+"""Subscriptions as server-sent events, which browsers and ``curl`` read without a library.
 
-Each event is one notification (:mod:`p2prdf.gateway.notification`), and its ``id`` the resume token after it; that of
-the event ``opened`` is the one before all of them.  A client that reconnects sends the last one (``Last-Event-ID``;
-browsers do so by themselves), to this gateway or another, and is told what followed.
+Each event is one notification (:mod:`p2prdf.gateway.notification`), and its ``id`` is the resume token after it; the
+``id`` of the event ``opened`` precedes all notifications.  A client that reconnects, here or at another gateway,
+sends the last ``id`` (``Last-Event-ID``, automatic in browsers) and receives the following notifications.
 
-The problem
------------
-Nobody says what has arrived.  An answer that is acknowledged to its home comes no more, so it must not be
-acknowledged while it may still be in a buffer on its way; but the home gives out only so many that are not, and the
-token names each of them, and has to fit into a header.
+*Problem.*  HTTP has no acknowledgements.  An acknowledged solution is never sent again, so solutions in a buffer must
+not be acknowledged; but the coordinator bounds unacknowledged solutions, and the token names each of them and must
+fit a header.
 
-The idea
---------
-An answer that is still in a buffer on this side has not arrived: the kernel knows what the other side's system has not
-confirmed.  Of those that it has confirmed, answers are acknowledged when ``BEHIND`` others have arrived after them, or
-after ``QUIET_SECONDS``.  So who breaks off, however slow it was, and comes back is told everything once.  Who falls
-behind by more than ``BEHIND`` answers that its own system had taken in, and then loses them, has lost them: who must
-not acknowledges for itself (:mod:`p2prdf.gateway.sockets`).  Who takes nothing is told no more than ``_UNSETTLED_MAX``.
+*Solution.*  The kernel knows the bytes that the client's system has not confirmed; solutions in them have not
+arrived.  A confirmed solution is acknowledged when ``BEHIND`` later ones are confirmed, or after ``QUIET_SECONDS``.
+A client that breaks off, however slow, and resumes receives every solution once, unless it lost more than ``BEHIND``
+confirmed ones unread; clients that need more acknowledge explicitly (:mod:`p2prdf.gateway.sockets`).  At most
+``_UNSETTLED_MAX`` solutions are sent to a client that reads nothing.
 """
 
 from __future__ import annotations
@@ -47,22 +43,22 @@ from p2prdf.gateway.state import ELSEWHERE, GATEWAY, Gateway, check_query, check
 __all__ = ["handle"]
 
 BEHIND: Final = 256
-"""So many answers that arrived later, one is taken to have been read."""
+"""Number of later confirmed solutions after which a solution counts as read."""
 QUIET_SECONDS: Final = 30.0
 _EVENT_SOLUTIONS: Final = 128
-"""Most of one event; with those behind, and acknowledgements under way, a token of some 5,000 characters."""
+"""Most solutions of one event; with those behind and pending acknowledgements, a token of some 5,000 characters."""
 _UNSETTLED_MAX: Final = 512
 _SETTLED_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = (0.01, 0.5)
-"""Between two looks whether a reader has taken something: at first, and at most."""
+"""First and longest interval between checks whether a reader has received something."""
 _KEEP_ALIVE_SECONDS: Final = 15.0
 _LEASE_SECONDS: Final = 60.0
-"""So long an answer waits for a client that does not say how long: browsers come back within seconds."""
+"""Default lease of a subscription beyond its connection: browsers reconnect within seconds."""
 _ANSWER: Final = "text/event-stream"
 
 
 async def handle(request: web.Request) -> web.StreamResponse:
-    """Tell a subscription's answers as they come, until either side goes away."""
+    """Stream the solutions of a subscription until either side ends the connection."""
     gateway = request.app[GATEWAY]
     name = gateway.access.check(request, Right.READ)
     with gateway.delivering():
@@ -77,14 +73,14 @@ async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 await _Teller(gateway, subscription, response, request).tell()
             except ConnectionError:
-                pass  # whoever read is gone; its query stands for its lease
+                pass  # the reader is gone; its subscription lives on for its lease
             except Exception as error:
                 raise broken_off(request, error) from error
     return response
 
 
 async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Subscription:
-    """Leave the query that is asked about, or take up the subscription that was told of before."""
+    """Open the subscription of the request, or resume the one of its token."""
     token = request.headers.get("Last-Event-ID") or request.query.get("last-event-id")
     for name in ELSEWHERE:
         if name in request.query:
@@ -107,7 +103,7 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
 
 
 class _Sent(NamedTuple):
-    """An event with answers: when it was sent, up to which one, and how many bytes had been written with it."""
+    """A sent event: its time, the number of its last solution, and the bytes written up to its end."""
 
     when: float
     upto: int
@@ -125,17 +121,17 @@ class _Teller:
         self._response = response
         self._transport = request.transport
         self._written = 0
-        """Bytes of events; with what HTTP puts around them it is some more."""
+        """Bytes of events written; the framing of HTTP adds some more."""
         self._on_way: deque[_Sent] = deque()
         self._arrived: deque[_Sent] = deque()
-        """What the other side's system has confirmed, as far as it is not acknowledged."""
+        """Events confirmed by the client's system and not yet acknowledged."""
         self._last = 0
-        """The last answer that has arrived."""
+        """Number of the last confirmed solution."""
 
     async def tell(self) -> None:
         """Write until the subscription or the connection ends."""
         opened = {"subscription": f"{self._subscription.id:016x}", "vars": list(self._subscription.names)}
-        await self._write("opened", opened, token_text(self._subscription))  # or who is cut off now asks anew
+        await self._write("opened", opened, token_text(self._subscription))  # a client cut off now resumes from here
         batches = self._subscription.batches(solutions_max=_EVENT_SOLUTIONS)
         try:
             async for batch in _timed(batches, self._gateway.stopping, _KEEP_ALIVE_SECONDS):
@@ -158,13 +154,13 @@ class _Teller:
             self._on_way.append(_Sent(time.monotonic(), batch.last, self._written))
 
     async def _until_settled(self) -> None:
-        """Wait until a token is small enough: for the reader, and for acknowledgements that are on their way."""
+        """Wait until the token is small enough: for the reader, and for pending acknowledgements."""
         deadline, pause = time.monotonic() + _SETTLED_SECONDS, _LOOK_SECONDS[0]
         while (before := self._subscription.unsettled) > _UNSETTLED_MAX:
             if self._transport is None or self._transport.is_closing():
                 raise ConnectionResetError("whoever read is gone")
             self._acknowledge()
-            if self._on_way:  # a reader is waited for, as it is by every write
+            if self._on_way:  # the reader sets the pace, as in every write
                 deadline = time.monotonic() + _SETTLED_SECONDS
             elif time.monotonic() > deadline:
                 raise Unavailable("acknowledgements of answers are not confirmed")
@@ -180,9 +176,9 @@ class _Teller:
         await self._response.write(body)
 
     def _acknowledge(self) -> None:
-        """Acknowledge what was read, as far as that can be known."""
+        """Acknowledge the solutions that count as read."""
         under_way = _under_way(self._transport)
-        # Not all of what is under way counts as written here, so nothing is taken to have arrived too soon.
+        # Framing bytes count as unconfirmed but not as written, so no event counts as arrived too early.
         while self._on_way and self._written - self._on_way[0].written >= under_way:
             self._arrived.append(self._on_way.popleft())
             self._last = self._arrived[-1].upto
@@ -196,7 +192,7 @@ class _Teller:
 
 
 async def _timed(batches: AsyncIterator[Batch], stopping: asyncio.Event, seconds: float) -> AsyncIterator[Batch | None]:
-    """Yield batches, and None when none has come for so long, until it is time to stop."""
+    """Yield batches, and None after each silence of ``seconds``, until the gateway stops."""
     waiting = asyncio.ensure_future(anext(batches, None))
     stop = asyncio.ensure_future(stopping.wait())
     try:
@@ -220,16 +216,16 @@ async def _timed(batches: AsyncIterator[Batch], stopping: asyncio.Event, seconds
 
 
 def _under_way(transport: asyncio.Transport | None) -> float:
-    """Return how many bytes that were written the other side's system has not confirmed; endless if it is gone."""
+    """Return the number of written bytes that the other side has not confirmed; infinite if it is gone."""
     if transport is None or transport.is_closing():
         return math.inf
     waiting = transport.get_write_buffer_size()
     sock = transport.get_extra_info("socket")
     if sock is None or not sys.platform.startswith("linux"):
-        return waiting  # nothing more is known
+        return waiting  # the kernel's buffer is unknown here
     sent = array.array("i", [0])
     try:
         fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, sent)
-    except (OSError, ValueError):  # it was closed this very moment
+    except (OSError, ValueError):  # closed in between
         return math.inf
     return waiting + sent[0]

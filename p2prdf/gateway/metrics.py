@@ -1,6 +1,6 @@
-"""The state of the node that a gateway uses, and its own, as Prometheus reads them (text format 0.0.4).
+"""Metrics of the gateway and of the node that it uses, in the text format 0.0.4 of Prometheus.
 
-A gateway beside each node makes each node a target.  Counters begin at 0 when the process does that counts.
+With a gateway beside each node, each node is a target.  Counters start at 0 with the process that counts.
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ METRICS: Final = (
         "Time from writing a frame of solutions to the acknowledgement of its last one.",
     ),
 )  # fmt: skip
-"""Of the node."""
+"""Metrics of the node."""
 
 
 def exposition(state: Mapping[str, Any], gateway: Gateway) -> str:
-    """Return all metrics: those that the state has, and the gateway's own."""
+    """Return all metrics: those present in the node's state, and the gateway's own."""
     return "".join(f"{line}\n" for line in (*lines(METRICS, state), *_own(gateway)))
 
 

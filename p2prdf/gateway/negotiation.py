@@ -1,4 +1,4 @@
-"""Which of several media types an ``Accept`` header asks for (RFC 9110, 12.5.1)."""
+"""Content negotiation: the media type that an ``Accept`` header selects (RFC 9110, 12.5.1)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _RANGES_MAX: Final = 64
 
 
 def chosen(accept: str | None, offered: Mapping[str, _T]) -> tuple[str, _T]:
-    """Return the media type to answer with, and what it stands for; the first offered one if all are equal.
+    """Return the preferred media type and its value in ``offered``; the first offered one among equals.
 
-    Raises Refused (406) if none of them is asked for.
+    Raises Refused (406) if none is acceptable.
     """
     ranges = _ranges(accept) if accept and accept.strip() else [("*", "*", 1.0)]
     best: tuple[float, int, str] | None = None
@@ -38,14 +38,14 @@ def _ranges(accept: str) -> list[tuple[str, str, float]]:
     for part in accept.split(",")[:_RANGES_MAX]:
         match = _RANGE.fullmatch(part)
         if match is None or (match[1] == "*" and match[2] != "*"):
-            continue  # what cannot be read asks for nothing
+            continue  # a malformed range selects nothing
         quality = _QUALITY.search(match[3])
         found.append((match[1].lower(), match[2].lower(), min(1.0, float(quality[1])) if quality else 1.0))
     return found
 
 
 def _quality(media_type: str, ranges: list[tuple[str, str, float]]) -> float:
-    """Return the quality that the most specific range gives a type; 0: it is not asked for."""
+    """Return the quality of a type by its most specific range; 0: not acceptable."""
     kind, _, name = media_type.partition("/")
     found = [
         ((first == kind) + (second == name), quality)

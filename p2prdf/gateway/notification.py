@@ -1,4 +1,4 @@
-"""What subscribers are told over HTTP: answers that came and went, in the shape that SEPA has made known.
+"""Notifications over HTTP: added and removed solutions, in the format of SEPA.
 
 ::
 
@@ -29,7 +29,7 @@ Row = Sequence[str | None]
 
 
 def results(names: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
-    """Return solutions as SPARQL 1.1 Query Results JSON has them."""
+    """Return solutions in the format SPARQL 1.1 Query Results JSON."""
     return {
         "head": {"vars": list(names)},
         "results": {
@@ -42,7 +42,7 @@ def results(names: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def changes(names: Sequence[str], batch: Batch) -> dict[str, Any]:
-    """Return what came and what went with a batch; what came and went again in it is in both."""
+    """Return the added and the removed solutions of a batch; a solution both added and removed is in both lists."""
     added: list[Row] = []
     removed: list[Row] = []
     for solution in batch:
@@ -51,24 +51,24 @@ def changes(names: Sequence[str], batch: Batch) -> dict[str, Any]:
 
 
 def token_text(subscription: Subscription) -> str:
-    """Return the resume token, as it is written in addresses and headers."""
+    """Return the resume token as text for URLs and headers."""
     return base64.urlsafe_b64encode(subscription.token()).decode().rstrip("=")
 
 
 async def resumed(client: Client, token: str, query: str | None) -> Subscription:
-    """Take up the subscription of a resume token, whose query must be ``query`` if the caller names one.
+    """Resume the subscription of a token; if ``query`` is given, the token must belong to it.
 
     Raises QueryRefused for a malformed query, TokenMismatch for a token of another query, TokenRefused,
     SubscriptionGone.
     """
     known = _read_token(token)
-    if query is not None:  # nobody parses it further on: what the token names is evaluated already
+    if query is not None:  # only validated here: the subscription is evaluated already
         await asyncio.to_thread(parse_ruled, query)
     return await client.attach(known, query=query, auto_acknowledge=False)
 
 
 def _read_token(text: str) -> bytes:
-    """Return a resume token that :func:`token_text` has written.  Raises TokenRefused for what is none."""
+    """Decode a resume token written by :func:`token_text`.  Raises TokenRefused if it is malformed."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""What a gateway serves, as OpenAPI 3.1 describes it."""
+"""OpenAPI 3.1 description of the gateway."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _WEBHOOK: Final = {
 
 
 def _webhook_paths() -> dict[str, Any]:
-    """Return the paths of webhooks, which a gateway has that is run with --webhooks; others answer 404."""
+    """Return the paths of webhooks; a gateway without --webhooks answers 404 at them."""
     return {
         "/webhooks": {
             "post": {
@@ -133,7 +133,7 @@ def _webhook_paths() -> dict[str, Any]:
 
 
 def description() -> dict[str, Any]:
-    """Return the description."""
+    """Return the OpenAPI document."""
     body = {"required": True, "content": _content(RDF_TYPES)}
     plain = {"200": {"description": "Yes.", "content": _content(("text/plain",))}}
     return {

@@ -1,6 +1,6 @@
-"""The overlay as a whole, and how queries are evaluated: ``/ring``, ``/subscriptions``, ``/explain``.
+"""State of the whole overlay, and evaluation of queries: ``/ring``, ``/subscriptions``, ``/explain``.
 
-What is asked of all nodes is asked in rounds that all who look share (:mod:`p2prdf.gateway.survey`).
+All viewers share the rounds in which nodes are asked (:mod:`p2prdf.gateway.survey`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from p2prdf.reasoning.ruled_query import parse_ruled
 __all__ = ["LISTED_MAX", "check_observes", "explain", "ring", "ring_of", "subscriptions", "subscriptions_of"]
 
 LISTED_MAX: Final = 1000
-"""Subscriptions told at a time."""
+"""Most subscriptions in one answer."""
 _NONE_AFTER: Final = (1 << 64) - 1
-"""The last number there is: no subscription comes after it."""
+"""Largest subscription number: a list after it is empty."""
 _MEANS: Final = ("storage_load", "processing_load", "triples")
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 async def ring(request: web.Request) -> web.StreamResponse:
-    """Tell all members: where they are on the ring, whether they answer, how loaded they are."""
+    """Return all members: ring positions, reachability and load."""
     gateway = request.app[GATEWAY]
     await _check_observes(request, gateway)
     await gateway.survey.refresh()
@@ -41,7 +41,7 @@ async def ring(request: web.Request) -> web.StreamResponse:
 
 
 async def subscriptions(request: web.Request) -> web.StreamResponse:
-    """Tell the subscriptions that nodes are home of, of whoever."""
+    """Return the subscriptions of all clients, by the nodes that coordinate them."""
     gateway = request.app[GATEWAY]
     await _check_observes(request, gateway)
     await gateway.survey.refresh()
@@ -49,7 +49,7 @@ async def subscriptions(request: web.Request) -> web.StreamResponse:
 
 
 async def explain(request: web.Request) -> web.StreamResponse:
-    """Tell how a query would be evaluated, or how a subscription is."""
+    """Explain the evaluation of a query, or the state of a subscription."""
     gateway = request.app[GATEWAY]
     name = gateway.access.check(request, Right.READ)
     text, number = request.query.get("query"), request.query.get("subscription")
@@ -67,7 +67,7 @@ async def explain(request: web.Request) -> web.StreamResponse:
     async with gateway.turn():
         if text is not None:
             check_query(text, gateway.config)
-            await asyncio.to_thread(parse_ruled, text)  # what is no query is refused here, with its place
+            await asyncio.to_thread(parse_ruled, text)  # refuses a malformed query here, with the position
             told = await (await gateway.connections.client(name)).explain(text, algorithm=algorithm)
         else:
             assert number is not None
@@ -76,18 +76,18 @@ async def explain(request: web.Request) -> web.StreamResponse:
 
 
 async def _check_observes(request: web.Request, gateway: Gateway) -> None:
-    """Raise Refused, or NotAllowed, for who may not see what the gateway sees."""
+    """Raise Refused, or NotAllowed, if the request's client may not observe the overlay."""
     name = gateway.access.check(request, Right.READ)
     if name:
         await check_observes(await gateway.connections.client(name))
 
 
 async def check_observes(client: Client) -> None:
-    """Raise NotAllowed if a client may not observe; what is asked for is an empty list, which costs a node little."""
+    """Raise NotAllowed if a client may not observe; the test asks for an empty list, which costs a node little."""
     await client.subscriptions(after=_NONE_AFTER)
 
 
-# --- what is told ------------------------------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------------------------------
 
 
 def ring_of(survey: Survey) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def subscriptions_of(survey: Survey) -> dict[str, Any]:
         for each in member.subscriptions:
             known = found.get(each["number"])
             age = round(now - member.heard, 1)
-            if known is None or age < known["age_seconds"]:  # another node has just taken it over
+            if known is None or age < known["age_seconds"]:  # another node has just become its coordinator
                 found[each["number"]] = {**each, "home": member.address, "age_seconds": age}
     told = [found[number] for number in sorted(found)[:LISTED_MAX]]
     return {"total": max(total, len(found)), "subscriptions": told}

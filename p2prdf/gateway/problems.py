@@ -1,4 +1,4 @@
-"""Errors as HTTP tells them: a status, and a problem (RFC 9457) that names the input and the reason."""
+"""Errors over HTTP: a status, and a problem document (RFC 9457) with the input and the reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Refused(P2PRDFError):
-    """A request that is refused before anybody else is asked; ``status`` says how."""
+    """A request refused by the gateway itself, with HTTP status ``status``."""
 
     code = "request-refused"
 
@@ -42,7 +42,7 @@ class Refused(P2PRDFError):
 
 
 def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str, str]]:
-    """Return the status, the problem and further headers of an error."""
+    """Return status, problem document and further headers of an error."""
     headers: dict[str, str] = {}
     if isinstance(error, Refused):
         status, headers = error.status, error.headers
@@ -70,9 +70,9 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
 
 
 def broken_off(request: web.Request, error: Exception) -> ConnectionResetError:
-    """Cut off an answer that has begun, which is the only way to say that it is not all; return what to raise.
+    """Abort an answer that has begun, the only way to mark it as incomplete; return the exception to raise.
 
-    Another answer would be written into the midst of it.
+    Otherwise the error's answer would be written into the middle of the first one.
     """
     _LOGGER.error("%s %s breaks off", request.method, request.path, exc_info=error)
     if request.transport is not None:
@@ -82,12 +82,12 @@ def broken_off(request: web.Request, error: Exception) -> ConnectionResetError:
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer with a problem whatever goes wrong before an answer has begun."""
+    """Answer errors with a problem document, as long as no answer has begun."""
     try:
         return await handler(request)
     except P2PRDFError as error:
         status, problem, headers = described(error)
-    except web.HTTPException as error:  # no such path, no such method, a body that is too large
+    except web.HTTPException as error:  # unknown path, wrong method or oversized body
         if error.status < 400:
             raise
         status, headers = HTTPStatus(error.status), {}
@@ -96,14 +96,14 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         detail = f"{request.method} {request.path}: {error.reason}"
         problem = {"title": status.phrase, "status": error.status, "code": "request-refused", "detail": detail}
     except ConnectionError:
-        raise  # whoever asked is gone
-    except Exception:  # a bug here must not show its insides to whoever asked
+        raise  # the client is gone
+    except Exception:  # a defect must not reveal internals to the client
         _LOGGER.exception("%s %s failed", request.method, request.path)
         status, headers = HTTPStatus.INTERNAL_SERVER_ERROR, {}
         detail = "the gateway failed; its log says how"
         problem = {"title": status.phrase, "status": 500, "code": "error", "detail": detail}
     text = json.dumps(problem, ensure_ascii=False) + "\n"
-    return web.Response(  # what is echoed of a header may hold bytes that are no characters
+    return web.Response(  # echoed parts of headers may hold bytes that are no characters
         status=status, body=text.encode(errors="replace"), headers=headers, content_type="application/problem+json",
         charset="utf-8",
     )  # fmt: skip

@@ -1,8 +1,7 @@
-"""RDF published, or removed, over HTTP: the body goes to the overlay as it comes in, of any length.
+"""Publication and deletion of RDF over HTTP; the body streams to the overlay and may have any length up to the bound.
 
-What has no ``Idempotency-Key`` is a publication of its own each time.  With one, statements are known by the key and by
-what they say, so the same request again, after an answer that was lost, changes nothing; nor do the blank nodes of the
-body become others.
+A request without ``Idempotency-Key`` is a new publication each time.  With one, statements are identified by key and
+content: a repeated request, after a lost answer, changes nothing, and the body's blank nodes keep their names.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ RDF_TYPES: Final = {
     "application/n-triples": Syntax.N_TRIPLES, "application/n-quads": Syntax.N_QUADS, "text/turtle": Syntax.TURTLE,
     "application/trig": Syntax.TRIG,
 }  # fmt: skip
-"""What is read.  RDF/XML is not: its entities may make much of little."""
+"""Accepted media types.  RDF/XML is not accepted: its entities can expand a small body enormously."""
 _LEVELS: Final = {"indexed": HTTPStatus.OK, "accepted": HTTPStatus.ACCEPTED}
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
@@ -44,7 +43,7 @@ async def publish(request: web.Request) -> web.StreamResponse:
 
 
 async def retract(request: web.Request) -> web.StreamResponse:
-    """Remove the body's statements; answer when that is acknowledged."""
+    """Delete the body's statements; answer when the deletion is acknowledged."""
     return await _send(request, removed=True)
 
 
@@ -86,7 +85,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
 
 
 def _trace(request: web.Request) -> str | None:
-    """Return the trace that a publication belongs to; a header that is none is left out, as W3C Trace Context asks."""
+    """Return the trace context of a publication; an invalid header is ignored, as W3C Trace Context requires."""
     given = request.headers.get("traceparent")
     if given is None:
         return None
@@ -98,7 +97,7 @@ def _trace(request: web.Request) -> str | None:
 
 
 class _Batches:
-    """A body as batches of statements, parsed in a thread as they are asked for."""
+    """A body as batches of statements, parsed in a thread on demand."""
 
     def __init__(
         self, request: web.Request, syntax: Syntax, publication_id: str, config: GatewayConfig, *, removed: bool
@@ -110,10 +109,10 @@ class _Batches:
         self._config = config
 
     async def read(self, line: Line) -> AsyncIterator[TripleBatch]:
-        """Yield the batches.  Raises DataRefused by line, Refused for a body that is too large, Unavailable."""
+        """Yield the batches.  Raises DataRefused with the line, Refused for an oversized body, Unavailable."""
         loop = asyncio.get_running_loop()
         body = _Body(self._request, loop, self._config)
-        live = self._syntax.by_lines  # a line goes out when it is there, also if no more of the body comes
+        live = self._syntax.by_lines  # each complete line is sent at once, even if the rest of the body is late
         stream = cast("IO[bytes]", body if live else io.BufferedReader(body, 1 << 18))
         batches = read_triples(
             stream, publication_id=self._publication_id, syntax=self._syntax,
@@ -134,9 +133,9 @@ class _Batches:
             body.give_up()
 
     def _check_named(self, batch: TripleBatch) -> None:
-        """Raise DataRefused for a blank node in what is to be removed.
+        """Raise DataRefused for a blank node in a deletion.
 
-        It is one of this body alone, so there is nothing that it could remove; but that it is removed peers would keep.
+        A blank node is local to its body, so the deletion cannot match, but peers would keep the tombstone.
         """
         own = terms.skolem_prefix(self._publication_id)
         if any(term.startswith(own) for column in (batch.s, batch.o, batch.g) for term in column):
@@ -144,7 +143,7 @@ class _Batches:
 
 
 class _Body(io.RawIOBase):
-    """A request's body for a thread that reads it."""
+    """A request's body as a file for a thread."""
 
     def __init__(self, request: web.Request, loop: asyncio.AbstractEventLoop, config: GatewayConfig):
         super().__init__()
@@ -175,7 +174,7 @@ class _Body(io.RawIOBase):
         return count
 
     def give_up(self) -> None:
-        """Let a thread that reads on end; one that waits for bytes would keep the line's next user waiting with it."""
+        """Make a reading thread end; one that waited for bytes would block the next user of the line."""
         self._given_up = True
         if self._waiting is not None:
             self._waiting.cancel()

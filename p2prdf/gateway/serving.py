@@ -1,4 +1,4 @@
-"""A gateway on its port, until it is told to stop: then it finishes what it has begun, and takes nothing new."""
+"""Serves a gateway on its port; a stopping gateway finishes pending requests and accepts no new ones."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from p2prdf.monitoring.serving import SERVER_LOGGER
 __all__ = ["serve"]
 
 _LINE_BYTES_MAX: Final = 64 << 10
-"""Of a request's first line, in which a query may be, and of a header, in which a resume token may be."""
+"""Most bytes of a request line, which may hold a query, and of a header, which may hold a resume token."""
 
 
 async def serve(
     app: web.Application, host: str, port: int, *, ready: Callable[[str], None], announce_seconds: float = 0.0
 ) -> None:
-    """Serve until cancelled.  ``ready`` is called with the address.
+    """Serve until cancelled.  ``ready`` is called with the URL.
 
-    ``announce_seconds``: so long the gateway goes on when it is told to stop, telling at ``/readyz`` that it will.
+    ``announce_seconds``: time for which a stopping gateway still serves while ``/readyz`` announces the stop.
 
-    Raises Unavailable if no node answers, OSError if the address cannot be had.
+    Raises Unavailable if no node answers, OSError if the address cannot be bound.
     """
-    # Bodies are not decompressed: a small one may become a very large one.
+    # Bodies are not decompressed: a small one could expand enormously.
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, max_line_size=_LINE_BYTES_MAX, max_field_size=_LINE_BYTES_MAX,
         auto_decompress=False, shutdown_timeout=app[GATEWAY].config.drain_seconds, logger=SERVER_LOGGER,

@@ -1,19 +1,19 @@
-"""Subscriptions over WebSockets, in the messages of SEPA, and what they lack: going on where one was.
+"""Subscriptions over WebSockets, in the messages of SEPA, with resume tokens and acknowledgements added.
 
-A client says, as JSON::
+A client sends, as JSON::
 
     {"subscribe": {"sparql": "SELECT ...", "alias": "mine", "authorization": "Bearer ..."}}
     {"unsubscribe": {"spuid": "..."}}
 
-and is told notifications (:mod:`p2prdf.gateway.notification`), of which the first holds all that is true, errors
-(``{"error": CODE, "status_code": 400, "error_description": TEXT, "alias": ...}``) and ``{"unsubscribed": {"spuid":
-...}}``.  A subscription ends with its socket.
+and receives notifications (:mod:`p2prdf.gateway.notification`), the first of which holds all current solutions,
+errors (``{"error": CODE, "status_code": 400, "error_description": TEXT, "alias": ...}``) and ``{"unsubscribed":
+{"spuid": ...}}``.  A subscription ends with its socket.
 
-Unless its ``subscribe`` says ``"acknowledge": true``.  Then each notification has a ``token``, and the client says
-``{"acknowledge": {"spuid": ..., "sequence": n}}`` when it has dealt with all up to that one; until then it may go on
-from the token of any of them, with ``{"subscribe": {"resume": TOKEN}}`` here or at another gateway, for as long as
-``lease`` says.  If such a message has a ``sparql``, too, the token must be one of that query.
-``"since": "now"`` leaves out what is true already.
+With ``"acknowledge": true`` in ``subscribe``, each notification has a ``token``, and the client sends
+``{"acknowledge": {"spuid": ..., "sequence": n}}`` after it has processed all notifications up to n.  It may resume
+from the token of any unacknowledged notification, with ``{"subscribe": {"resume": TOKEN}}``, here or at another
+gateway, within ``lease`` seconds.  If that message also has ``sparql``, the token must belong to that query.
+``"since": "now"`` leaves out the solutions that exist already.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ __all__ = ["handle"]
 _MESSAGE_BYTES_MAX: Final = 1 << 20
 _HEARTBEAT_SECONDS: Final = 30.0
 _SOLUTIONS_MAX: Final = 1000
-"""Most of one notification but the first."""
+"""Most solutions of a notification, except the first."""
 _GOODBYE_SECONDS: Final = 5.0
 _SPUID: Final = "p2prdf://subscription/"
 _UNDER_WAY_MAX: Final = 64
-"""Notifications that a client has not acknowledged, before it is waited for."""
+"""Most unacknowledged notifications; then the gateway waits for the client."""
 _SUBSCRIBE: Final = frozenset({
     "sparql", "alias", "authorization", "since", "acknowledge", "resume", "lease", "default-graph-uri",
     "named-graph-uri",
 })  # fmt: skip
 
 _IGNORED: Final = frozenset({"httpsAgent", "headers"})
-"""Options of SEPA's JavaScript client for HTTP, which it sends along with every message."""
+"""HTTP options of SEPA's JavaScript client, which it sends with every message."""
 
 
 async def handle(request: web.Request) -> web.StreamResponse:
@@ -64,7 +64,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
         )  # fmt: skip
     authorization = request.headers.get("Authorization", "")
     name = ""
-    with contextlib.suppress(Refused):  # the token may be in the message
+    with contextlib.suppress(Refused):  # the message may hold the token
         name = gateway.access.check_token(authorization, Right.READ)
     with gateway.delivering():
         async with await gateway.connections.own(name) as client:
@@ -86,13 +86,13 @@ class _Held:
         self.spuid = f"{_SPUID}{subscription.id:016x}"
         self.sequence = 0
         self.sent: deque[tuple[int, int]] = deque()
-        """Notifications not acknowledged: their number, and up to which solution."""
+        """Unacknowledged notifications: number, and number of the last solution."""
         self.room = asyncio.Event()
         self.room.set()
         self.task: asyncio.Task[None] | None = None
 
     def acknowledge(self, sequence: int) -> None:
-        """Note that the client has dealt with all notifications up to one."""
+        """Note that the client has processed all notifications up to ``sequence``."""
         upto = 0
         while self.sent and self.sent[0][0] <= sequence:
             upto = self.sent.popleft()[1]
@@ -108,7 +108,7 @@ class _Socket:
     def __init__(
         self, gateway: Gateway, clients: dict[str, Client], socket: web.WebSocketResponse, authorization: str
     ):
-        """``clients``: by name, the one who speaks for whoever opened the socket; others join it as tokens come."""
+        """``clients``: connections by client name; the first acts for the socket's opener, tokens may add others."""
         self._gateway = gateway
         self._clients = clients
         self._given = list(clients)
@@ -148,7 +148,7 @@ class _Socket:
         for name in self._clients.keys() - self._given:
             await self._clients[name].close()
 
-    # --- what the client says ------------------------------------------------------------------------------------
+    # --- messages of the client --------------------------------------------------------------------------------------
 
     async def _take(self, text: str) -> None:
         alias: str | None = None
@@ -176,7 +176,7 @@ class _Socket:
         self._spawn(self._open(wanted, alias, name))
 
     async def _speaker(self, name: str) -> Client:
-        """Return the connection of this socket that speaks for a client; each subscription may have brought one."""
+        """Return this socket's connection that acts as a client; each subscription may bring its own token."""
         async with self._connecting:
             if name not in self._clients:
                 self._clients[name] = await self._gateway.connections.own(name)
@@ -219,7 +219,7 @@ class _Socket:
             raise Refused(HTTPStatus.NOT_FOUND, f"spuid: {named!r} is no subscription of this socket")
         return held
 
-    # --- what it is told -----------------------------------------------------------------------------------------
+    # --- messages to the client --------------------------------------------------------------------------------------
 
     async def _tell(self, held: _Held, *, first: bool) -> None:
         try:
@@ -234,8 +234,8 @@ class _Socket:
                             true.pop(solution.identity, None)
                         else:
                             true[solution.identity] = solution.terms
-                    # No token is out yet, so nobody can go on from here: what is not acknowledged would only keep the
-                    # home from telling the rest.
+                    # No token has been sent, so no client can resume from here; unacknowledged solutions would only
+                    # stop the coordinator from sending the rest.
                     held.subscription.acknowledge()
                     if batch.bookmark is not None and batch.bookmark > held.subscription.opened:
                         break
@@ -285,7 +285,7 @@ class _Socket:
         await self._send(said)
 
     async def _send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(ConnectionError):  # the socket's end is told to who reads from it
+        with contextlib.suppress(ConnectionError):  # the loop that reads the socket notices its end
             await self._socket.send_str(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
 
     def _spawn(self, work: Any) -> None:
@@ -295,10 +295,10 @@ class _Socket:
 
 
 class _Wanted:
-    """What a client wants to subscribe to."""
+    """A validated subscribe request."""
 
     def __init__(self, body: dict[str, Any], gateway: Gateway):
-        """Raises Refused, TokenRefused, QueryRefused for what cannot be."""
+        """Raises Refused, TokenRefused, QueryRefused for an invalid request."""
         unknown = sorted(set(body) - _SUBSCRIBE - _IGNORED)
         if unknown:
             raise Refused(HTTPStatus.BAD_REQUEST, f"subscribe: {unknown[0][:80]!r} is not known")
@@ -315,7 +315,7 @@ class _Wanted:
         self.lease = seconds_of(None if lease is None else str(lease), "lease", most=most)
 
     async def open(self, client: Client) -> Subscription:
-        """Leave the query, or take it up again."""
+        """Subscribe, or resume the subscription of the token."""
         if self.token is not None:
             return await resumed(client, self.token, self.query or None)
         return await client.subscribe(
@@ -324,11 +324,11 @@ class _Wanted:
 
 
 def _read(text: str) -> tuple[str, dict[str, Any]]:
-    """Return what a message wants, and its members.  Raises Refused for what is no message."""
+    """Parse a message: its kind and its members.  Raises Refused if it is malformed."""
     try:
         message = json.loads(text)
         json.dumps(message, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # "\ud800" is JSON and no text
+    except UnicodeEncodeError:  # "\ud800" is valid JSON, but no text
         raise Refused(HTTPStatus.BAD_REQUEST, f"half a surrogate pair is no character: {text[:80]!r}") from None
     except (ValueError, RecursionError):
         raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {text[:80]!r}") from None
@@ -337,7 +337,7 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
     if len(known) != 1:
         raise Refused(HTTPStatus.BAD_REQUEST, "a message has one of subscribe, unsubscribe and acknowledge")
     body = message[known[0]]
-    if isinstance(body, str):  # as SEPA had it at first, with the other members beside
+    if isinstance(body, str):  # SEPA's first format, with the other members beside
         others = {name: value for name, value in message.items() if name != known[0]}
         body = {"sparql" if known[0] == "subscribe" else "spuid": body, **others}
     if not isinstance(body, dict):

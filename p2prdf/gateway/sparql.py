@@ -1,10 +1,9 @@
 """SPARQL 1.1 Protocol: queries and updates over HTTP.
 
-Queries come in the address (``GET``), as a form, or as they are (``application/sparql-query``); updates as a form or as
-they are (``application/sparql-update``).  A query is answered once, over all that is published
-(:meth:`p2prdf.client.Client.query`).  Which graphs count is said in the query, pattern by pattern: the protocol's
-``default-graph-uri`` and ``named-graph-uri``, with which FROM and FROM NAMED are said outside of it, are refused as
-these are.
+Queries come in the URL (``GET``), as a form, or as the body (``application/sparql-query``); updates as a form or as
+the body (``application/sparql-update``).  A query is answered once, over all published data
+(:meth:`p2prdf.client.Client.query`).  Graphs are chosen in the query, pattern by pattern: the protocol's parameters
+``default-graph-uri`` and ``named-graph-uri`` are refused, like FROM and FROM NAMED.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ RESULT_TYPES: Final = {
     "text/csv": Format.CSV, "text/tab-separated-values": Format.TSV, "application/json": Format.JSON,
     "application/xml": Format.XML, "text/xml": Format.XML,
 }  # fmt: skip
-"""Of SELECT and ASK."""
+"""Media types of SELECT and ASK."""
 GRAPH_TYPES: Final = {
     "application/n-triples": GraphFormat.N_TRIPLES, "text/turtle": GraphFormat.TURTLE,
     "application/rdf+xml": GraphFormat.RDF_XML, "application/ld+json": GraphFormat.JSON_LD,
     "text/plain": GraphFormat.N_TRIPLES,
 }  # fmt: skip
-"""Of CONSTRUCT."""
+"""Media types of CONSTRUCT."""
 _QUERY: Final = "application/sparql-query"
 _UPDATE: Final = "application/sparql-update"
 _FORM: Final = "application/x-www-form-urlencoded"
 _FIELDS_MAX: Final = 64
 _ROWS: Final = 1000
-"""Rows written between two looks whether they are taken."""
+"""Rows written between two checks of the client's reading."""
 
 
 class _Asked(NamedTuple):
-    """A query, or an update."""
+    """A request: a query, or an update."""
 
     text: str
     is_update: bool
@@ -68,12 +67,12 @@ async def handle(request: web.Request) -> web.StreamResponse:
         async with gateway.turn():
             client = await gateway.connections.client(name)
             done = await client.update(asked.text, timeout_seconds=asked.timeout_seconds)
-        # 200 and a body rather than 204: SEPA's Python client takes every other status for a failure.
+        # 200 with a body rather than 204: SEPA's Python client treats every other status as a failure.
         return web.json_response({"inserted": done.inserted, "deleted": done.deleted})
     accept = ",".join(request.headers.getall("Accept", [])) or None
     wanted: Format | GraphFormat
     async with gateway.turn():
-        # In a thread, for a text of some length takes its grammar a while.
+        # In a thread, because parsing a long query takes a while.
         form = await asyncio.to_thread(lambda: parse_ruled(asked.text).form)
         media_type, wanted = chosen(accept, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
         client = await gateway.connections.client(name)
@@ -92,7 +91,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
 
 
 async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
-    """Return what a request asks.  Raises Refused for what the protocol does not have."""
+    """Parse a request.  Raises Refused for violations of the protocol."""
     parameters = {name: request.query.getall(name) for name in request.query}
     text: str | None = None
     is_update = False
@@ -131,9 +130,9 @@ def _fields(form: str) -> dict[str, list[str]]:
 
 
 async def _written(request: web.Request, media_type: str, wanted: Format, result: Result) -> web.StreamResponse:
-    """Write rows as fast as they are taken."""
+    """Write rows as fast as the client reads them."""
     pieces = _texts(wanted, result)
-    # What the format cannot hold is to be an error and no answer that breaks off, if it is seen soon enough.
+    # If the first part shows that the format cannot hold the answer, an error is still possible.
     try:
         first = next(pieces)
     except DataRefused as error:
@@ -147,14 +146,14 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
     except DataRefused as error:
         request.app[GATEWAY].logger.warning("an answer breaks off: %s", error)
         if request.transport is not None:
-            request.transport.abort()  # the only way to say that what was sent is not all
+            request.transport.abort()  # the only way to mark the answer as incomplete
         return response
     await response.write_eof()
     return response
 
 
 def _not_written(media_type: str, offered: Iterable[str], error: DataRefused) -> Refused:
-    """Return the refusal of an answer that a format cannot hold; other formats can."""
+    """Return the refusal of an answer that one format cannot hold; it names the others."""
     others = ", ".join(each for each in offered if each != media_type)
     return Refused(
         HTTPStatus.NOT_ACCEPTABLE, f"the answer cannot be written as {media_type}: {error}; ask for one of {others}"

@@ -1,4 +1,4 @@
-"""What the handlers of a gateway share."""
+"""Configuration and state shared by the handlers of a gateway."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ __all__ = [
 ]  # fmt: skip
 
 ELSEWHERE: Final = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
-"""Parameters of the SPARQL protocol that choose graphs outside of the query, which are refused."""
+"""Parameters of the SPARQL Protocol that choose graphs outside the query; they are refused."""
 _WAIT_SECONDS: Final = 5.0
 _CHARSETS: Final = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """Bounds of a gateway, each of which is one to all clients together unless it says otherwise."""
+    """Bounds of a gateway, for all clients together unless stated otherwise."""
 
     queries_max: int = 16
-    """Queries and updates that are answered at a time; others wait for five seconds, then they are refused as busy."""
+    """Queries and updates at a time; further ones wait up to five seconds, then they are refused as busy."""
     publications_max: int = 16
-    """Publications under way at a time, the same."""
+    """Publications at a time; further ones wait up to five seconds, then they are refused as busy."""
     subscribers_max: int = 512
-    """Server-sent events and WebSockets at a time; each has a connection to a node."""
+    """Open server-sent event streams and WebSockets; each has a connection to a node."""
     socket_subscriptions_max: int = 64
     """Subscriptions of one WebSocket."""
     query_characters_max: int = 262_144
     query_seconds_max: float = 60.0
-    """The longest that a query may be asked to take, and what it may take if nothing is asked."""
+    """Longest time that a query may request, and the default."""
     lease_seconds_max: float = 3600.0
-    """The longest that a subscription may be asked to outlive its connection."""
+    """Longest lease of a subscription beyond its connection."""
     body_bytes_max: int = 1 << 34
     """Most bytes of one publication."""
     body_silence_seconds: float = 60.0
-    """A body of which nothing comes for so long is given up."""
+    """Longest silence within a body; then the request is refused."""
     drain_seconds: float = 20.0
-    """How long requests under way may take when the gateway is told to stop."""
+    """Time for pending requests when the gateway stops."""
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for a bound that is none."""
+        """Raise LocalProtocolError for an invalid bound."""
         for name in ("queries_max", "publications_max", "subscribers_max", "socket_subscriptions_max",
                      "query_characters_max", "query_seconds_max", "lease_seconds_max", "body_bytes_max",
                      "body_silence_seconds", "drain_seconds"):  # fmt: skip
@@ -70,22 +70,22 @@ class GatewayConfig:
 
 @dataclass(slots=True)
 class Gateway:
-    """A gateway at work."""
+    """A running gateway."""
 
     config: GatewayConfig
     connections: Connections
     access: Access
     survey: Survey
     webhooks: WebhookHost | None = None
-    """None: this gateway has none."""
+    """Delivery of webhooks; None: disabled."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("p2prdf.gateway"))
     subscribers: int = 0
-    """Server-sent events and WebSockets that are open."""
+    """Open server-sent event streams and WebSockets."""
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Requests answered, by path and status."""
     leaving: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it is time to end what goes on for ever."""
+    """Set when open streams must end."""
     _turns: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for one's turn to ask a query.  Raises Busy if it does not come in time."""
+        """Wait for capacity for a query.  Raises Busy after five seconds."""
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._turns.acquire()
@@ -120,9 +120,9 @@ GATEWAY: Final = web.AppKey("gateway", Gateway)
 
 
 def check_charset(request: web.Request) -> None:
-    """Raise Refused for a body that is said not to be in UTF-8.
+    """Raise Refused for a body that declares a charset other than UTF-8.
 
-    Python has more character sets, of which some (Punycode) take time that grows with the square of the text.
+    Python supports further charsets; decoding some of them (Punycode) takes quadratic time.
     """
     charset = request.charset
     if charset is not None and charset.lower() not in _CHARSETS:
@@ -146,16 +146,16 @@ def check_query(text: str, config: GatewayConfig) -> None:
 
 
 def check_since(since: object) -> str:
-    """Return from when on publications count.  Raises Refused for what is no such time."""
+    """Return the parameter ``since``.  Raises Refused unless it is ``now`` or ``beginning``."""
     if since not in ("now", "beginning"):
         raise Refused(HTTPStatus.BAD_REQUEST, f"since: {str(since)[:80]!r} is neither now nor beginning")
     return str(since)
 
 
 def seconds_of(text: str | None, name: str, *, most: float, default: float = math.inf) -> float:
-    """Return a number of seconds that a parameter gives; if there is none ``default``, and ``most`` at most.
+    """Return a parameter in seconds; ``default`` if it is missing, at most ``most``.
 
-    Raises Refused if it is none.
+    Raises Refused for an invalid number.
     """
     if text is None:
         return min(most, default)

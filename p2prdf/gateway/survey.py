@@ -1,23 +1,17 @@
-"""What a gateway knows of all nodes: who is there and who is missing, their loads, the subscriptions they are home of.
+"""State of all nodes as the gateway knows it: members, missing members, loads, coordinated subscriptions.
 
-The problem
------------
-A node tells its own state, and whom it believes to be there.  To show a ring somebody has to ask each member.  But
-there may be a thousand, and any number of people may be looking: asked each time anew by each of them, nodes would do
-little else.
+*Problem.*  A node reports its own state and the members that it believes to be alive.  A view of the whole ring has
+to ask each member.  There may be a thousand members and any number of viewers; if each viewer asked each member,
+nodes would do little else.
 
-The idea
---------
-Nodes are asked in *rounds*, and only when somebody looks: a round is used for ``REUSE_SECONDS``, and whoever looks
-while one is under way waits for the same one.  It asks the node that the gateway uses who is there, and then at most
-``ASKED_MAX`` members, those first who were not asked for longest.  What the others said last stays, with its age.  So
-the load on nodes does not depend on how many look, and that on the gateway not on how many nodes there are.
+*Solution.*  Nodes are asked in *rounds*, and only on demand: a round is reused for ``REUSE_SECONDS``, and viewers
+that come while one runs share it.  A round asks the node in use for the members, and then at most ``ASKED_MAX``
+members, least recently asked first.  Older answers stay, with their age.  So the load on nodes is independent of the
+number of viewers, and the load on the gateway of the number of nodes.
 
-Who is missing
---------------
-Where nodes all know each other, they say for ten minutes who is dead and who has left.  Elsewhere each knows some: the
-members are those that any of those asked has named, and who is named and does not answer is missing.  A member that was
-here and that nobody names any more is missing until it is forgotten, too.
+*Missing members.*  With complete views, nodes report dead and departed members for ten minutes.  Otherwise each node
+knows some others: the members are those named by any node asked, and a named member that does not answer is missing.
+A member that answered before and that no node names any more also counts as missing until it is forgotten.
 """
 
 from __future__ import annotations
@@ -35,19 +29,19 @@ from p2prdf.errors import P2PRDFError, Unavailable
 __all__ = ["ASKED_MAX", "REUSE_SECONDS", "Member", "Survey", "everyone_known"]
 
 REUSE_SECONDS: Final = 1.5
-"""So long a round is news."""
+"""Time for which a round is reused."""
 ASKED_MAX: Final = 32
-"""Members asked in a round, all at a time."""
+"""Members asked in one round, concurrently."""
 MEMBERS_MAX: Final = 4096
 FORGET_SECONDS: Final = 600.0
-"""So long a member is remembered that nobody names."""
+"""Time for which a member is remembered that no node names."""
 SUBSCRIPTIONS_MAX: Final = 4096
-"""Subscriptions kept, of all members; of each as many as its part is, but four."""
+"""Subscriptions kept for all members together; each has an equal share, at least four."""
 _ASK_SECONDS: Final = 2.0
 _STATE_SECONDS: Final = 3.0
-"""How long the node in use has."""
+"""Deadline for the node in use."""
 _RATE_SECONDS: Final = (0.5, 120.0)
-"""Of two counts of a member, to tell a rate by: at least and at most so long after each other."""
+"""Least and greatest interval between two counts from which a rate is computed."""
 _LOADS: Final = {
     **{name: ("peer", name) for name in (
         "storage_load", "processing_load", "triples", "queries", "rows", "subscriptions_home", "subscriptions_here",
@@ -56,16 +50,16 @@ _LOADS: Final = {
     "clients": ("clients", "clients"), "memory_bytes": ("memory_bytes",), "uptime_seconds": ("uptime_seconds",),
     "stopping": ("stopping",),
 }  # fmt: skip
-"""What is told of a node, and where that is in its state."""
+"""Reported figures of a node, and their paths in its state."""
 
 Told = Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class Member:
-    """What is known of a node.  Times are monotonic seconds.
+    """Knowledge about one node.  Times are in monotonic seconds.
 
-    ``named``: when a node named it last.  ``belief``: what the node in use believes, if it is not alive.
+    ``named``: last time that a node named it.  ``belief``: state in the view of the node in use, unless alive.
     """
 
     key: str
@@ -75,15 +69,15 @@ class Member:
     asked: float = 0.0
     heard: float | None = None
     silence: str = ""
-    """Why it did not answer when it was asked last."""
+    """Reason why it did not answer last time."""
     load: dict[str, Any] | None = None
     per_second: float | None = None
-    """By how much its processing load grew."""
+    """Growth rate of its processing load."""
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     subscriptions_total: int = 0
 
     def take(self, state: Told, now: float) -> None:
-        """Take in its state."""
+        """Note a state that the node reported."""
         load = {name: _found(state, path) for name, path in _LOADS.items()}
         before, heard = self.load, self.heard
         self.per_second = None
@@ -94,9 +88,9 @@ class Member:
         self.load, self.heard, self.silence = load, now, ""
 
     def state(self, named_at: float) -> tuple[str, str]:
-        """Return whether it is ``here``, ``missing``, has ``left`` or is ``unasked``, and the reason if it is missing.
+        """Return its state, ``here``, ``missing``, ``left`` or ``unasked``, and the reason if it is missing.
 
-        ``named_at``: who was not named since is named by nobody any more.
+        ``named_at``: a member not named since then is no longer named by any node.
         """
         unnamed = self.named < named_at
         said_goodbye = self.load is not None and bool(self.load["stopping"]) and bool(unnamed or self.silence)
@@ -112,28 +106,28 @@ class Member:
 
 
 class Survey:
-    """Asks nodes, and keeps what they said."""
+    """Asks nodes for their states, and keeps the answers."""
 
     def __init__(self, used: Callable[[], Client], reach: Callable[[str], Awaitable[Client]] | None):
-        """``used`` returns the client of the node in use, ``reach`` connects to that at an address and no other.
+        """``used`` returns the client of the node in use; ``reach`` connects to the node at an address and to no other.
 
-        Without ``reach`` the node in use alone is asked.
+        Without ``reach`` only the node in use is asked.
         """
         self._used = used
         self._reach = reach
         self.members: dict[str, Member] = {}
         self.left_out = 0
-        """Members that there was no room for, in the last round."""
+        """Members beyond MEMBERS_MAX in the last round."""
         self.state: Told = {}
-        """Of the node in use."""
+        """State of the node in use."""
         self.rounds = 0
         self.made = 0.0
-        """When the last round ended."""
+        """End of the last round."""
         self.named_at = 0.0
         self._round: asyncio.Task[None] | None = None
 
     async def refresh(self) -> None:
-        """Return when there is a round that is news.  Raises Unavailable if the node in use does not answer."""
+        """Ensure a recent round.  Raises Unavailable if the node in use does not answer."""
         if self._round is None:
             if self.rounds and time.monotonic() - self.made < REUSE_SECONDS:
                 return
@@ -144,7 +138,7 @@ class Survey:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._round = None
         if not task.cancelled():
-            task.exception()  # it was told to whoever waited
+            task.exception()  # the callers of refresh have received it
 
     async def close(self) -> None:
         """Stop asking."""
@@ -169,7 +163,8 @@ class Survey:
         self._name(state, now)
         own = self._member(str(state["key"]), str(state["address"]), now)
         self._believe(state, now)
-        # Where all know all, who is not named now is named by nobody; elsewhere any may name it, and not all are asked.
+        # With complete views, a member not named now is named by no node; otherwise any node may name it, and not all
+        # are asked.
         self.named_at = now if everyone_known(state) else now - FORGET_SECONDS / 2
         chosen = self._chosen(own)
         asked = [self._ask(member) for member in chosen]
@@ -182,7 +177,7 @@ class Survey:
         self.made = time.monotonic()
 
     def _chosen(self, own: Member | None) -> list[Member]:
-        """Return whom to ask, longest not asked first."""
+        """Return the members to ask, least recently asked first."""
         if self._reach is None:
             return []
         candidates = [
@@ -215,11 +210,11 @@ class Survey:
             member.silence = f"what it tells is not understood: {error!r}"
 
     async def _taken(self, member: Member, client: Client, state: Told) -> None:
-        """Take in the state of a node, and its subscriptions if it tells any."""
+        """Note the state of a node, and its subscriptions if it reports them."""
         member.take(state, time.monotonic())
         found: list[dict[str, Any]] = []
         most, total, more = max(4, SUBSCRIPTIONS_MAX // len(self.members)), 0, True
-        # Who tells its state is here, though it cannot be asked for these.
+        # A node that reports its state is alive even if it does not report its subscriptions.
         with contextlib.suppress(P2PRDFError, TimeoutError, KeyError, TypeError, ValueError):
             async with asyncio.timeout(_ASK_SECONDS):
                 while more and len(found) < most:
@@ -228,10 +223,10 @@ class Survey:
                     found += told["subscriptions"]
         member.subscriptions, member.subscriptions_total = found[:most], total
 
-    # --- who there is --------------------------------------------------------------------------------------------
+    # --- members -----------------------------------------------------------------------------------------------------
 
     def _name(self, state: Told, now: float) -> None:
-        """Note whom a node names."""
+        """Note the members that a node names."""
         for peer in state["peers"]:
             self._member(str(peer["key"]), str(peer["address"]), now)
 
@@ -242,13 +237,13 @@ class Survey:
                 self.left_out += 1
                 return None
             member = self.members[key] = Member(key, address, now)
-        elif member.address != address:  # it was started again elsewhere
+        elif member.address != address:  # it was restarted at another address
             member.address, member.silence = address, ""
         member.named = now
         return member
 
     def _believe(self, state: Told, now: float) -> None:
-        """Note what the node in use believes of those that are not alive, if it tells."""
+        """Note the members that are dead or have left in the view of the node in use."""
         for member in self.members.values():
             member.belief = ""
         for told in state["discovery"].get("members", ()):
@@ -266,7 +261,7 @@ class Survey:
 
 
 def everyone_known(state: Told) -> bool:
-    """Return whether a node knows all others, by its state."""
+    """Tell whether a node has a complete view, by its state."""
     return state["discovery"].get("membership") == "view" and bool(state["discovery"].get("complete"))
 
 

@@ -1,9 +1,9 @@
-"""Webhooks: the answers of standing queries, posted to URLs by whichever gateways there are.
+"""Webhooks: solutions of standing queries, posted to URLs by a group of gateways.
 
-What is registered lies in the overlay, sealed (:mod:`registration`), and each gateway with signing keys (:mod:`keys`)
-knows all of it (:mod:`registry`) and delivers its share (:mod:`host`).  A webhook's answers are cut into requests
-(:mod:`message`) and sent, one at a time, until the receiver has taken each (:mod:`delivery`, :mod:`sender`).
-:mod:`handlers` has the paths of HTTP.
+Registrations are stored in the overlay, sealed (:mod:`registration`).  Each gateway with the signing keys
+(:mod:`keys`) knows all of them (:mod:`registry`) and delivers its share (:mod:`host`).  The solutions of a webhook
+are cut into requests (:mod:`message`), sent one at a time until the receiver has accepted each (:mod:`delivery`,
+:mod:`sender`).  :mod:`handlers` has the HTTP paths.
 """
 
 from __future__ import annotations

@@ -1,25 +1,18 @@
-"""Delivers one webhook: takes its subscription up, and posts answers until its receiver has taken them.
+"""Delivery of one webhook: attaches its subscription, and posts solutions until the receiver accepts them.
 
-The problem
------------
-Whoever delivers may be killed at any moment, and somebody else goes on.  An answer may then have been taken by its
-receiver or not, and nobody knows.
+*At least once, in order.*  A gateway may be killed at any moment, and its successor cannot know whether the receiver
+accepted the last request.  So one request is in flight at a time, and its solutions are acknowledged to the
+coordinator exactly when the receiver has answered 2xx.  The coordinator sends all unacknowledged solutions and
+retractions, in order, to the gateway that attaches next.
 
-The idea
---------
-One request is under way at a time, and its answers are acknowledged to their home when, and only when, the receiver has
-answered 2xx.  Who takes the subscription up is told by its home all that is not acknowledged, in order, withdrawals
-among it whatever was told before: so each answer is delivered at least once, and one after the other.
+*Retries.*  A failed request is repeated after a pause that doubles.  In between this gateway only remembers the
+request's number of solutions: it detaches the subscription, and the coordinator keeps the solutions on its disk,
+within the retention.  The retry is cut at the same place, so it is the same request.  Failing receivers thus cost no
+memory, and as each webhook has its own connection to a node, none delays another.
 
-A request that is not taken is sent again after a pause that doubles.  Between attempts nothing is held here but how
-many answers it had: the subscription is let go of, and its home keeps what waits, on its disk, for as long as answers
-are kept.  It is then cut where it was cut before, so it is the same request again.  So receivers that fail cost no
-memory, however many they are and whatever waits for them; and each webhook has its own connection to a node, so none
-delays another.
-
-Rejected: *noting each request in the overlay before it is sent*, so that whoever takes over cuts as it was cut.  That
-would be two publications a request, each with a term that nodes keep for ever, so that some receivers need not look at
-the identities of answers after a gateway was killed.
+Rejected: *a record of each request in the overlay*, so that a successor cuts at the same places.  It would cost two
+publications per request, each with a term that nodes keep forever, to spare some receivers the check of identities
+after a gateway was killed.
 """
 
 from __future__ import annotations
@@ -45,20 +38,21 @@ from p2prdf.gateway.webhooks.sender import Sender
 __all__ = ["Delivery", "DeliveryConfig", "Notes"]
 
 _AGAIN_SECONDS: Final = 0.5
-"""How long the answers of a request that is sent again may take to come, one after the other."""
+"""Longest wait for each further solution of a repeated request."""
 _OVERLAY_PAUSE_SECONDS: Final = (0.5, 15.0)
-"""After nodes could not be reached: at first, and at most."""
+"""First and longest pause after nodes could not be reached."""
 _SURE_SECONDS: Final = 0.05
 _JITTER: Final = 0.2
-"""Pauses are up to so much of them shorter, or many webhooks at one receiver would come back all at once."""
+"""Share by which pauses are shortened at random, so that webhooks of one receiver do not retry all at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryConfig:
-    """``pause_seconds``: after the first failure; then twice that and so on, up to ``pause_seconds_max``.
+    """Retry settings of a delivery.
 
-    ``give_up_seconds``: a receiver that fails for so long is delivered nothing more until somebody says so.
-    ``touch_seconds``: how often the subscription of a webhook that is paused is taken up for a moment, so it stays.
+    ``pause_seconds``: pause after the first failure; it doubles up to ``pause_seconds_max``.  ``give_up_seconds``: a
+    webhook with a receiver that fails for this long is paused until it is resumed.  ``touch_seconds``: interval at
+    which the subscription of a paused webhook is attached for a moment, which renews its lease.
     """
 
     pause_seconds: float = 1.0
@@ -68,60 +62,60 @@ class DeliveryConfig:
 
 
 class Notes(Protocol):
-    """Who writes into the overlay what becomes of a webhook."""
+    """Writes the state of a webhook into the overlay."""
 
     async def failing(self, webhook: Webhook, since: float, error: str) -> None:
-        """Note that a receiver fails."""
+        """Record that a receiver fails."""
         ...
 
     async def recovered(self, webhook: Webhook) -> None:
-        """Note that it does so no more."""
+        """Record that a receiver no longer fails."""
         ...
 
     async def stopped(self, webhook: Webhook, stop: Stop) -> None:
-        """Note that nothing more is delivered."""
+        """Record that delivery has stopped."""
         ...
 
     async def left_anew(self, webhook: Webhook) -> None:
-        """Leave its query again, and note that its answers have a gap."""
+        """Subscribe again, and record that there is a gap before the new solutions."""
         ...
 
     async def told_gap(self, webhook: Webhook) -> None:
-        """Note that its receiver knows of the gap."""
+        """Record that the receiver knows of the gap."""
         ...
 
     async def unsubscribe(self, webhook: Webhook) -> None:
-        """End its subscription."""
+        """End the subscription."""
         ...
 
 
 class _Failed(Exception):
-    """A request was not taken; it says why."""
+    """A request failed; the text is the reason."""
 
 
 class _Ended(Exception):
-    """The receiver says that it is gone."""
+    """The receiver answered 410 Gone."""
 
 
 class Delivery:
-    """What is delivered of one webhook; it ends when it is cancelled."""
+    """Delivery of one webhook; runs until cancelled."""
 
     def __init__(
         self, webhook: Webhook, connect: Callable[[str], Awaitable[Client]], sender: Sender, keys: SigningKeys,
         notes: Notes, config: DeliveryConfig, *, is_sure: Callable[[], bool], now: Callable[[], float] | None = None,
     ):  # fmt: skip
-        """``connect`` is given the name of the client to speak for.  ``is_sure``: as :meth:`Member.is_sure`.
+        """``connect`` opens a connection that acts as a client of a name.  ``is_sure``: as :meth:`Member.is_sure`.
 
-        ``now``: seconds since the epoch; without it the wall clock as it is when the delivery begins, and counted on
-        from there: a wall clock that is set meanwhile is no reason to give a receiver up.
+        ``now``: seconds since 1970; by default the wall clock at the start, advanced by the monotonic clock, so that
+        a change of the wall clock does not make the delivery give up.
         """
         self.webhook = webhook
         self.error = ""
-        """What went wrong last, "" if nothing did since."""
+        """Last error, "" if there was none since."""
         self.failing_since = webhook.failing[0] if webhook.failing else 0.0
-        """Seconds since the epoch; 0: it does not."""
+        """Start of the failures, in seconds since 1970; 0: no failure."""
         self.delivered = 0
-        """Answers taken by the receiver, by this gateway's doing."""
+        """Solutions that the receiver accepted from this gateway."""
         self.tried_at = 0.0
         self._connect = connect
         self._sender = sender
@@ -136,7 +130,7 @@ class Delivery:
         self._told_gap = False
         self._failures = 0
         self._cut_before = 0
-        """How many answers the request had that is to be sent again; 0: there is none."""
+        """Number of solutions in the request to be repeated; 0: none."""
         self._busy = asyncio.Lock()
         """Held from before a request to its acknowledgement."""
         self._noted_failing = webhook.failing is not None
@@ -153,7 +147,7 @@ class Delivery:
         return "failing" if self.failing_since else "active"
 
     async def run(self) -> None:
-        """Deliver, and try again for as long as that is to be done."""
+        """Deliver, and retry after failures, until cancelled."""
         overlay_pause = _OVERLAY_PAUSE_SECONDS[0]
         while True:
             try:
@@ -170,11 +164,11 @@ class Delivery:
                 self.error = str(error)
                 await asyncio.sleep(_shortened(overlay_pause))
                 overlay_pause = min(2 * overlay_pause, _OVERLAY_PAUSE_SECONDS[1])
-            except P2PRDFError as error:  # its client may not read this any more, say
+            except P2PRDFError as error:  # for example, its client has lost the permission to read
                 await self._wait_after(str(error))
 
     async def close(self, task: asyncio.Task[None], *, seconds: float) -> None:
-        """End the task that runs this, when the request that is under way is answered, or after so many seconds."""
+        """Cancel the task that runs this, after the request in flight is answered or ``seconds`` have passed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._busy.acquire()
@@ -182,10 +176,10 @@ class Delivery:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    # --- a subscription that is taken up -----------------------------------------------------------------------
+    # --- attached subscription ---------------------------------------------------------------------------------
 
     async def _deliver(self) -> None:
-        """Take the subscription up and deliver what it tells, until something goes wrong."""
+        """Attach the subscription and deliver its solutions until an error occurs."""
         async with await self._connect(self._made.client) as client:
             with contextlib.suppress(SubscriptionGone):
                 subscription = await client.attach(self._made.number, auto_acknowledge=False, again=True)
@@ -221,11 +215,11 @@ class Delivery:
                     self._cut_before = 0
 
     def _pause(self) -> float:
-        """Return how long more answers are waited for while some are here."""
+        """Return the wait for further solutions while some are here."""
         return _AGAIN_SECONDS if self._cut_before else 0.0
 
     async def _hold(self, *, ended: bool) -> None:
-        """Keep the subscription of a webhook that is paused, and end that of one that has ended."""
+        """Renew the lease of a paused webhook's subscription; end the subscription of an ended webhook."""
         if ended:
             await self._notes.unsubscribe(self.webhook)
         else:
@@ -240,15 +234,15 @@ class Delivery:
         await asyncio.sleep(self._config.touch_seconds)
 
     async def _leave_anew(self) -> None:
-        """Have the query left again, and wait: another takes this one's place when the registration has changed."""
+        """Subscribe again, then wait: the changed registration starts another delivery in place of this one."""
         await self._notes.left_anew(self.webhook)
         await asyncio.Event().wait()
 
     # --- one request -------------------------------------------------------------------------------------------
 
     async def _send(self, request: Request, subscription: Subscription | None = None) -> None:
-        """Post a request, and acknowledge its answers when it is taken.  Raises _Failed, _Ended."""
-        while not self._is_sure():  # another may have taken over
+        """Post a request, and acknowledge its solutions when it is accepted.  Raises _Failed, _Ended."""
+        while not self._is_sure():  # another gateway may have taken over
             await asyncio.sleep(_SURE_SECONDS)
         async with self._busy:
             self.tried_at = self._now()
@@ -266,15 +260,15 @@ class Delivery:
         await self._note_recovered()
 
     async def _note_recovered(self) -> None:
-        """Note that the receiver fails no more, if it has taken something since it was noted to fail."""
+        """Record that the receiver no longer fails, if it has accepted a request since it was recorded as failing."""
         if self._noted_failing and not self.failing_since:
             await self._notes.recovered(self.webhook)
             self._noted_failing = False
 
     async def _wait_after(self, error: str) -> None:
-        """Wait after a failure, and give up when there were failures for long."""
+        """Wait after a failure; stop the webhook after ``give_up_seconds`` of failures."""
         self.error = error
-        self.failing_since = min(self.failing_since or self._now(), self._now())  # another's clock may be ahead
+        self.failing_since = min(self.failing_since or self._now(), self._now())  # another gateway's clock may be ahead
         if self._now() - self.failing_since >= self._config.give_up_seconds:
             reason = f"its receiver fails for {self._now() - self.failing_since:,.0f} s: {error}"
             await self._stop(Stop(False, reason, self._now()))
@@ -287,7 +281,7 @@ class Delivery:
         await asyncio.sleep(_shortened(pause))
 
     async def _stop(self, stop: Stop) -> None:
-        """Note that nothing more is delivered, and wait: another takes this one's place when that is known."""
+        """Record that delivery has stopped, then wait: the changed registry starts another delivery instead."""
         self.error = stop.reason
         while True:
             try:
@@ -307,7 +301,7 @@ def _shortened(seconds: float) -> float:
 
 
 class _Reader:
-    """Reads what a subscription tells, without an end."""
+    """Reads batches of a subscription, with a timeout."""
 
     def __init__(self, subscription: Subscription, batch: int):
         self._subscription = subscription
@@ -324,15 +318,15 @@ class _Reader:
                 await self._next
 
     async def more(self, *, wait: bool, pause: float) -> Batch | None:
-        """Return what is told next; None if nothing is here, or comes within a pause.  ``wait``: as long as it takes.
+        """Return the next batch; None if there is none within ``pause``.  ``wait``: wait without a limit.
 
-        Raises what the subscription's end is.
+        Raises the error that ended the subscription.
         """
         if self._next is None:
             if not wait and not pause and not self._subscription.waiting:
                 return None
             self._next = asyncio.ensure_future(anext(self._batches, None))
-        # What is here already comes at once, so that is waited for as well.
+        # Solutions that are already here come at once, so wait for them too.
         timeout = None if wait or self._subscription.waiting else pause
         await asyncio.wait((self._next,), timeout=timeout)
         if not self._next.done():

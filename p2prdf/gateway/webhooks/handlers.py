@@ -1,6 +1,7 @@
-"""The paths ``/webhooks``: registered, told of, paused, resumed and removed over HTTP.
+"""HTTP paths under ``/webhooks``: register, list, pause, resume and remove webhooks.
 
-A webhook is its client's: of the client that a token names, or the gateway's own.  Whoever may observe is told of all.
+A webhook belongs to a client: the client that the token acts as, or the gateway itself.  Clients with the permission
+to observe see all webhooks.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 def routes() -> list[web.RouteDef]:
-    """Return the paths."""
+    """Return the routes."""
     return [
         web.post("/webhooks", _register), web.get("/webhooks", _list, allow_head=False),
         web.get("/webhooks/{name}", _tell, allow_head=False), web.delete("/webhooks/{name}", _remove),
@@ -52,11 +53,11 @@ def _host(gateway: Gateway) -> WebhookHost:
     return gateway.webhooks
 
 
-# --- registered, and removed -------------------------------------------------------------------------------------
+# --- register and remove -----------------------------------------------------------------------------------------
 
 
 async def _register(request: web.Request) -> web.StreamResponse:
-    """Register a webhook; its secret is told in the answer, and never again."""
+    """Register a webhook; only this answer contains its secret."""
     gateway = request.app[GATEWAY]
     client = gateway.access.check(request, Right.READ)
     host = _host(gateway)
@@ -70,7 +71,7 @@ async def _register(request: web.Request) -> web.StreamResponse:
     found = host.registry.webhooks().get(made.identity)
     if found is None:
         raise Unavailable("it is registered, but the registry does not tell so yet: look at GET /webhooks")
-    if found.shadowed:  # another gateway was asked for the same at the same time
+    if found.shadowed:  # another gateway registered the same name concurrently
         await host.forget([found])
         raise _taken(name)
     told = _what(gateway, found) | {"secret": host.keys.secret(made.key, made.identity)}
@@ -81,9 +82,9 @@ async def _register(request: web.Request) -> web.StreamResponse:
 async def _written(
     gateway: Gateway, host: WebhookHost, client: str, asked: tuple[str, str, str, str, int]
 ) -> WebhookRegistration:
-    """Leave the query in the client's name and write the registration; return when it is read here, or after a while.
+    """Subscribe as the client and write the registration; return when this gateway has read it, or after a while.
 
-    One after the other, so that of two of one name the second is refused.
+    Registrations run one at a time, so that the second of two with the same name is refused.
     """
     name, url, query, since, batch = asked
     _check_room(host, client, name)
@@ -106,7 +107,7 @@ async def _written(
 
 
 async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
-    """Return the name, URL, query, beginning and batch that are asked for.  Raises Refused, LocalProtocolError."""
+    """Return name, URL, query, ``since`` and batch of the request.  Raises Refused, LocalProtocolError."""
     if request.content_type != "application/json":
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {request.content_type}: not application/json")
     check_charset(request)
@@ -114,7 +115,7 @@ async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
     try:
         body = json.loads(text)
         json.dumps(body, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # "\ud800" is JSON and no text
+    except UnicodeEncodeError:  # "\ud800" is valid JSON, but no text
         raise Refused(HTTPStatus.BAD_REQUEST, "half a surrogate pair is no character") from None
     except (ValueError, RecursionError):
         raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {text[:80]!r}") from None
@@ -135,7 +136,7 @@ async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
 
 
 def _check_room(host: WebhookHost, client: str, name: str) -> None:
-    """Raise Refused for a name that a client has used, Busy if there are as many webhooks as there may be."""
+    """Raise Refused for a name that the client already uses, Busy at the bound of webhooks."""
     webhooks = host.registry.webhooks().values()
     if host.registry.of_name(client, name):
         raise _taken(name)
@@ -151,7 +152,7 @@ def _taken(name: str) -> Refused:
 
 
 async def _remove(request: web.Request) -> web.StreamResponse:
-    """Forget a webhook; its receiver is sent nothing more."""
+    """Remove a webhook; its receiver gets no further requests."""
     host, found = _own(request)
     await host.forget(found)
     gone = {each.registration.identity for each in found}
@@ -159,11 +160,11 @@ async def _remove(request: web.Request) -> web.StreamResponse:
     return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
-# --- paused, and resumed -----------------------------------------------------------------------------------------
+# --- pause and resume --------------------------------------------------------------------------------------------
 
 
 async def _pause(request: web.Request) -> web.StreamResponse:
-    """Deliver nothing more until it is resumed; answers wait."""
+    """Stop the delivery until the webhook is resumed; solutions wait."""
     host, found = _own(request)
     for each in found:
         if each.stop is None:
@@ -176,7 +177,7 @@ async def _pause(request: web.Request) -> web.StreamResponse:
 
 
 async def _resume(request: web.Request) -> web.StreamResponse:
-    """Deliver what has waited, and what comes."""
+    """Deliver waiting and new solutions."""
     host, found = _own(request)
     for each in found:
         if each.stop is not None and each.stop.ended:
@@ -193,7 +194,7 @@ async def _resume(request: web.Request) -> web.StreamResponse:
 
 
 def _own(request: web.Request) -> tuple[WebhookHost, list[Webhook]]:
-    """Return the webhook that a path names, of the client that asks; several only if one is shadowed."""
+    """Return the client's webhook of the name in the path; several only if one is shadowed."""
     gateway = request.app[GATEWAY]
     client = gateway.access.check(request, Right.READ)
     host = _host(gateway)
@@ -208,11 +209,11 @@ def _named(host: WebhookHost, client: str, name: str) -> list[Webhook]:
     return found
 
 
-# --- told of -----------------------------------------------------------------------------------------------------
+# --- reports -----------------------------------------------------------------------------------------------------
 
 
 async def _list(request: web.Request) -> web.StreamResponse:
-    """Tell one's own webhooks, or all to who may observe."""
+    """List the client's webhooks, or all webhooks for a client that may observe."""
     gateway = request.app[GATEWAY]
     client = gateway.access.check(request, Right.READ)
     host = _host(gateway)
@@ -229,7 +230,7 @@ async def _list(request: web.Request) -> web.StreamResponse:
 
 
 async def _tell(request: web.Request) -> web.StreamResponse:
-    """Tell how a webhook is; of another client's to who may observe."""
+    """Return the state of a webhook; of other clients' webhooks for a client that may observe."""
     gateway = request.app[GATEWAY]
     client = gateway.access.check(request, Right.READ)
     host = _host(gateway)
@@ -252,7 +253,7 @@ async def _sees_all(gateway: Gateway, client: str) -> bool:
 
 
 def _what(gateway: Gateway, webhook: Webhook) -> dict[str, Any]:
-    """Return what is known of a webhook here."""
+    """Return this gateway's knowledge of a webhook."""
     host = _host(gateway)
     made, delivery = webhook.registration, host.deliveries.get(webhook.registration.identity)
     deliverer = host.registry.deliverer(webhook, host.registry.gateways())
@@ -275,13 +276,13 @@ def _what(gateway: Gateway, webhook: Webhook) -> dict[str, Any]:
 
 
 async def _counts(gateway: Gateway, webhook: Webhook) -> dict[str, int | None]:
-    """Return how many answers were taken, wait and were dropped, as the subscription's home says; None: it cannot."""
+    """Return the delivered, pending and dropped solutions by the subscription's coordinator; None: unknown."""
     number = webhook.registration.number
     for name in dict.fromkeys((webhook.registration.client, "")):
         try:
             told = (await (await gateway.connections.client(name)).explain(number))["subscription"]
         except NotAllowed:
-            continue  # whose it is may not have it explained; the gateway may, if it administers
+            continue  # the owner may lack the permission to explain; a gateway that may administer has it
         except P2PRDFError:
             break
         pending, dropped = told["unacknowledged"], told["dropped"]

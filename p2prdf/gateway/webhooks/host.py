@@ -1,7 +1,8 @@
-"""A gateway as one of those that deliver webhooks: a member of a group (:mod:`p2prdf.presence.member`).
+"""A gateway as a member of the group that delivers webhooks (:mod:`p2prdf.presence.member`).
 
-Whose a webhook is follows from the gateways that live and from the hosts that they allow.  That two deliver the same
-for a while is harmless: a subscription is taken up by one at a time, and what is delivered twice has the same names.
+The live gateways and the hosts that they allow determine the gateway of each webhook.  Two gateways may deliver the
+same webhook for a while, which is harmless: a subscription is attached at one place at a time, and solutions
+delivered twice have the same identities.
 """
 
 from __future__ import annotations
@@ -37,48 +38,47 @@ __all__ = ["WebhookConfig", "WebhookHost"]
 
 _PAUSE_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 3.0
-"""How long a request that is under way may take when its webhook is put down."""
+"""Time for the request in flight when this gateway stops delivering a webhook."""
 _LOOK_SECONDS: Final = 0.05
 _SEEN_SECONDS: Final = 10.0
-"""How long what was written may take to be read here."""
+"""Longest wait until this gateway reads its own write."""
 _ORPHAN_SECONDS: Final = 60.0
-"""How long something may be said of a webhook before its registration is told: changes come in any order."""
+"""Age at which statements about an unregistered webhook are removed: triples arrive in any order."""
 _FORGOTTEN_MAX: Final = 4096
-"""How many of the webhooks that were removed here are remembered, the last ones."""
+"""Most webhooks removed here that are remembered, latest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookConfig:
     """Bounds and times of webhooks.
 
-    ``subscription_lease_seconds``: so long a webhook's subscription outlives the last gateway that delivers it, for
-    nodes' ``lease_seconds_max`` at most.  ``lease_seconds``, ``check_seconds``: as a keeper's
-    (:class:`p2prdf.replica.keeper.KeeperConfig`).
+    ``subscription_lease_seconds``: lease of a webhook's subscription without a gateway, at most ``lease_seconds_max``
+    of the nodes.  ``lease_seconds``, ``check_seconds``: as in :class:`p2prdf.replica.keeper.KeeperConfig`.
     """
 
     webhooks_max: int = 1024
-    """Webhooks registered in all: who wants more is told that gateways are busy."""
+    """Webhooks of all clients; further ones are refused as busy."""
     client_webhooks_max: int = 64
-    """Webhooks of one client."""
+    """Webhooks of one client; further ones are refused as busy."""
     subscription_lease_seconds: float = 86_400.0
     lease_seconds: float = 8.0
     check_seconds: float = 2.0
     delivery: DeliveryConfig = field(default_factory=DeliveryConfig)
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for times that are none."""
+        """Raise LocalProtocolError for invalid times."""
         check_times(GATEWAYS, self.lease_seconds, self.check_seconds)
 
 
 class WebhookHost(Member):
-    """Delivers what is its own until cancelled."""
+    """Delivers this gateway's share of the webhooks until cancelled."""
 
     def __init__(
         self, connect: Connect, speak: Callable[[str], Awaitable[Client]], sender: Sender, keys: SigningKeys,
         config: WebhookConfig | None = None, *,
         tell: Callable[[str, Mapping[str, object]], None] | None = None,
     ):  # fmt: skip
-        """``speak`` connects in the place of a client, by name.  ``tell`` is called with events, beside the log."""
+        """``speak`` connects as the client of a name.  ``tell`` receives events, in addition to the log."""
         config = config or WebhookConfig()
         config.validate()
         self._logger = logging.getLogger("p2prdf.gateway")
@@ -87,19 +87,19 @@ class WebhookHost(Member):
         self.keys = keys
         self.config = config
         self.failure = ""
-        """Why this gateway knows nothing of webhooks now; "" if it does."""
+        """Reason why this gateway does not know the webhooks at present; "" if it does."""
         self.deliveries: dict[str, Delivery] = {}
-        """By the identities of webhooks."""
+        """Running deliveries, by webhook identity."""
         self.registering = asyncio.Lock()
-        """Held while one is registered."""
+        """Held during a registration."""
         self._speak = speak
         self._running: dict[str, asyncio.Task[None]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._tidying: set[str] = set()
         self._leaving: dict[WebhookRegistration, asyncio.Task[None]] = {}
-        """By what is left anew here, or was, until it is known to be replaced."""
+        """Renewals of gone subscriptions, by registration, until the registration is replaced."""
         self._forgotten: dict[str, None] = {}
-        """The subjects of webhooks that were removed here.  No other webhook ever has one of them."""
+        """Subjects of webhooks removed here.  No other webhook ever has the same subject."""
         self._overlay: Writing | None = None
         super().__init__(
             connect, GATEWAYS, REGISTRY, lease_seconds=config.lease_seconds, check_seconds=config.check_seconds,
@@ -107,7 +107,7 @@ class WebhookHost(Member):
         )  # fmt: skip
 
     async def run_on(self) -> None:
-        """Run, and begin again when that fails: a gateway serves others as well."""
+        """Run, and restart after errors: the gateway serves other requests as well."""
         while True:
             try:
                 await self.run()
@@ -117,7 +117,7 @@ class WebhookHost(Member):
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def close(self) -> None:
-        """Close what is open beside the overlay; called when this runs no more."""
+        """Close the HTTP sender; called after the host has stopped."""
         await self.sender.close()
 
     def _event(self, event: str, what: Mapping[str, object]) -> None:
@@ -127,7 +127,7 @@ class WebhookHost(Member):
         if self._told is not None:
             self._told(event, what)
 
-    # --- a member ----------------------------------------------------------------------------------------------
+    # --- member of the group -----------------------------------------------------------------------------------
 
     def _unknowing(self) -> WebhookRegistry:
         self.registry = WebhookRegistry(self.keys)
@@ -139,7 +139,7 @@ class WebhookHost(Member):
         return {"hosts": self.sender.hosts.entries}
 
     async def _answer(self, overlay: Writing, request: Triple) -> None:
-        """Nobody asks: what there is to say of a webhook is in the registry, and at its subscription's home."""
+        """Do nothing: there are no requests; the registry and the coordinators hold all state of webhooks."""
 
     async def _was_taken_for_gone(self) -> None:
         await self._put_down()
@@ -151,7 +151,7 @@ class WebhookHost(Member):
 
     async def _share(self, overlay: Writing) -> None:
         self._overlay = overlay
-        # In a thread, for reading very many webhooks for the first time takes longer than a lease.
+        # In a thread, because the first reading of very many webhooks takes longer than a lease.
         own = await asyncio.to_thread(self.registry.share, self.name, self.sender.hosts.entries)
         own = {identity: each for identity, each in own.items() if each.registration.subject not in self._forgotten}
         stand = {each.registration for each in own.values()}
@@ -178,7 +178,7 @@ class WebhookHost(Member):
                 self._running[identity] = asyncio.create_task(_after(former, delivery))
 
     def _drop(self, identity: str) -> None:
-        """Begin to end a delivery; it is none from now on."""
+        """Stop a delivery, without waiting for its end."""
         delivery, task = self.deliveries.pop(identity), self._running.pop(identity)
         closing = asyncio.create_task(delivery.close(task, seconds=_CLOSE_SECONDS))
         self._closing[identity] = closing
@@ -186,40 +186,40 @@ class WebhookHost(Member):
             lambda _: self._closing.pop(identity, None) if self._closing.get(identity) is closing else None
         )
 
-    # --- what becomes of webhooks ------------------------------------------------------------------------------
+    # --- state of webhooks -------------------------------------------------------------------------------------
 
     async def failing(self, webhook: Webhook, since: float, error: str) -> None:
-        """Note that a receiver fails, so that who takes over knows since when."""
+        """Record that a receiver fails, so that a successor knows since when."""
         made = webhook.registration
         self._event("failing", {"webhook": made.name, "client": made.client, "error": error})
         said = failing_triple(made.subject, since, error)
         await self._publish([said])
-        if not self._is_registered(webhook):  # it was removed meanwhile
+        if not self._is_registered(webhook):  # removed meanwhile
             await self.writing.retract([said], graph=WEBHOOKS_GRAPH)
 
     async def recovered(self, webhook: Webhook) -> None:
-        """Note that a receiver fails no more."""
+        """Record that a receiver no longer fails."""
         found = self.registry.failing(webhook.registration.subject)
         if found:
             await self.writing.retract(found, graph=WEBHOOKS_GRAPH)
 
     async def stopped(self, webhook: Webhook, stop: Stop) -> None:
-        """Note that nothing more is delivered."""
+        """Record that delivery has stopped."""
         made = webhook.registration
         self._event("stopped", {"webhook": made.name, "client": made.client, "reason": stop.reason})
         await self._publish([stop.triple(made.subject)])
 
     async def left_anew(self, webhook: Webhook) -> None:
-        """Leave a query whose subscription is gone again: from now on, with a gap before.
+        """Subscribe again after a subscription has gone: from now on, with a gap before.
 
-        Once, and to its end: who delivers it may be put down meanwhile, since the webhook is paused, say, and who does
-        in its place finds the subscription gone as well, for the later generation is not read yet.
+        Runs once and to its end: the delivery may be cancelled meanwhile, for example because the webhook is paused,
+        and its successor also finds the subscription gone while the later generation is not read yet.
         """
         made = webhook.registration
         leaving = self._leaving.get(made)
         if leaving is None or _has_failed(leaving):
             leaving = self._leaving[made] = self._spawn(self._leave_anew(webhook))
-            leaving.add_done_callback(_has_failed)  # which is looked at, whether or not somebody still waits for it
+            leaving.add_done_callback(_has_failed)  # retrieves the exception, even if no delivery waits for it
         await asyncio.wait((leaving,))
         if leaving.cancelled():
             raise Unavailable("webhooks are not delivered here any more")
@@ -242,11 +242,11 @@ class WebhookHost(Member):
         await self.writing.retract([made.triple(self.keys)], graph=WEBHOOKS_GRAPH)
 
     async def told_gap(self, webhook: Webhook) -> None:
-        """Note that a receiver knows of the gap before a generation."""
+        """Record that a receiver knows of the gap before a generation."""
         await self.writing.retract([gap_triple(webhook.registration)], graph=WEBHOOKS_GRAPH)
 
     async def unsubscribe(self, webhook: Webhook) -> None:
-        """End the subscriptions of a webhook, as far as that can be; else they end with their lease."""
+        """End the subscriptions of a webhook, as far as possible; others end with their leases."""
         await self._unsubscribe((webhook.registration, *webhook.superseded))
 
     async def _unsubscribe(self, ended: Iterable[WebhookRegistration]) -> None:
@@ -260,14 +260,15 @@ class WebhookHost(Member):
         return made.subject not in self._forgotten and made.identity in self.registry.webhooks()
 
     def _stands(self, webhook: Webhook) -> bool:
-        """Tell whether a webhook is registered, and not in a later generation."""
+        """Tell whether a webhook is registered in this generation."""
         made = webhook.registration
         return self._is_registered(webhook) and self.registry.webhooks()[made.identity].registration == made
 
     def _begin_to_tidy(self, what: str, gone: list[Triple], ended: Collection[WebhookRegistration]) -> None:
-        """Remove what a later generation replaced, or was said of a webhook by who did not know that it was removed.
+        """Remove registrations that a later generation replaced, or statements about removed webhooks.
 
-        Who wrote the later generation was killed, or another wrote one as well.  ``what``: is done once at a time.
+        They remain if their author was killed or did not know of the removal, or if two gateways wrote a generation.
+        ``what``: key of the work, which runs once at a time.
         """
         if what not in self._tidying:
             self._tidying.add(what)
@@ -280,7 +281,7 @@ class WebhookHost(Member):
             await self._unsubscribe(ended)
         except P2PRDFError:
             await asyncio.sleep(_PAUSE_SECONDS)
-            self._changed.set()  # so it is begun again, if it is to be done still
+            self._changed.set()  # start again, if the work is still needed
         finally:
             self._tidying.discard(what)
 
@@ -288,20 +289,21 @@ class WebhookHost(Member):
         await self.writing.publish(triples, graph=WEBHOOKS_GRAPH)
 
     async def _tidy_orphans(self, found: list[Triple]) -> None:
-        """Remove what was said of webhooks at last, by who ended before it knew that they were removed."""
+        """Remove statements about webhooks that stay unregistered; their authors ended before they knew of the
+        removal."""
         await asyncio.sleep(_ORPHAN_SECONDS)
         self.registry.webhooks()
         still = [each for each in found if each in self.registry.orphans]
         await self._tidy("orphans", still, ())
         self._changed.set()  # others may have come meanwhile
 
-    # --- for who registers, and removes ------------------------------------------------------------------------
+    # --- for handlers ------------------------------------------------------------------------------------------
 
     async def forget(self, found: list[Webhook]) -> None:
-        """Remove all that is said of webhooks, then end their subscriptions: in this order, or one would be left anew.
+        """Remove all statements about webhooks, then end their subscriptions; the reverse order would renew them.
 
-        Who delivers one may not know yet that it is removed when its subscription ends, and leave it anew all the
-        same: so what is said of it later is removed by this gateway as well, for as long as that lives.
+        A delivery that does not know of the removal yet may find its subscription gone and renew it all the same:
+        this gateway also removes later statements about these webhooks, for as long as it lives.
         """
         await self.writing.retract([triple for each in found for triple in each.triples], graph=WEBHOOKS_GRAPH)
         self._forgotten |= dict.fromkeys(each.registration.subject for each in found)
@@ -313,25 +315,25 @@ class WebhookHost(Member):
 
     @property
     def writing(self) -> Writing:
-        """What publishes.  Raises Unavailable while the registry is not known here."""
+        """Connection that writes to the overlay.  Raises Unavailable while the registry is unknown."""
         self.check_known()
         assert self._overlay is not None, "it is known from there"
         return self._overlay
 
     def check_known(self) -> None:
-        """Raise Unavailable while the registry is not known here."""
+        """Raise Unavailable while the registry is unknown."""
         if self._overlay is None or not self._ready.is_set():
             reason = self.failure or "it has not been read yet"
             raise Unavailable(f"what webhooks there are is not known here: {reason}")
 
     def states(self) -> dict[str, int]:
-        """Return how many webhooks this gateway has to deliver are in which state."""
+        """Return the number of this gateway's webhooks by state."""
         return {"active": 0, "failing": 0, "paused": 0, "ended": 0} | Counter(
             each.state for each in self.deliveries.values()
         )
 
     async def seen(self, holds: Callable[[WebhookRegistry], bool]) -> bool:
-        """Wait until something is true of the registry, but not for long; return whether it is."""
+        """Wait up to _SEEN_SECONDS until a condition on the registry holds; return whether it does."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SEEN_SECONDS):
                 while not holds(self.registry):
@@ -344,16 +346,16 @@ def _has_failed(task: asyncio.Task[None]) -> bool:
 
 
 async def _after(former: asyncio.Task[None] | None, delivery: Delivery) -> None:
-    """Deliver a webhook, after what did so before has ended."""
+    """Deliver a webhook after its former delivery has ended."""
     if former is not None:
         await asyncio.wait((former,))
     await delivery.run()
 
 
 def _is_changed(known: Webhook, now: Webhook) -> bool:
-    """Tell whether something else is to be done for a webhook than was known: it is put down then, and taken up anew.
+    """Tell whether a webhook has changed so that its delivery must be restarted.
 
-    A gap and the generation that it lies before are written together, but read one after the other, in any order.
+    The gap statement and its generation are written together, but read one by one, in any order.
     """
     was_told_of_gap = known.has_gap or not now.has_gap
     return (known.registration, known.stop) != (now.registration, now.stop) or not was_told_of_gap

@@ -1,23 +1,19 @@
-"""What requests are signed with, and what registrations are sealed with: keys of the operator's.
+"""Keys of the operator that sign requests and seal registrations.
 
-The problem
------------
-A receiver has to know that a request comes from here: requests are signed with a secret that both sides know.  Any
-gateway may have to sign, so all of them need the secret; but what lies in the overlay can be read, and what is told of
-a webhook as well.  And what lies in the overlay may have been put there by somebody else: a gateway that believed each
-registration would send what one client may read to where another wants it.
+*Problem.*  A receiver must recognise genuine requests, so requests are signed with a shared secret.  Any gateway may
+have to sign, but data in the overlay is readable, so the secret cannot be stored there.  And other clients can write
+to the overlay: a gateway that trusted every registration would send data that one client may read to a URL of
+another.
 
-The idea
---------
-The operator gives all gateways the same *key*, in a file.  A webhook's secret is derived from the key and from the
-webhook's identity, which is random: it is told once, to who registers, and lies nowhere.  The same key *seals* what is
-registered, so only gateways can register.
+*Solution.*  The operator gives all gateways the same *key*, in a file.  A webhook's secret is derived from the key
+and the webhook's random identity: it is returned once, at the registration, and stored nowhere.  The same key *seals*
+registrations, so that only gateways can register.
 
-Rejected: *secrets that are given by who registers*, for they would have to lie somewhere, encrypted, and who loses one
-cannot be told it again either way; *secrets in the operator's file, by name*, for each webhook would need the operator,
-and several would share one.
+Rejected: *secrets chosen by clients*, because they would have to be stored, encrypted, and a lost one could not be
+recovered either; *secrets in the operator's file, by name*, because each webhook would need the operator, and several
+would share one.
 
-Signatures are those of Standard Webhooks (standardwebhooks.com): HMAC-SHA-256 over identifier, time and body.
+Signatures follow Standard Webhooks (standardwebhooks.com): HMAC-SHA-256 over identifier, time and body.
 """
 
 from __future__ import annotations
@@ -35,24 +31,24 @@ from p2prdf.private_files import read_private
 
 __all__ = ["SECRET_PREFIX", "SigningKeys", "read_keys", "signature"]
 
-SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - how secrets are known, and none
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - the prefix that marks a secret, not a secret
 _KEY_BYTES_MIN: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,40}")
 
 
 class SigningKeys:
-    """Keys by name.  They do not show themselves in messages and logs."""
+    """Keys by name.  Their representation hides them from messages and logs."""
 
     __slots__ = ("_keys", "newest")
 
     def __init__(self, text: str, *, source: str):
-        """``text``: in each line a name and a key in base64, of 32 bytes or more; the first is used for what is new.
+        """``text``: one name and key (base64, at least 32 bytes) per line; the first key is used for new webhooks.
 
-        Raises LocalProtocolError, which names the line and does not repeat it.
+        Raises LocalProtocolError with the line number, never with the line's content.
         """
         self._keys: dict[str, bytes] = {}
         self.newest = ""
-        """The name of the key that new webhooks have."""
+        """Name of the key for new webhooks."""
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split("#", 1)[0].split()
             if not words:
@@ -73,16 +69,16 @@ class SigningKeys:
             raise LocalProtocolError(f"{source}: there is no key in it")
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether there is a key of a name."""
+        """Tell whether a key has this name."""
         return name in self._keys
 
     def secret(self, name: str, webhook: str) -> str:
-        """Return the secret of a webhook, as its receiver is given it; ``webhook``: its identity."""
+        """Return the secret of the webhook with identity ``webhook``, in the format for its receiver."""
         made = self._made(name, b"secret", webhook.encode())
         return SECRET_PREFIX + base64.b64encode(made).decode()
 
     def seal(self, name: str, text: str) -> str:
-        """Return the seal of what is registered."""
+        """Return the seal of a registration's text."""
         return self._made(name, b"seal", text.encode()).hex()
 
     def _made(self, name: str, purpose: bytes, data: bytes) -> bytes:
@@ -93,15 +89,15 @@ class SigningKeys:
 
 
 def read_keys(file: Path) -> SigningKeys:
-    """Return the keys of a file that nobody else may read.
+    """Read the keys from a file that only its owner may read.
 
-    Raises LocalProtocolError for a file that others may read, that cannot be read, or that has a line that is none.
+    Raises LocalProtocolError for a file that other users may read or that is unreadable, and for a malformed line.
     """
     return SigningKeys(read_private(file, "signing keys"), source=str(file))
 
 
 def signature(secret: str, identifier: str, seconds: int, body: bytes) -> str:
-    """Return the header ``webhook-signature`` of a request; ``seconds``: its time since the epoch."""
+    """Return the header ``webhook-signature`` of a request; ``seconds``: its time since 1970."""
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     made = hmac.digest(key, f"{identifier}.{seconds}.".encode() + body, hashlib.sha256)
     return f"v1,{base64.b64encode(made).decode()}"

@@ -1,4 +1,4 @@
-"""Requests of a webhook: JSON in the shape that WebSockets are told (:mod:`p2prdf.gateway.notification`), and names.
+"""Requests of a webhook: JSON in the format of WebSocket notifications (:mod:`p2prdf.gateway.notification`).
 
 ::
 
@@ -6,10 +6,10 @@
                       "addedResults": {...}, "addedIds": [...], "removedResults": {...}, "removedIds": [...]}}
     {"gap": {"spuid": ..., "alias": "orders", "session": "9f0c...", "sequence": 8, "lost": 12}}
 
-Each answer has an identity, which its withdrawal has as well: that of the overlay, the same whoever delivers.  A
-request is named by the answers in it (``webhook-id``), so the same request has the same name whenever and by whomever
-it is sent, and requests of the same name hold the same answers.  What is delivered twice after a gateway was killed may
-be cut into other requests than before; answers have their identities then as ever.
+Each solution has an identity, that of the overlay, which its retraction repeats; it is the same from every gateway.
+``webhook-id`` names a request by its solutions: equal requests have equal names at every time and gateway, and
+requests of one name hold the same solutions.  After a gateway was killed, repeated solutions may be cut into other
+requests, with the same identities.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from p2prdf.gateway.webhooks.registration import WebhookRegistration
 __all__ = ["BODY_CHARACTERS_MAX", "Request", "cut", "gap_request", "request_of"]
 
 BODY_CHARACTERS_MAX: Final = 1 << 20
-"""Of the terms in one request; an answer that has more is sent alone."""
+"""Most characters of the terms in one request; a longer solution is sent alone."""
 
 
 class Request(NamedTuple):
-    """What is posted: ``name`` is its ``webhook-id``, ``answers`` how many it has, ``upto`` the last one's number."""
+    """A request: ``name`` is its ``webhook-id``, ``answers`` its number of solutions, ``upto`` the last one's
+    number."""
 
     name: str
     body: bytes
@@ -40,7 +41,7 @@ class Request(NamedTuple):
 
 
 def cut(rows: deque[Solution | int], most: int) -> list[Solution]:
-    """Take the answers of the next request off ``rows``, at most so many and up to a gap: a number stands for one."""
+    """Remove the next request's solutions from ``rows``: at most ``most``, and up to a gap (an integer)."""
     found: list[Solution] = []
     characters = 0
     while rows and len(found) < most:
@@ -58,7 +59,7 @@ def cut(rows: deque[Solution | int], most: int) -> list[Solution]:
 def request_of(
     registration: WebhookRegistration, names: Sequence[str], rows: Sequence[Solution], *, session: str, sequence: int
 ) -> Request:
-    """Return the request for some answers."""
+    """Return the request for some solutions."""
     added = [each for each in rows if not each.removed]
     removed = [each for each in rows if each.removed]
     told = {
@@ -73,7 +74,7 @@ def request_of(
 
 
 def gap_request(registration: WebhookRegistration, lost: int | None, *, session: str, sequence: int) -> Request:
-    """Return the request that tells of answers that were dropped; None: nobody knows how many, if any."""
+    """Return the request that reports dropped solutions; ``lost`` None: an unknown number, possibly none."""
     name = _name(registration, f"gap {session} {sequence} {registration.generation} {lost}")
     return Request(name, _body("gap", registration, session, sequence, {"lost": lost}), 0, 0)
 

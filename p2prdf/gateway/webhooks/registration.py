@@ -1,16 +1,16 @@
-"""Webhooks that are registered in an overlay, and the gateways that deliver: names and forms.
+"""Registrations of webhooks in an overlay, and the gateways that deliver them: names and formats.
 
-All of it is triples of known graphs, kept and copied as everything is, so whichever gateway took a webhook may go:
+Everything is stored as triples of known graphs, replicated like all data, so any gateway may fail:
 
-- ``<urn:p2prdf:webhooks>``: of each webhook one triple, its identity and a literal that says the rest, with the seal of
-  a gateway (:mod:`p2prdf.gateway.webhooks.keys`).  Beside it there may be one that says that it was stopped, one that
-  its receiver fails, and one that its receiver is to be told of a gap.
-- ``<urn:p2prdf:webhook-gateways>``: of each gateway one triple (:mod:`p2prdf.presence.group`), with the hosts that its
+- ``<urn:p2prdf:webhooks>``: one triple per webhook, with its identity and a literal that holds the rest and the seal
+  of a gateway (:mod:`p2prdf.gateway.webhooks.keys`).  Further triples may state that it was stopped, that its
+  receiver fails, and that its receiver must be told of a gap.
+- ``<urn:p2prdf:webhook-gateways>``: one triple per gateway (:mod:`p2prdf.presence.group`), with the hosts that its
   operator allows.
 
-The standing query is left when a webhook is registered, in the name of the client whose it is, and its number stands in
-the registration: whoever delivers takes the subscription up.  When it was nobody's for longer than its lease it is
-gone, and is left anew: the registration's next *generation*.
+The registration opens the subscription as the webhook's client and stores its number; the delivering gateway attaches
+it.  A subscription that was detached for longer than its lease is gone, and is opened again: the next *generation* of
+the registration.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ GATEWAYS: Final = Group(
     "gateway", "<urn:p2prdf:webhook-gateways>", "<urn:p2prdf:delivers>", "<urn:p2prdf:webhook-gateway:",
     "<urn:p2prdf:asks>",
 )  # fmt: skip
-"""Who delivers webhooks."""
+"""The group of gateways that deliver webhooks."""
 
 BATCH_MAX: Final = 1000
-"""Most answers of one request."""
+"""Most solutions in one request."""
 _URL_MAX: Final = 2_000
 _REASON_MAX: Final = 500
 _PREFIX: Final = "<urn:p2prdf:webhook:"
@@ -54,7 +54,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def check_name(name: object) -> str:
-    """Return a name.  Raises LocalProtocolError for what is none."""
+    """Return a valid name.  Raises LocalProtocolError for an invalid one."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise LocalProtocolError(f"name: {str(name)[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
     return name
@@ -62,12 +62,12 @@ def check_name(name: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WebhookRegistration:
-    """A webhook as it is registered.
+    """A webhook as registered.
 
-    ``identity``: 32 hexadecimal digits, random.  ``client``: whose it is ("": the gateway's own), ``name``: what that
-    client calls it.  ``query``: left as ``subscription`` (16 hexadecimal digits), the ``generation``-th time.
-    ``batch``: most answers of a request.  ``created``: milliseconds since the epoch.  ``key``: the name of the key that
-    its secret is made of.
+    ``identity``: 32 random hexadecimal digits.  ``client``: its owner ("": the gateway itself), ``name``: unique for
+    that client.  ``query``: opened as ``subscription`` (16 hexadecimal digits), for the ``generation``-th time.
+    ``batch``: most solutions of a request.  ``created``: milliseconds since 1970.  ``key``: name of the key from
+    which its secret is derived.
     """
 
     identity: str
@@ -82,7 +82,7 @@ class WebhookRegistration:
     key: str
 
     def check(self) -> None:
-        """Raise LocalProtocolError (of the kinds that name what is wrong) for what is no webhook."""
+        """Raise LocalProtocolError, or a more specific kind, for an invalid webhook."""
         check_name(self.name)
         if len(self.url) > _URL_MAX:
             raise LocalProtocolError(f"url: {len(self.url)} characters, more than {_URL_MAX}: {self.url[:60]}...")
@@ -92,16 +92,16 @@ class WebhookRegistration:
 
     @property
     def subject(self) -> str:
-        """Its IRI."""
+        """IRI of the webhook."""
         return f"{_PREFIX}{self.identity}>"
 
     @property
     def number(self) -> int:
-        """The number of its subscription."""
+        """Number of the subscription."""
         return int(self.subscription, 16)
 
     def triple(self, keys: SigningKeys) -> Triple:
-        """Return the triple that says it, sealed."""
+        """Return the sealed triple of the registration."""
         told = self._told()
         sealed = {**told, "seal": keys.seal(self.key, _canonical(self.identity, told))}
         return self.subject, WEBHOOK, terms.literal(json.dumps(sealed, sort_keys=True))
@@ -114,13 +114,13 @@ _FIELDS: Final = {each.name: each.type for each in fields(WebhookRegistration) i
 
 
 def identity_of(subject: str) -> str | None:
-    """Return the identity in the IRI of a webhook, None for other terms."""
+    """Return the identity in the IRI of a webhook; None for other terms."""
     found = _SUBJECT.fullmatch(subject)
     return None if found is None else found[1]
 
 
 def read_webhook(subject: str, text: str, keys: SigningKeys) -> WebhookRegistration:
-    """Return what a triple of the graph of webhooks says.  Raises DataRefused for what is none, or has no good seal."""
+    """Parse a triple of the graph of webhooks.  Raises DataRefused if it is malformed or not validly sealed."""
     identity = identity_of(subject)
     if identity is None:
         raise DataRefused("not the identity of a webhook", source=subject[:120])
@@ -144,44 +144,44 @@ def _canonical(identity: str, told: dict[str, Any]) -> str:
     return json.dumps([identity, told], sort_keys=True)
 
 
-# --- what is said beside it --------------------------------------------------------------------------------
+# --- further statements ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """That nothing is delivered: ``ended`` for ever, else paused; ``at``: seconds since the epoch."""
+    """A stopped delivery: ``ended`` forever, else paused; ``at``: seconds since 1970."""
 
     ended: bool
     reason: str
     at: float
 
     def triple(self, subject: str) -> Triple:
-        """Return the triple that says it of a webhook."""
+        """Return the triple that states the stop of a webhook."""
         told = {"ended": self.ended, "reason": self.reason[:_REASON_MAX], "at": self.at}
         return subject, STOPPED, terms.literal(json.dumps(told, sort_keys=True))
 
 
 def read_stop(text: str) -> Stop:
-    """Return why a webhook was stopped; a pause without a reason if that cannot be read."""
+    """Parse the stop of a webhook; an unreadable one counts as a pause without a reason."""
     told = _object(text)
     ended, reason, at = told.get("ended"), told.get("reason"), told.get("at")
     return Stop(ended is True, str(reason)[:_REASON_MAX], _seconds(at))
 
 
 def failing_triple(subject: str, since: float, error: str) -> Triple:
-    """Return the triple that says that a receiver fails, since when, and how at first."""
+    """Return the triple that states that a receiver fails, since when, and the first error."""
     told = {"since": round(since, 3), "error": error[:_REASON_MAX]}
     return subject, FAILING, terms.literal(json.dumps(told, sort_keys=True))
 
 
 def read_failing(text: str) -> tuple[float, str]:
-    """Return since when a receiver fails, and how it did at first."""
+    """Return the time since which a receiver fails, and the first error."""
     told = _object(text)
     return _seconds(told.get("since")), str(told.get("error"))[:_REASON_MAX]
 
 
 def gap_triple(registration: WebhookRegistration) -> Triple:
-    """Return the triple that says that a generation begins with a gap, which its receiver is still to be told of."""
+    """Return the triple that states a gap before a generation, of which the receiver must be told."""
     return registration.subject, GAP, terms.literal(str(registration.generation))
 
 
@@ -190,7 +190,7 @@ def _seconds(value: object) -> float:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """Return the JSON object of a literal; an empty one if there is none."""
+    """Return the JSON object in a literal; empty if there is none."""
     try:
         told = json.loads(terms.lexical(text))
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""What a gateway knows of webhooks and of the other gateways, from triples that come and go.
+"""Webhooks and gateways as known to one gateway, derived from triples that are added and removed.
 
-Pure: it is told of triples, and says what follows.  Each text is read once.
+Pure: it receives triples and derives the state.  Each text is parsed once.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ REGISTRY: Final = union_text([
     *((WEBHOOKS_GRAPH, (None, each, None)) for each in _OF_WEBHOOKS),
     (GATEWAYS.graph, (None, GATEWAYS.predicate, None)),
 ])  # fmt: skip
-"""The standing query for all of it."""
+"""Standing query for the whole registry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook as it is now.
+    """Current state of a webhook.
 
-    ``failing``: since when its receiver fails, and how it did at first.  ``has_gap``: it is to be told of one.
-    ``triples``: all that is said of it, ``superseded`` what a later generation, or another at the same time, replaced.
-    ``shadowed``: its client had another one of the name before.
+    ``failing``: start of its receiver's failures, and the first error.  ``has_gap``: the receiver must be told of a
+    gap.  ``triples``: all statements about it.  ``superseded``: registrations replaced by a later or concurrent
+    generation.  ``shadowed``: an earlier webhook of its client has the same name.
     """
 
     registration: WebhookRegistration
@@ -59,30 +59,30 @@ class Webhook:
 
 
 class WebhookRegistry:
-    """The triples of the registry that are true now."""
+    """The current triples of the registry."""
 
     def __init__(self, keys: SigningKeys) -> None:
         self._keys = keys
         self._triples = CurrentTriples((*_OF_WEBHOOKS, GATEWAYS.predicate))
         self.roll = Roll(GATEWAYS, self._triples)
         self.refused: dict[str, str] = {}
-        """What is written as webhooks and is none, by subject: why."""
+        """Invalid registrations by subject, with the reasons."""
         self.orphans: list[Triple] = []
-        """What is said of webhooks of which no registration is there, when :meth:`webhooks` was asked last."""
+        """Statements about unregistered webhooks, as of the last call of :meth:`webhooks`."""
         self._read: dict[Triple, WebhookRegistration | str] = {}
         self._version = 0
         self._webhooks: tuple[int, dict[str, Webhook]] = -1, {}
-        """Of a version.  They may be worked out in a thread while more is told, and are of an old version then."""
+        """Webhooks with the version they were computed for; a thread may compute them while triples arrive."""
 
     def take(self, triple: Triple, *, removed: bool) -> None:
-        """Take account of a triple that came or went; a removal may come first."""
+        """Process an added or removed triple; a removal may come first."""
         if not self._triples.take(triple, removed=removed):
             self._read.pop(triple, None)
         if triple[1] != GATEWAYS.predicate:
             self._version += 1
 
     def webhooks(self) -> dict[str, Webhook]:
-        """Return all webhooks by identity, those that were registered first before others."""
+        """Return all webhooks by identity, in order of registration."""
         version, found = self._webhooks
         if version != self._version:
             version = self._version
@@ -107,7 +107,7 @@ class WebhookRegistry:
             for triple in self._triples.of(predicate):
                 if triple[0] in said:
                     said[triple[0]].append(triple)
-                elif triple[0] not in self.refused:  # another gateway may have the key
+                elif triple[0] not in self.refused:  # otherwise another gateway may have the key
                     self.orphans.append(triple)
         found = [self._webhook(each, said[subject]) for subject, each in by_subject.items()]
         found.sort(key=lambda each: (each.registration.created, each.registration.identity))
@@ -122,7 +122,7 @@ class WebhookRegistry:
         return webhooks
 
     def _registration(self, triple: Triple) -> WebhookRegistration | str:
-        """Return what is registered, or why that is nothing."""
+        """Return the registration, or the reason why it is invalid."""
         try:
             return read_webhook(triple[0], triple[2], self._keys)
         except P2PRDFError as error:
@@ -130,7 +130,7 @@ class WebhookRegistry:
 
     @staticmethod
     def _webhook(made: list[WebhookRegistration], said: list[Triple]) -> Webhook:
-        """Return a webhook of which some registrations are there: the last generation counts."""
+        """Return the webhook of several registrations: the last generation counts."""
         made = sorted(made, key=lambda each: (each.generation, each.subscription))
         stops = [read_stop(o) for _, p, o in said if p == STOPPED]
         failing = [read_failing(o) for _, p, o in said if p == FAILING]
@@ -140,34 +140,34 @@ class WebhookRegistry:
         )  # fmt: skip
 
     def of_name(self, client: str, name: str) -> list[Webhook]:
-        """Return the webhooks of a client that have a name: one, or none, but for those that are shadowed."""
+        """Return the webhooks of a client with a name: at most one, apart from shadowed ones."""
         return [
             each for each in self.webhooks().values()
             if each.registration.client == client and each.registration.name == name
         ]  # fmt: skip
 
     def said_of(self, subjects: Collection[str]) -> list[Triple]:
-        """Return all that is said of webhooks, whether they are registered or not."""
+        """Return all statements about webhooks, registered or not."""
         return [each for what in _OF_WEBHOOKS for each in self._triples.of(what) if each[0] in subjects]
 
     def failing(self, subject: str) -> list[Triple]:
-        """Return the triples that say that a receiver fails."""
+        """Return the triples that state that a receiver fails."""
         return [triple for triple in self._triples.of(FAILING) if triple[0] == subject]
 
-    # --- whose it is -------------------------------------------------------------------------------------------
+    # --- assignment --------------------------------------------------------------------------------------------
 
     def gateways(self) -> dict[str, frozenset[str]]:
-        """Return the gateways that are said to be there and were not found gone, with the hosts they allow."""
+        """Return the live gateways, with the hosts that they allow."""
         return {s: read_hosts(o) for s, _, o in self.roll.said()}
 
     def deliverer(self, webhook: Webhook, gateways: dict[str, frozenset[str]]) -> str | None:
-        """Return who delivers a webhook: the first gateway of its rank that allows its host; None if none does."""
+        """Return the gateway of a webhook: the first in its ranking that allows its host; None if none does."""
         made = webhook.registration
         order = ranked(made.identity, gateways)
         return next((each for each in order if is_host_listed(made.url, gateways[each])), None)
 
     def share(self, gateway: str, hosts: Collection[str]) -> dict[str, Webhook]:
-        """Return what a gateway has to deliver, among those that are there; ``hosts``: which it allows."""
+        """Return the webhooks that a gateway has to deliver; ``hosts``: the hosts that it allows."""
         gateways = {**self.gateways(), gateway: frozenset(hosts)}
         return {
             identity: each for identity, each in self.webhooks().items()

@@ -1,8 +1,8 @@
-"""Posts requests to receivers: hosts of the operator's list alone, addresses looked at before use, no redirects.
+"""Posts requests to receivers: only to hosts on the operator's list, with checked addresses, without redirects.
 
-Who registers a webhook makes gateways send requests to where its URL leads, so what holds for replicas' endpoints holds
-here (:mod:`p2prdf.replica.hosts`).  What a receiver answers is its status: of the body no more than an excerpt is read,
-and only to tell what went wrong.
+A client that registers a webhook makes gateways send requests to its URL, so the rules for replicas' endpoints apply
+(:mod:`p2prdf.replica.hosts`).  Of an answer only the status counts; an excerpt of the body is read for error
+messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXCERPT_SECONDS: Final = 2.0
 
 
 class Outcome(NamedTuple):
-    """What became of a request: ``taken`` by its receiver, who else has ``gone`` for good, or failed with an error."""
+    """Outcome of a request: ``taken`` by the receiver, or the receiver is ``gone`` for good, or an error."""
 
     taken: bool
     gone: bool
@@ -38,23 +38,23 @@ class Outcome(NamedTuple):
 
 
 class Sender:
-    """One for all webhooks of a gateway.  Each has at most one request under way, so there is no other bound."""
+    """The HTTP sender of all webhooks of a gateway.  Each webhook has at most one request in flight; no other bound."""
 
     def __init__(
         self, hosts: Hosts, *, plain: bool = False, timeout_seconds: float = 10.0,
         now: Callable[[], float] = time.time,
     ):  # fmt: skip
-        """``plain``: URLs may be of ``http``, too.  ``timeout_seconds``: how long a receiver has to answer."""
+        """``plain``: URLs may also use ``http``.  ``timeout_seconds``: deadline of the receiver's answer."""
         self.hosts = hosts
         self.outcomes: Counter[str] = Counter()
-        """Requests by what became of them: the hundreds of statuses, ``unanswered``, ``refused``."""
+        """Requests by outcome: the hundreds of statuses, ``unanswered``, ``refused``."""
         self._plain = plain
         self._timeout_seconds = timeout_seconds
         self._now = now
         self._session: aiohttp.ClientSession | None = None
 
     def check(self, url: str) -> None:
-        """Raise TargetRefused for a URL that nothing may be posted to."""
+        """Raise TargetRefused for a URL that must not be posted to."""
         self.hosts.check(url)
         if not self._plain and urlsplit(url).scheme != "https":
             raise TargetRefused(f"webhooks are posted over https, and over http only if the operator allows it: {url}")
@@ -87,7 +87,7 @@ class Sender:
             return Outcome(False, False, what or type(error).__name__)
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the HTTP session."""
         if self._session is not None:
             await self._session.close()
 
@@ -103,7 +103,7 @@ class Sender:
 
 
 async def _excerpt(answer: aiohttp.ClientResponse) -> str:
-    """Return the beginning of what a receiver says; what comes after it is not read."""
+    """Return the beginning of a receiver's answer; the rest is not read."""
     try:
         async with asyncio.timeout(_EXCERPT_SECONDS):
             found = await answer.content.read(_EXCERPT_BYTES)
