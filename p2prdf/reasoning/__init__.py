@@ -1,10 +1,12 @@
-"""Rules over facts that expire: what follows, kept up to date as facts come and go.
+"""Incremental reasoning: the closure of facts under rules, maintained as facts come, expire and are retracted.
 
-``materialiser`` is what is used.  Beside it stand the programs it is compared with, all of them a ``maintenance``:
-``naive``, ``volz`` (Delete and Rederive), ``counting``, and ``paper``, the stream-reasoning paper's as printed.  Below
-them: ``given``, ``facts`` and ``levels`` hold facts, ``joins`` compiles rules to ``loops``, ``raising``, ``withdrawal``
-and ``closing`` are the parts of a step, ``transitive`` does them for relations of which no more is known than that, and
-``effort`` decides between them.
+``materialiser`` is the product's program.  The other implementations of ``maintenance`` are for comparison:
+``naive``, ``volz`` (Delete and Rederive), ``counting``, and ``paper``, the stream-reasoning paper's program as
+printed.
+
+Below them, ``given``, ``facts`` and ``levels`` hold facts, ``joins`` compiles rules to ``loops``, and ``raising``,
+``withdrawal`` and ``closing`` are the parts of a step.  ``transitive`` does these parts for relations that only a
+rule of transitivity concludes, and ``effort`` chooses between maintenance and recomputation.
 """
 
 from p2prdf.reasoning.facts import Fact

@@ -1,4 +1,4 @@
-"""Working everything out from what is given: semi-naive, facts of one label at a time."""
+"""The closure of given facts: semi-naive, facts of one label at a time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from p2prdf.reasoning.joins import Program
 __all__ = ["Closing", "count_relabelled", "only_in"]
 
 BATCH_FACTS: Final = 128
-"""Put in at once: two facts that join and are both new are then mostly found from the second one only."""
+"""Facts per batch: of two new facts that join, mostly only the second then finds the pair."""
 
 
 class Closing:
-    """Adds facts to those of a program, with all that follows."""
+    """Adds facts to those of a program, with all conclusions."""
 
     def __init__(self, program: Program):
         self._facts = program.facts
         self._adding = program.adding()
 
     def take(self, these: Iterable[Fact], label: int) -> list[Fact]:
-        """Put facts that are not there, and what follows and is not there; return all of these.
+        """Put the missing ones of some facts and all missing conclusions; return the facts that were put.
 
-        If the label is smaller than those of all that is there, it is what each of them gets by any rule.
+        If the label is smaller than those of all present facts, it is the label of each of these by any rule.
         """
         found: list[Fact] = []
         rest = iter(these)
@@ -37,7 +37,7 @@ class Closing:
         return found
 
     def _follow(self, batch: list[Fact], label: int) -> list[Fact]:
-        """Put what follows from facts in one step, and return it."""
+        """Put the missing conclusions of facts in one step, and return them."""
         new: list[Fact] = []
         for adds, facts in self._adding.parts(batch):
             for add in adds:
@@ -46,7 +46,7 @@ class Closing:
 
 
 def only_in(these: Nested, those: Nested) -> dict[Fact, int]:
-    """Return what is in the one and not in the other, by predicate and subject both."""
+    """Return the facts of the one that the other lacks, both by predicate and subject."""
     found: dict[Fact, int] = {}
     for p, subjects in these.items():
         others = those.get(p, {})
@@ -60,7 +60,9 @@ def only_in(these: Nested, those: Nested) -> dict[Fact, int]:
 
 
 def count_relabelled(these: Nested, those: Nested) -> int:
-    """Return how many facts of the one are not in the other, or with another label, by predicate and subject both."""
+    """Return the number of facts of the one that the other lacks, or has with another label, both by predicate and
+    subject.
+    """
     count = 0
     for p, subjects in these.items():
         others = those.get(p, {})

@@ -1,8 +1,8 @@
-"""A CONSTRUCT query as rules: its template are the heads, its basic graph pattern is the body.
+"""A CONSTRUCT query as rules: its template contains the heads, its basic graph pattern is the body.
 
-Who writes SPARQL can write rules as queries.  Blank nodes of the pattern are variables, as SPARQL says; in a template
-they would be a new node for each solution, so that a rule over its own output would never end, and they are refused.
-Triples are read with all their abbreviations by the reader of queries and updates; the grammar is not needed.
+A user of SPARQL can thus write rules as queries.  Blank nodes of the pattern are variables, as in SPARQL.  In a
+template they would be new nodes for each solution, so a rule over its own output would never end; they are refused.
+The reader of queries and updates reads triples with all abbreviations; the grammar is not needed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["read_construct"]
 
 
 def read_construct(cursor: RuleCursor) -> tuple[Rule, ...]:
-    """Return the rules that a CONSTRUCT query says, one for each triple of its template.
+    """Return the rules of a CONSTRUCT query, one for each triple of its template.
 
-    Raises QueryRefused for what is malformed or no rule.
+    Raises QueryRefused if the query is malformed or not a rule.
     """
     start = cursor.expect_word("CONSTRUCT")
     if not cursor.sees_mark("{"):
@@ -60,7 +60,7 @@ def _atom(cursor: RuleCursor, triple: Triple, *, blanks: bool = False) -> Atom:
 
 
 def _named(patterns: Iterable[Atom]) -> tuple[Atom, ...]:
-    """Return patterns with names that can be written for the variables that blank nodes are."""
+    """Return patterns in which the variables of blank nodes have names that can be written."""
     patterns = tuple(patterns)
     taken = frozenset[str]().union(*(atom.variables for atom in patterns))
     fresh = (free for number in count(1) if (free := f"?b{number}") not in taken)

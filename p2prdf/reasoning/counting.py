@@ -1,19 +1,19 @@
-"""Counting derivations (A. Gupta, I. S. Mumick, V. S. Subrahmanian: Maintaining Views Incrementally, SIGMOD 1993).
+"""Counting of derivations, for comparison.
 
-Every fact has the number of rule instances that derive it from facts that hold, and one more if it is given.  A fact
-that comes adds one to what each instance it completes derives; a fact that goes takes one from it, and what has come
-down to nothing goes, too.  Nothing is deleted that has to be derived again.  The price: all instances are walked, where
-others stop at the first, and the counts are wrong as soon as a fact supports itself.  Take ``a isIn b`` and
-``b isIn a``: ``a isIn a`` follows, and with it derives ``a isIn b`` again, which then has a count of two and stays when
-it is taken back.
+A. Gupta, I. S. Mumick, V. S. Subrahmanian: Maintaining Views Incrementally, SIGMOD 1993.  Each fact has the
+number of rule instances that derive it from present facts, plus one if it is given.  A new fact adds one to the
+conclusion of each instance that it completes; a lost fact subtracts one, and a fact with count 0 is lost too.  No
+fact is deleted only to be derived again.  In return all instances are walked, where other programs stop at the first,
+and counts are wrong as soon as a fact supports itself.  With ``a isIn b`` and ``b isIn a``, ``a isIn a`` follows and
+derives ``b isIn a`` again, which then has a count of two and stays after its retraction.
 
-So this program takes only what it gets right:
+The program therefore accepts only input for which it is correct:
 
-- rules among which no predicate depends on itself, except by a rule that says just that it is transitive
-  (``?x p ?z :- ?x p ?y, ?y p ?z``) and is the only one through which it does; others are refused at once;
-- facts none of which supports itself: with such rules that is so unless a transitive relation runs in a circle, and
-  then some ``a p a`` follows, which derives itself from itself and itself.  That instance is seen when it is counted,
-  and refused.  The program has no use after that.
+- rules in which no predicate depends on itself, except through a single rule of transitivity (``?x p ?z :- ?x p ?y,
+  ?y p ?z``); other rules are refused at once;
+- facts that do not support themselves.  With such rules only a cycle of a transitive relation violates this, and then
+  some ``a p a`` follows, derived from itself and itself.  That instance is refused when it is counted, and the
+  program cannot be used afterwards.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["Counting"]
 
 
 class Counting:
-    """All that follows by some rules, by counts: a :class:`Maintenance`.
+    """The closure under some rules, by counts: a :class:`Maintenance`.
 
-    The label of a fact is its count.  Raises LocalProtocolError for rules, and in a step for facts, that it would get
-    wrong.
+    The label of a fact is its count.  Raises LocalProtocolError for rules, and in a step for facts, for which counts
+    would be wrong.
     """
 
     def __init__(self, rules: Iterable[Rule], intern: Callable[[str], int]):
-        """``intern``: the number of a term, as facts name it."""
+        """``intern``: the number of a term in facts."""
         program = Program(rules, intern)
         _check(program.rules)
         self._facts = program.facts
@@ -46,7 +46,7 @@ class Counting:
         self._counts: dict[Fact, int] = {}
         self._given = Given()
         self.touched = 0
-        """Facts and rule instances looked at, so far."""
+        """Number of facts and rule instances processed so far."""
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -55,7 +55,7 @@ class Counting:
         return iter(self._counts.items())
 
     def step(self, now: int, given: Mapping[Fact, int] | None = None, taken_back: Iterable[Fact] = ()) -> Change:
-        """Go on to a moment, as :meth:`Maintenance.step` says."""
+        """Advance to a moment, as :meth:`Maintenance.step` says."""
         turn = self._given.step(now, given or {}, taken_back)
         gone = self._take_away(turn.left())
         came = self._add(turn.entered())
@@ -64,12 +64,13 @@ class Counting:
         )
 
     def _take_away(self, left: Iterable[Fact]) -> dict[Fact, None]:
-        """Count facts as not given any more; return what is gone with them."""
+        """Count facts as no longer given; return the facts that are lost with them."""
         facts, each = self._facts, self._each
         out: list[Derivation] = []
         queue = self._lowered((s, p, o, HELD) for s, p, o in left)
         for fact in queue:
-            for fire in each.of(*fact[1:]):  # this one still is there, what went before it is not: each goes once
+            # this fact is still present, earlier ones are not: each instance is subtracted once
+            for fire in each.of(*fact[1:]):
                 fire((fact,), HELD, out.append)
             facts.drop((fact,))
             queue += self._lowered(out)
@@ -78,13 +79,13 @@ class Counting:
         return dict.fromkeys(queue)
 
     def _add(self, entered: Iterable[Fact]) -> list[Fact]:
-        """Count facts as given; return what comes with them."""
+        """Count facts as given; return the facts that appear with them."""
         facts, each = self._facts, self._each
         out: list[Derivation] = []
         queue = self._raised((s, p, o, HELD) for s, p, o in entered)
         for fact in queue:
             facts.put(fact, HELD)
-            for fire in each.of(*fact[1:]):  # what comes later is not there yet: each instance is counted once
+            for fire in each.of(*fact[1:]):  # later facts are not present yet: each instance is counted once
                 fire((fact,), HELD, out.append)
             if (*fact, HELD) in out:
                 raise LocalProtocolError(f"counting is wrong where facts support themselves, as {fact} does here")
@@ -94,7 +95,7 @@ class Counting:
         return queue
 
     def _lowered(self, instances: Iterable[Derivation]) -> list[Fact]:
-        """Take one from what each instance derives; return what has come down to nothing."""
+        """Subtract one from the conclusion of each instance; return the facts with count 0."""
         counts, none = self._counts, []
         for s, p, o, _ in instances:
             head = (s, p, o)
@@ -108,7 +109,7 @@ class Counting:
         return none
 
     def _raised(self, instances: Iterable[Derivation]) -> list[Fact]:
-        """Add one to what each instance derives; return what had nothing."""
+        """Add one to the conclusion of each instance; return the facts that had count 0."""
         counts, new = self._counts, []
         for s, p, o, _ in instances:
             head = (s, p, o)
@@ -121,7 +122,7 @@ class Counting:
 
 
 def _check(rules: Iterable[Rule]) -> None:
-    """Raise LocalProtocolError for rules by which a fact may support itself unseen."""
+    """Raise LocalProtocolError for rules by which a fact may support itself unnoticed."""
     rules = list(rules)
     for rule in rules:
         for atom in (rule.head, *rule.body):
@@ -135,7 +136,7 @@ def _check(rules: Iterable[Rule]) -> None:
 
 
 def _dependent(predicate: str, rules: Iterable[Rule]) -> set[str]:
-    """Return the predicates whose facts may be derived with facts of this one, itself included."""
+    """Return the predicates with facts that may be derived from facts of this one, itself included."""
     found, queue = {predicate}, [predicate]
     for each in queue:
         for rule in rules:

@@ -1,11 +1,12 @@
-"""Facts with labels: a triple of numbers each, and how long it holds.
+"""Facts with labels: triples of numbers, and how long each holds.
 
-A label is a whole number, larger is better: an expiration time (:mod:`p2prdf.reasoning.materialiser`), or just that the
-fact is there.  Facts are kept in nested dictionaries, once for each order of their parts that rules look them up in,
-with the label at the end, for a join needs it as soon as it has found the fact.  There always is the order predicate,
-subject, object; the dictionaries of a predicate stay the same objects, so that compiled rules can hold on to them.
+A label is an integer, larger is better: an expiration time (:mod:`p2prdf.reasoning.materialiser`), or a constant.
+Facts are kept in nested dictionaries, once for each order of their parts in which rules look them up.  The label is
+the innermost value, because a join needs it as soon as it has found the fact.  The order predicate, subject, object
+always exists; a predicate's dictionaries stay the same objects, so compiled rules can refer to them.
 
-Putting and dropping are written out for the orders that are kept, for they are what a step spends much of its time in.
+The functions that put and drop facts are generated for the orders that are kept, because a step spends much of its
+time in them.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ class Facts:
     """Facts by their parts."""
 
     def __init__(self, orders: Iterable[str] = ()):
-        """``orders``: those to keep beside ``pso``, of :data:`ORDERS`."""
+        """``orders``: orders to keep besides ``pso``, from :data:`ORDERS`."""
         self.orders: dict[str, Nested] = {order: {} for order in ("pso", *sorted(set(orders) - {"pso"}))}
         self.pso = self.orders["pso"]
         space: dict[str, Any] = {"ABSENT": ABSENT, **self.orders}
         for source in _SOURCES:
             exec(source(self.orders), space)  # noqa: S102 - made of the texts in this module
         self.put: Callable[[Fact, int], int] = space["put"]
-        """Give a fact a label; return the one it had."""
+        """Give a fact a label; return its former label."""
         self.put_missing: Callable[[Iterable[Fact], int], list[Fact]] = space["put_missing"]
-        """Give facts that are not there a label; return these."""
+        """Give a label to the missing ones of some facts; return these."""
         self.drop: Callable[[Iterable[Fact]], None] = space["drop"]
-        """Forget facts that are there."""
+        """Drop present facts."""
         self.drop_labelled: Callable[[Iterable[Fact], int], list[Fact]] = space["drop_labelled"]
-        """Forget those facts that have just this label; return these."""
+        """Drop the facts that have exactly this label; return these."""
         self.having: Callable[[Iterable[Fact], int], list[Fact]] = space["having"]
-        """Return those of some facts, which are there, that have just this label."""
+        """Return the facts, among some present ones, that have exactly this label."""
         self.put_besides: Callable[[Iterable[Fact], int], None] | None = None
         """Give facts a label in all orders but ``pso`` and ``pos``; None if there are no others."""
         self.drop_besides: Callable[[Iterable[Fact]], None] | None = None
-        """Forget facts that are there in all orders but ``pso`` and ``pos``; None if there are no others."""
+        """Drop present facts in all orders but ``pso`` and ``pos``; None if there are no others."""
         others = [order for order in self.orders if order[0] != "p"]
         if others:
             for source in (_put_besides_source, _drop_besides_source):
@@ -67,14 +68,14 @@ class Facts:
                     yield (s, p, o), label
 
     def label(self, fact: Fact) -> int:
-        """Return the label of a fact, ABSENT if there is none."""
+        """Return the label of a fact, ABSENT if it is missing."""
         s, p, o = fact
         subjects = self.pso.get(p)
         row = subjects.get(s) if subjects else None
         return ABSENT if row is None else row.get(o, ABSENT)
 
     def renew(self) -> Nested:
-        """Begin anew, without facts; return those there were, by predicate and subject."""
+        """Remove all facts; return the former ones, by predicate and subject."""
         before = {p: subjects.copy() for p, subjects in self.pso.items()}
         for order, nested in self.orders.items():
             if order[0] == "p":
@@ -121,7 +122,7 @@ _SOURCES: Final = (_put_source, _put_missing_source, _drop_source, _drop_labelle
 
 
 def _put_lines(orders: Iterable[str], found: str) -> list[str]:
-    """Return what puts a fact; ``found`` comes where its row in the first order is known."""
+    """Return the lines that put a fact; ``found`` goes to the place where its row in the first order is known."""
     lines = []
     for order in orders:
         first, second, third = tuple(order)
@@ -147,7 +148,7 @@ def _drop_lines(orders: Iterable[str]) -> list[str]:
             f"del row[{third}]",
             f"if not row: del rows[{second}]",
         ]
-        if order[0] != "p":  # predicates keep their dictionaries, subjects and objects come without end
+        if order[0] != "p":  # predicates keep their dictionaries; there is no bound on subjects and objects
             lines.append(f"if not rows: del {order}[{first}]")
     return lines
 

@@ -1,4 +1,4 @@
-"""The facts that were given, from outside: which of them hold, and which come and go with a step."""
+"""The given facts (base facts): present ones, and those that come and go with a step."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ __all__ = ["Given", "Turn"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a step did to the facts that are given."""
+    """The change of the given facts by a step."""
 
     expired: list[Fact]
     taken_back: dict[Fact, int]
-    """With the labels they had."""
+    """The retracted facts with the labels they had."""
     taken: dict[Fact, int]
-    """What was given anew or with a better label than before: the labels it had before, ABSENT if none."""
+    """Facts that were added or got a better label: their labels before, ABSENT if none."""
 
     def entered(self) -> list[Fact]:
-        """Return what is given now and was not before the step: labels aside."""
+        """Return the facts that are given now and were not before the step, regardless of labels."""
         left = {*self.expired, *self.taken_back}
         return [fact for fact, was in self.taken.items() if was == ABSENT and fact not in left]
 
     def left(self) -> list[Fact]:
-        """Return what was given before the step and is not any more: labels aside."""
+        """Return the facts that were given before the step and are not any more, regardless of labels."""
         return [fact for fact in (*self.expired, *self.taken_back) if fact not in self.taken]
 
 
 class Given:
-    """Given facts by label, each until it expires or is taken back."""
+    """Given facts by label, each until it expires or is retracted."""
 
     def __init__(self) -> None:
         self.labels: dict[Fact, int] = {}
         self._levels = Levels()
         self.now = 0
         self.late = 0
-        """Facts given that had expired by then."""
+        """Number of facts that had expired when they were given."""
 
     def step(self, now: int, given: Mapping[Fact, int], taken_back: Iterable[Fact]) -> Turn:
-        """Go on to a moment.  Raises LocalProtocolError if time goes back."""
+        """Advance to a moment.  Raises LocalProtocolError if time goes back."""
         if now < self.now:
             raise LocalProtocolError(f"time goes back from {self.now} to {now}")
         self.now = now
@@ -54,11 +54,11 @@ class Given:
 
     @property
     def lasting(self) -> bool:
-        """Whether all that is given lasts for ever, and so all that follows."""
+        """Whether all given facts, and so all conclusions, last for ever."""
         return not self._levels
 
     def descending(self) -> Iterator[tuple[int, list[Fact]]]:
-        """Yield labels and the facts that have them, largest first."""
+        """Yield labels and the given facts with them, largest label first."""
         labels = self.labels
         yield FOREVER, [fact for fact, label in labels.items() if label == FOREVER]
         for level, filed in self._levels.descending():

@@ -1,8 +1,7 @@
-"""Rules as texts that are left standing in an overlay, one for each (:mod:`p2prdf.rdf.standing.insertion`).
+"""Rules as insertion texts for an overlay, one per rule (:mod:`p2prdf.rdf.standing.insertion`).
 
-What they conclude is in one named graph.  A predicate that some rule concludes is read there by all of them, so what
-is published of it in the default graph is concluded, too, from itself.  All other predicates are read in the default
-graph.
+The conclusions go into one named graph.  All rules read a predicate that some rule concludes in that graph; one more
+insertion copies its triples from the default graph there.  All other predicates are read in the default graph.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ __all__ = ["insertions"]
 
 
 def insertions(rules: Iterable[Rule], graph: str) -> list[str]:
-    """Return the texts of rules that conclude into a graph, in order, each once.
+    """Return the insertion texts of rules that conclude into a graph, in order, each once.
 
-    ``graph``: an IRI, canonical.  Raises QueryRefused for rules that no query may bring: a predicate that is a
-    variable, a body too long.
+    ``graph``: a canonical IRI.  Raises QueryRefused for rules that a query may not contain: a variable as predicate,
+    a body that is too long.
     """
     forms = rule_forms(rules)
     check_rules(forms)

@@ -1,25 +1,24 @@
-"""Rules of data alone: what a rule set comes to for one schema.
+"""Specialisation of a rule set to a known schema: rules over data alone.
 
-The problem.  A rule over any schema, such as ``?x ?q ?y :- ?p rdfs:subPropertyOf ?q , ?x ?p ?y``, has a pattern of
-three variables.  As a standing query each triple of the world would match it, and nodes refuse it; in one process it is
-tried for each fact.  But schemas are small, known and seldom changed.
+A rule over any schema, such as ``?x ?q ?y :- ?p rdfs:subPropertyOf ?q , ?x ?p ?y``, has a pattern of three variables.
+As a standing query it would match every triple, and nodes refuse it; in one process it is tried for each fact.  But
+schemas are small, known and rarely change.
 
-The idea.  All that the schema itself leads to is worked out first.  Then the patterns of schema triples in each rule
-are matched with it in all ways, and what is left is a rule of data whose predicates are constants::
+First the closure of the schema alone is computed.  Then the schema patterns of each rule are matched with it in all
+ways, which leaves rules over data with constant predicates::
 
     :headOf rdfs:subPropertyOf :worksFor            ?x :worksFor ?y :- ?x :headOf ?y
     :Chair owl:intersectionOf (:Person _:r)         ?x a :Chair :- ?x a :Person , ?x a _:r
 
-What rules for lists derive for themselves is put in where it is asked for (:mod:`p2prdf.reasoning.unfolding`), so a
-list of n classes is one rule of n patterns.  And what other rules say together is left out
-(:mod:`p2prdf.reasoning.reduction`): of a closed class tree its edges remain.
+Auxiliary facts for lists are unfolded (:mod:`p2prdf.reasoning.unfolding`), so a list of n classes becomes one rule of
+n patterns.  Redundant rules are removed (:mod:`p2prdf.reasoning.reduction`): of a closed class tree the edges remain.
 
-What it relies on.  Data has no triples of the schema's kind (:func:`p2prdf.reasoning.vocabulary.is_schema`) and says
-nothing of classes and properties that would change the schema, as ``owl:sameAs`` between two classes would.  Then both
-forms derive the same of data: the instances' closure of data and of what the schema says of individuals itself
-(``facts``) is the general closure of data and schema, but for triples of the schema's kind.
+This assumes that the data contains no schema triples (:func:`p2prdf.reasoning.vocabulary.is_schema`) and implies
+none, as ``owl:sameAs`` between two classes would.  Then both forms derive the same from data: the closure of the data
+and of the schema's statements about individuals (``facts``) under the instances equals the general closure, except
+for schema triples.
 
-Patterns that no schema restricts (equality: what is the same has the same properties) keep their three variables; where
+Patterns that no schema restricts (equality: equal individuals have equal properties) keep their three variables; if
 the predicates of the data are known, there is a rule for each instead.
 """
 
@@ -42,21 +41,21 @@ Binding = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """What a rule set comes to for one schema."""
+    """The specialisation of a rule set to one schema."""
 
     rules: tuple[Rule, ...]
-    """Rules of data alone, named as the general ones."""
+    """Rules over data alone, with the names of the general ones."""
     facts: tuple[Triple, ...]
-    """What schema and rules say of individuals by themselves: given along with the data."""
+    """Statements of schema and rules about individuals, to be given along with the data."""
     schema: frozenset[Triple]
-    """The schema with all that follows from it."""
+    """The closure of the schema."""
 
 
 def instantiate(rule_set: RuleSet, schema: Iterable[Triple], predicates: Iterable[str] | None = None) -> Instances:
-    """Return the rules that a rule set comes to for a schema.
+    """Return the specialisation of a rule set to a schema.
 
-    ``schema``: canonical terms, blank nodes by IRIs that stand for them.  ``predicates``: all that data has, beside
-    those that the rules name; no body has a variable as a predicate then.  None: not known.
+    ``schema``: canonical terms, with IRIs in place of blank nodes.  ``predicates``: all predicates of the data,
+    besides those that the rules name; then no body has a variable as predicate.  None: unknown.
     """
     given = tuple(dict.fromkeys((*rule_set.axioms, *schema)))
     closed = closure(rule_set.rules, given)
@@ -76,7 +75,7 @@ def instantiate(rule_set: RuleSet, schema: Iterable[Triple], predicates: Iterabl
 
 
 def closure(rules: Iterable[Rule], triples: Iterable[Triple]) -> frozenset[Triple]:
-    """Return triples with all that follows from them, once and for all."""
+    """Return the closure of triples under rules, computed once."""
     numbers: dict[str, int] = {}
     terms: list[str] = []
 
@@ -101,7 +100,7 @@ class _Schema:
                 self._by.setdefault(key, []).append((s, p, o))
 
     def solutions(self, atoms: Sequence[Atom], known: Binding) -> Iterator[Binding]:
-        """Yield what variables stand for where all of some patterns match; their predicates are constants."""
+        """Yield the bindings with which all of some patterns match; their predicates are constants."""
         if not atoms:
             yield known
             return
@@ -117,7 +116,7 @@ class _Schema:
 
 
 def _instances(rule: Rule, schema: _Schema) -> Iterator[Rule]:
-    """Yield a rule of data for each way in which the patterns of schema triples match."""
+    """Yield a rule over data for each match of the schema patterns."""
     of_schema = [atom for atom in rule.body if is_schema((atom.s, atom.p, atom.o))]
     of_data = [atom for atom in rule.body if atom not in of_schema]
     for binding in schema.solutions(of_schema, {}) if of_data else ():
@@ -127,7 +126,7 @@ def _instances(rule: Rule, schema: _Schema) -> Iterator[Rule]:
 
 
 def _said(rules: Iterable[Rule], given: Iterable[Triple]) -> frozenset[Rule]:
-    """Return the instances that the given triples lead to without what follows from them: kept rather than others."""
+    """Return the instances by the given triples without their closure; they are preferred to others."""
     schema = _Schema(given)
     return frozenset(each for rule in rules for each in _instances(rule, schema))
 
@@ -142,7 +141,7 @@ def _with_predicates(rule: Rule, predicate: Callable[[str], str]) -> Rule:
 
 
 def _of_predicates(rules: Sequence[Rule], predicates: Iterable[str]) -> list[Rule]:
-    """Return rules without variables as predicates: one for each predicate that data or other rules have."""
+    """Return rules without variables as predicates: one for each predicate of the data or of other rules."""
     named = {atom.p for rule in rules for atom in (rule.head, *rule.body) if not atom.p.startswith("?")}
     known = sorted(named | {*predicates})
     found = []

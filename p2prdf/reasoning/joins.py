@@ -1,19 +1,17 @@
-"""Rules compiled to loops: what follows from facts, and what a fact follows from.
+"""Rules compiled to Python functions: the conclusions of facts, and the derivations of a fact.
 
-The problem.  A rule is tried for each fact that any of its patterns takes, and almost all time goes into the innermost
-loop.  An interpreter of rules spends several times the loop's own work on finding out what to do next; even calling a
-function for each fact, and another for each that follows, takes longer than the join.
+A rule is tried for each fact that matches one of its patterns, and almost all time goes into the innermost loop.  An
+interpreter of rules costs several times that loop; even a function call per fact takes longer than the join.
 
-The idea.  For each rule and each of its patterns a function is written, in Python, once: it takes facts in this
-pattern's place and has one loop for each further pattern, over just the dictionary that holds what matches
-(:mod:`p2prdf.reasoning.facts`).  Patterns come in the order in which most of their parts are known.  What is written
-is made of variable names, numbers and texts (:mod:`p2prdf.reasoning.loops`); nothing that a user wrote gets into it.
+For each pattern of each rule a function is therefore generated once.  It takes facts in place of the pattern and has
+a loop for each further pattern, over exactly the dictionary of the matches (:mod:`p2prdf.reasoning.facts`), patterns
+with the most known parts first.  The source consists of generated names, numbers and fixed texts
+(:mod:`p2prdf.reasoning.loops`); user input never enters it.
 
-There are two kinds.  Those that *tell* call for each head that is of interest (:class:`Tell`), and nothing is changed
-while they run.  Those that *put* give heads their labels themselves, in all orders that are kept, and list them.  They
-walk a copy of a row that they write to, and miss nothing by it: what they have put is looked at itself later, with all
-that is there by then.  Transitivity, for facts in the place of the first pattern of
-``?x p ?z :- ?x p ?y, ?y p ?z``, when labels rise (the order ``pos`` is written like ``pso``)::
+Functions of class :class:`Tell` report heads and change nothing.  The others put heads with their labels into all
+orders that are kept, and list them.  These walk a copy of a row that they write to, and miss nothing: a fact that
+they put is processed later, with everything present by then.  Transitivity, for facts in place of the first pattern
+of ``?x p ?z :- ?x p ?y, ?y p ?z``, with rising labels (the order ``pos`` is written like ``pso``)::
 
     def function(facts, added, raised, levels):
         for (s, p, o), label in facts:
@@ -28,8 +26,8 @@ that is there by then.  Transitivity, for facts in the place of the first patter
                     levels[l1].append(fact)
                     (added if was == ABSENT else raised)[fact] = l1
 
-A schema makes thousands of rules, most for facts that never come, and writing a function takes as long as running it a
-thousand times.  So each is written when the first fact comes that it takes (:class:`Filed`).
+A schema makes thousands of rules, most of them for facts that never come, and generating a function takes as long as
+a thousand calls.  Each is therefore generated for the first fact that it takes (:class:`Filed`).
 """
 
 from __future__ import annotations
@@ -60,26 +58,27 @@ from p2prdf.reasoning.transitive import Transitive, set_apart
 __all__ = ["Add", "Derivation", "Filed", "Program", "Raise", "Tell", "Telling"]
 
 Derivation: TypeAlias = tuple[int, int, int, int]
-"""A fact and the label it was derived with."""
+"""A fact and the label with which it was derived."""
 Telling: TypeAlias = Callable[[Collection[Fact], int, Callable[[Derivation], object]], None]
-"""Tells what follows from facts of one label, one call for each rule instance that is to be told."""
+"""Reports the conclusions of facts of one label, one call per rule instance of interest."""
 Add: TypeAlias = Callable[[Collection[Fact], int, Callable[[Fact], object]], None]
-"""Puts what follows from facts and is not there, with the given label, and tells each once."""
+"""Puts the missing conclusions of facts with the given label, and reports each once."""
 Raise: TypeAlias = Callable[
     [Iterable[tuple[Fact, int]], dict[Fact, int], dict[Fact, int], Mapping[int, list[Fact]]], None
 ]
-"""Puts what follows from facts and their labels if its label is better; notes the new labels of what was not there, of
-what was, and all of it by label."""
+"""Puts the conclusions of labelled facts that improve a label.
+
+Records the new labels of new facts, those of known facts, and all of these facts by label.
+"""
 Best: TypeAlias = Callable[[int, int, int, int], int]
-"""Returns the best label a fact has of a rule, or the given one if that is no worse."""
+"""Returns the best label of a fact by a rule, or the given label if that is not smaller."""
 _Kind = TypeVar("_Kind")
 _CODES_MAX: Final = 4096
-"""Compiled texts that are remembered: equal rules with equal numbers, as whoever closes one small graph after another
-has, are compiled once."""
+"""Bound on the cached compiled texts: a caller that closes many small graphs compiles equal rules once."""
 
 
 class Tell(enum.Enum):
-    """Which heads are told of, and with what labels."""
+    """The heads that are reported, and with which labels."""
 
     RAISED = "labels count: heads that have a worse label, or none"
     SUPPORTED = "labels count: heads that have just this label"
@@ -88,7 +87,7 @@ class Tell(enum.Enum):
 
 
 class _Once(Generic[_Kind]):
-    """What makes a function, and makes it once: with thousands of rules lighter than :func:`functools.cache`."""
+    """A factory that is called once; with thousands of rules lighter than :func:`functools.cache`."""
 
     __slots__ = ("_made", "_make")
 
@@ -103,14 +102,14 @@ class _Once(Generic[_Kind]):
 
 
 class Filed(Generic[_Kind]):
-    """Functions by the facts that they take, each written when the first of these is there.
+    """Functions by the facts that they take; each is generated for the first such fact.
 
-    Facts are told apart by predicate and object: a schema has a rule for each class, and all of these take facts of
-    one predicate, but those of a class.
+    Facts are distinguished by predicate and object: a schema has a rule for each class, and all of these take facts
+    of one predicate, but of different classes.
     """
 
     def __init__(self, filed: Iterable[tuple[Coded, Callable[[], _Kind]]]):
-        """``filed``: what facts each function takes, and what makes it, which is called once."""
+        """``filed``: the facts that each function takes, and the factory of the function, which is called once."""
         self._makers: dict[tuple[int | None, int | None], list[_Once[_Kind]]] = {}
         self._objects: dict[int, set[int]] = {}
         for atom, make in filed:
@@ -122,19 +121,19 @@ class Filed(Generic[_Kind]):
             self._makers.setdefault((p, o), []).append(_Once(make))
         self._of_predicate: dict[int, tuple[_Kind, ...]] = {}
         self._of_object: dict[tuple[int, int], tuple[_Kind, ...]] = {}
-        """Of predicates by which objects are told apart, with -1 for all other objects."""
+        """For predicates with distinguished objects; -1 stands for all other objects."""
         only = [p for p, o in self._makers if len(self._makers) == 1 and o is None]
         self._only = only[0] if only else None
-        """The predicate of all facts that any function takes, if that is one."""
+        """The predicate of all facts that any function takes, if there is only one."""
 
     def of(self, predicate: int, obj: int) -> tuple[_Kind, ...]:
         """Return the functions for facts of a predicate and object; not while others of them run."""
-        found = self._of_predicate.get(predicate)  # before all else: most facts need no more
+        found = self._of_predicate.get(predicate)  # first, because most facts need no more
         return self._found(predicate, obj) if found is None else found
 
     def parts(self, facts: Collection[Fact]) -> Iterator[tuple[tuple[_Kind, ...], Collection[Fact]]]:
-        """Yield facts with the functions for them, those that the same functions take together."""
-        if self._only is not None:  # the functions leave out facts of other predicates themselves
+        """Yield facts with their functions, grouped by equal functions."""
+        if self._only is not None:  # the functions themselves skip facts of other predicates
             yield self.of(self._only, -1), facts
             return
         found: dict[tuple[int, int], list[Fact]] = {}
@@ -172,8 +171,9 @@ class Program:
     ):  # fmt: skip
         """``intern``: the number of a term; ``is_literal``: whether a number is that of a literal; None: none is.
 
-        ``orders``: those to keep beside what the rules need, for others who look facts up.  ``closes``: transitive
-        relations are set apart where that can be (``transitive``), and no function is for the rules that say so.
+        ``orders``: orders to keep besides those that the rules need, for other readers of the facts.  ``closes``:
+        transitive relations are set apart where possible (``transitive``), and have no function for their rule of
+        transitivity.
         """
         self.rules = tuple(dict.fromkeys(rules))
         self._coded = [_coded(rule, intern) for rule in self.rules]
@@ -194,7 +194,7 @@ class Program:
         ]
 
     def _lookups(self) -> set[str]:
-        """Return what is known of patterns when facts are looked up for them."""
+        """Return the known parts of the patterns for which facts are looked up."""
         found: set[str] = set()
         for head, body in self._coded:
             for place in range(len(body)):
@@ -203,22 +203,22 @@ class Program:
         return found
 
     def telling(self, tell: Tell) -> Filed[Telling]:
-        """Return what tells which heads follow from facts."""
+        """Return the functions that report the conclusions of facts."""
         return self._firing(functools.partial(_tell, tell))
 
     def adding(self) -> Filed[Add]:
-        """Return what puts what follows from facts and is not there, labels aside."""
+        """Return the functions that put the missing conclusions of facts, regardless of labels."""
         return self._firing(functools.partial(_add, self.facts.orders), self._coded)
 
     def raising(self, *, by_rules: bool = False) -> Filed[Raise]:
-        """Return what puts what follows from facts with better labels than it has.
+        """Return the functions that put the conclusions of facts that improve a label.
 
-        ``by_rules``: by all rules, also those of transitive relations that are set apart.
+        ``by_rules``: by all rules, including those of transitive relations that are set apart.
         """
         return self._firing(functools.partial(_raise, self.facts.orders), self._coded if by_rules else None)
 
     def best(self) -> Callable[[Fact], int]:
-        """Return a function for the best label that a fact has by any rule, ABSENT if by none."""
+        """Return a function for the best label that a fact has by any rule; ABSENT without a derivation."""
         functions: Filed[Best] = self._seeking(_best)
 
         def best(fact: Fact) -> int:
@@ -231,7 +231,7 @@ class Program:
         return best
 
     def holds(self) -> Callable[[Fact], bool]:
-        """Return a function that tells whether any rule derives a fact from what is there."""
+        """Return a function that decides whether any rule derives a fact from the present facts."""
         functions: Filed[Callable[[int, int, int], bool]] = self._seeking(_holds)
 
         def holds(fact: Fact) -> bool:
@@ -293,11 +293,11 @@ def _coded(rule: Rule, intern: Callable[[str], int]) -> tuple[Coded, list[Coded]
     return atom(rule.head), body
 
 
-# --- what follows from facts ---------------------------------------------------------------------
+# --- conclusions of facts ------------------------------------------------------------------------
 
 
 def _tell(tell: Tell, head: Coded, body: list[Coded], place: int, guarded: list[str], constant: Constant) -> str:
-    """Write the function that tells what follows from facts in one place of a rule."""
+    """Generate the function that reports the conclusions of facts in one place of a rule."""
     writer = Writer()
     labelled = tell in (Tell.RAISED, Tell.SUPPORTED)
     once = tell is Tell.EACH
@@ -317,7 +317,7 @@ def _tell(tell: Tell, head: Coded, body: list[Coded], place: int, guarded: list[
 def _add(
     orders: Iterable[str], head: Coded, body: list[Coded], place: int, guarded: list[str], constant: Constant
 ) -> str:
-    """Write the function that puts what follows from facts in one place of a rule, if it is not there."""
+    """Generate the function that puts the missing conclusions of facts in one place of a rule."""
     writer = Writer()
     _write_joins(writer, head, body, place, constant, labelled=False, put=True)
     writer.block(f"if {head.o} not in head:")
@@ -330,7 +330,7 @@ def _add(
 def _raise(
     orders: Iterable[str], head: Coded, body: list[Coded], place: int, guarded: list[str], constant: Constant
 ) -> str:
-    """Write the function that puts what follows from facts in one place of a rule, if its label is better."""
+    """Generate the function that puts the conclusions of facts in one place of a rule if their labels are better."""
     writer = Writer()
     label = _write_joins(writer, head, body, place, constant, labelled=True, put=True)
     writer.line(f"was = head.get({head.o}, ABSENT)")
@@ -345,16 +345,16 @@ def _raise(
 
 
 def _only_objects(head: Coded, body: list[Coded]) -> list[str]:
-    """Return the variables in a head's subject and predicate that may be literals: the body has them as objects alone.
+    """Return the variables in a head's subject and predicate that the body has as objects alone.
 
-    Elsewhere they take what is a subject or predicate of a fact, which no literal is.
+    These may be literals; variables elsewhere match subjects or predicates of facts, which never are.
     """
     elsewhere = {part for atom in body for part in (atom.s, atom.p)}
     return [part for part in (head.s, head.p) if isinstance(part, str) and part not in elsewhere]
 
 
 def _write_guard(writer: Writer, guarded: list[str]) -> None:
-    """Write that a literal for any of these variables tells nothing."""
+    """Write the test that none of these variables is a literal."""
     for name in guarded:
         writer.block(f"if not is_literal({name}):")
 
@@ -376,17 +376,17 @@ def _write_joins(
             writer.line(f"l{other} = {found} if {found} < {label} else {label}")
             label = f"l{other}"
         elif once and other < place:
-            writer.block(f"if {differs(each, atom)}:")  # else the earlier place has told it
+            writer.block(f"if {differs(each, atom)}:")  # else the earlier place has reported it
         names |= names_of(each)
         row_known = row_known or write_head_row(writer, head, names, constant)
     return label
 
 
-# --- what a fact follows from --------------------------------------------------------------------
+# --- derivations of a fact -----------------------------------------------------------------------
 
 
 def _best(head: Coded, body: list[Coded], constant: Constant) -> str:
-    """Write the function that returns the best label a fact has of a rule."""
+    """Generate the function that returns the best label of a fact by a rule."""
     writer = Writer()
     write_fact_match(writer, head, "return best")
     names, label = names_of(head), ""
@@ -406,7 +406,7 @@ def _best(head: Coded, body: list[Coded], constant: Constant) -> str:
 
 
 def _holds(head: Coded, body: list[Coded], constant: Constant) -> str:
-    """Write the function that tells whether a rule derives a fact."""
+    """Generate the function that decides whether a rule derives a fact."""
     writer = Writer()
     write_fact_match(writer, head, "return False")
     names = names_of(head)

@@ -1,6 +1,6 @@
-"""Facts by label, so that those that expire are found without looking at others.
+"""Facts by label, so that expired facts are found without a scan.
 
-What never expires is not filed: nobody would ever take it out, so whatever comes and goes would stay here.
+Facts that never expire are not filed: nothing would ever remove them, so repeated additions would accumulate.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ __all__ = ["Levels"]
 
 
 class Levels:
-    """Facts under labels that they have, or had: whoever takes them out looks whether they still do."""
+    """Facts under the labels that they have or had; a reader checks the current label."""
 
     def __init__(self) -> None:
         self._levels: dict[int, list[Fact]] = {}
         self._order: list[int] = []
-        """The labels, a heap."""
+        """The labels, as a heap."""
 
     def __bool__(self) -> bool:
         return bool(self._order)
 
     def put(self, label: int, facts: list[Fact]) -> None:
-        """File facts under a label; the list belongs to this from now on."""
+        """File facts under a label; the list belongs to this object from now on."""
         if label == FOREVER:
             return
         if label in self._levels:
@@ -36,17 +36,17 @@ class Levels:
             heapq.heappush(self._order, label)
 
     def pop_below(self, label: int) -> Iterator[tuple[int, list[Fact]]]:
-        """Take out what is filed under smaller labels, smallest first."""
+        """Remove and yield the facts filed under smaller labels, smallest label first."""
         while self._order and self._order[0] < label:
             first = heapq.heappop(self._order)
             yield first, self._levels.pop(first)
 
     def descending(self) -> Iterator[tuple[int, list[Fact]]]:
-        """Yield labels and what is filed under them, largest first."""
+        """Yield labels and the facts filed under them, largest label first."""
         for label in sorted(self._levels, reverse=True):
             yield label, self._levels[label]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all facts."""
         self._levels.clear()
         self._order.clear()

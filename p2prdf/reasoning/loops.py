@@ -1,6 +1,6 @@
-"""The texts of which rules are compiled: loops over facts that match patterns, and what is done in the innermost.
+"""Source texts of compiled rules: loops over matching facts, and the body of the innermost loop.
 
-All names in them are made here, all numbers are those of terms; nothing that a user wrote gets into them.
+All names in them are generated here, and all numbers are those of terms; user input never enters them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Writer:
         self.lines.append(_UNIT * self.depth + text)
 
     def block(self, text: str) -> None:
-        """Add a line that what follows belongs to."""
+        """Add a line that opens a block for the following lines."""
         self.line(text)
         self.depth += 1
 
@@ -52,7 +52,7 @@ class Coded:
 
 
 def order_of(known: str) -> str:
-    """Return, by what of a pattern is known, the order in which facts that match lie side by side."""
+    """Return, by the known parts of a pattern, the order in which matching facts lie side by side."""
     return _ORDER_OF[known]
 
 
@@ -62,7 +62,7 @@ def names_of(atom: Coded) -> set[str]:
 
 
 def plan(body: Sequence[Coded], but: int | None, names: set[str]) -> dict[int, tuple[Coded, str]]:
-    """Return the other patterns of a body by place, in the order to look them up, with what is known of each then."""
+    """Return the other patterns of a body by place, in the order of look-up, with the parts of each known by then."""
     rest = [place for place in range(len(body)) if place != but]
     names, found = set(names), {}
     while rest:
@@ -75,7 +75,7 @@ def plan(body: Sequence[Coded], but: int | None, names: set[str]) -> dict[int, t
 
 
 def _known(atom: Coded, names: set[str]) -> str:
-    """Return which parts of a pattern are known: ``p`` first."""
+    """Return the known parts of a pattern, ``p`` first."""
     return "".join(at for at in "pso" if isinstance(part := getattr(atom, at), int) or part in names)
 
 
@@ -87,7 +87,7 @@ def differs(each: Coded, atom: Coded) -> str:
 
 
 def write_fact_match(writer: Writer, atom: Coded, otherwise: str) -> None:
-    """Write what takes the fact ``s``, ``p``, ``o`` for a pattern, or does ``otherwise``."""
+    """Write the match of the fact ``s``, ``p``, ``o`` with a pattern, or ``otherwise`` on a mismatch."""
     seen: dict[str, str] = {}
     for at, part in atom.parts():
         if isinstance(part, int):
@@ -106,7 +106,7 @@ def write_loop(
 ) -> str:
     """Write the loops over the facts that match a pattern; return the name of their label.
 
-    ``put``: what is put meanwhile; of the row that it is put in a copy is walked.
+    ``put``: the fact that is put meanwhile; if its row is the row walked, a copy of the row is walked.
     """
     order = _ORDER_OF[known]
     depth = len(known)
@@ -119,7 +119,7 @@ def write_loop(
     for level in range(depth, 3):
         part = getattr(atom, order[level])
         name = part
-        if part in seen:  # the variable stands twice in the pattern
+        if part in seen:  # the variable occurs twice in the pattern
             name = f"again{level}"
             checks.append(f"{name} == {part}")
         seen.add(part)
@@ -140,7 +140,7 @@ def write_loop(
 
 
 def _other_row(walked: Coded, put: Coded, order: str, names: set[str]) -> str:
-    """Return the test that a fact that is put gets into another row of an order than the one that is walked."""
+    """Return the test that a fact that is put goes into another row of an order than the row walked."""
     tests = []
     for at in order[:2]:
         one, other = getattr(walked, at), getattr(put, at)
@@ -155,7 +155,7 @@ def _other_row(walked: Coded, put: Coded, order: str, names: set[str]) -> str:
 
 
 def write_head_row(writer: Writer, head: Coded, names: set[str], constant: Constant) -> bool:
-    """Write where facts with the head's subject and predicate are, if these are known by now: ``head``."""
+    """Write the look-up of the row with the head's subject and predicate, as ``head``, if both are known."""
     if not {"p", "s"} <= set(_known(head, names)):
         return False
     place = constant("pso", head.p) if isinstance(head.p, int) else f"pso.get({head.p}, EMPTY)"
@@ -164,7 +164,7 @@ def write_head_row(writer: Writer, head: Coded, names: set[str], constant: Const
 
 
 def write_put(writer: Writer, head: Coded, orders: Iterable[str], constant: Constant, label: str) -> None:
-    """Write what gives the head a label in every order, its row being ``head``."""
+    """Write the assignment of a label to the head in every order; its row is ``head``."""
     for order in orders:
         first, second, third = (getattr(head, at) for at in order)
         if order == "pso":

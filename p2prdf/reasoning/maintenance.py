@@ -1,4 +1,4 @@
-"""What every way to keep up to date what follows from facts has in common: its steps, and what they tell."""
+"""The interface of all maintenance programs: their steps, and the changes that these report."""
 
 from __future__ import annotations
 
@@ -11,47 +11,48 @@ from p2prdf.reasoning.facts import Fact
 __all__ = ["FOREVER", "HELD", "Change", "Maintenance"]
 
 FOREVER: Final = (1 << 63) - 1
-"""The label of what does not expire: background knowledge."""
+"""The label of facts that do not expire: background knowledge."""
 HELD: Final = 0
-"""The label of all that holds, for programs that keep no other."""
+"""The label of all present facts in programs without labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a step did to the facts that hold."""
+    """The change of the present facts by a step."""
 
     added: dict[Fact, int] = field(default_factory=dict)
-    """With their labels."""
+    """The new facts with their labels."""
     removed: list[Fact] = field(default_factory=list)
     relabelled: dict[Fact, int] = field(default_factory=dict)
-    """What holds longer than it was known to, or less long after something was taken back: the new labels.
+    """New labels of facts that hold longer than known before, or less long after a retraction.
 
-    After a step that began anew (``anew``) these are left out, for they are most; programs without labels have none.
+    Empty after a step that recomputed (``anew``), since nearly all facts would be listed, and in programs without
+    labels.
     """
     anew: bool = False
 
 
 class Maintenance(Protocol):
-    """All that follows by some rules from facts given with expiration times, step by step.
+    """The closure, under some rules, of facts given with expiration times, step by step.
 
-    Times are whole numbers from 0 in any unit, and never go back.
+    Times are integers from 0 in any unit, and never go back.
     """
 
     touched: int
-    """Facts looked at, so far: what steps cost, whatever the machine."""
+    """Number of facts processed so far: the cost of the steps, independent of the machine."""
 
     def __len__(self) -> int:
-        """Return how many facts hold."""
+        """Return the number of present facts."""
         ...
 
     def __iter__(self) -> Iterator[tuple[Fact, int]]:
-        """Yield what holds, with labels; not while stepping."""
+        """Yield the present facts with their labels; not during a step."""
         ...
 
     def step(self, now: int, given: Mapping[Fact, int] | None = None, taken_back: Iterable[Fact] = ()) -> Change:
-        """Go on to a moment; take back given facts, then take in others with their labels.
+        """Advance to a moment; retract given facts, then add others with their labels.
 
-        A fact given again keeps the larger label; one that has expired already is counted as late.  What was not
-        given, or has expired, cannot be taken back: nothing happens.  Raises LocalProtocolError if time goes back.
+        A fact given again keeps the larger label; a fact that has expired already counts as late.  Retracting a fact
+        that was not given, or has expired, has no effect.  Raises LocalProtocolError if time goes back.
         """
         ...

@@ -1,33 +1,31 @@
-"""What follows from facts that expire, kept up to date step by step.
+"""The product's maintenance program: the closure of facts that expire, step by step.
 
-*Labels.*  Every fact has a label, the last moment at which it holds (its expiration time); what a rule derives from
-some facts holds until the first of them expires, and of several derivations the one that lasts longest counts::
+*Labels.*  The label of a fact is the last moment at which it holds (its expiration time)::
 
     E(f) = max(label of f as a given fact, max over rule instances with head f of (min over their bodies of E))
 
-the least solution, that is.  So for any moment t from now on: f follows from the given facts with labels from t on
-if and only if E(f) >= t.  When time goes on nothing has to be worked out: what has expired is dropped, by labels alone.
+This is the least solution.  For every moment t from now on, f follows from the given facts with labels of at least t
+if and only if E(f) >= t.  The progress of time therefore computes nothing: expired facts are dropped by their labels.
 
-*A step* (D. F. Barbieri, D. Braga, S. Ceri, E. Della Valle, M. Grossniklaus: Incremental Reasoning on Streams and Rich
-Background Knowledge, ESWC 2010, with the defects of its printed program mended: docs/explanation/rules.md):
+*A step* (D. F. Barbieri, D. Braga, S. Ceri, E. Della Valle, M. Grossniklaus: Incremental Reasoning on Streams
+and Rich Background Knowledge, ESWC 2010, with the defects of the printed program corrected:
+docs/explanation/rules.md):
 
-1. drop what has expired;
-2. take back what was removed before its time: drop all that has its label through it, then give each of these the best
-   label that what is left supports (Delete and Rederive; where all labels are equal it is just that);
-3. take in what is given, largest label first, and what follows with labels that are better than before.
+1. Drop expired facts.
+2. Retract facts that are removed before their time: drop all facts that owe their label to them, then give each of
+   these the best label that the rest supports (Delete and Rederive with labels, :mod:`p2prdf.reasoning.withdrawal`).
+3. Add the given facts, largest label first, and the conclusions that improve a label
+   (:mod:`p2prdf.reasoning.raising`, :mod:`p2prdf.reasoning.transitive`).
 
-Where all that is given lasts for ever, and is not taken back, all labels are the same: then 3 puts what is not there,
-with what follows and is not there (:mod:`p2prdf.reasoning.closing`).
+If all given facts last for ever and none is retracted, all labels are equal, and part 3 only adds missing facts
+(:mod:`p2prdf.reasoning.closing`).
 
-In 3 a fact that is looked at has its final label, for whatever follows later has no larger one
-(:mod:`p2prdf.reasoning.raising`).  Transitive relations are closed edge by edge (:mod:`p2prdf.reasoning.transitive`).
+*Windows of several sizes.*  Let the label be the time of the *oldest* fact of a derivation, and take the latest over
+all derivations.  Adding a window's size to all labels changes no maximum or minimum, so one materialisation serves
+all windows up to the size after which facts are dropped: :meth:`Materialiser.since`.
 
-*Windows of several sizes at once.*  Let the label be the time of the *oldest* fact of a derivation, of all derivations
-the latest.  Adding the size of a window to labels changes nothing in what is max and min of what, so one
-materialisation serves all windows up to the size after which facts are dropped: :meth:`Materialiser.since`.
-
-*When much changes* it is cheaper to begin anew than to mend (:class:`Effort`), and begun anew with the largest labels
-first, each fact has its label as soon as it is found, so labels cost nothing.
+A large change is cheaper to recompute than to maintain (:class:`Effort`).  Recomputed with the largest labels first,
+each fact has its label as soon as it is found.
 """
 
 from __future__ import annotations
@@ -48,9 +46,9 @@ from p2prdf.reasoning.withdrawal import Withdrawal
 __all__ = ["FOREVER", "Change", "Materialiser"]
 
 class Materialiser:
-    """All that follows by some rules from facts given with expiration times.
+    """The closure, under some rules, of facts given with expiration times.
 
-    Times are whole numbers from 0 in any unit, and never go back.
+    Times are integers from 0 in any unit, and never go back.
     """
 
     def __init__(
@@ -63,14 +61,15 @@ class Materialiser:
         orders: Iterable[str] = (),
         closes: bool = True,
     ):
-        """``intern``: the number of a term, as facts name it.  ``effort``: when to begin anew.
+        """``intern``: the number of a term in facts.  ``effort``: decides between maintenance and recomputation.
 
-        ``orders``: those in which ``facts`` are kept whatever the rules need (:data:`p2prdf.reasoning.facts.ORDERS`).
+        ``orders``: the orders of ``facts`` to keep besides those that the rules need
+        (:data:`p2prdf.reasoning.facts.ORDERS`).
 
-        ``is_literal``: whether a number is that of a literal.  A rule whose head would have one as its subject or
-        predicate then says nothing there, for that is no triple: ``?y a :Name :- ?x :name ?y`` of plain names, say.
+        ``is_literal``: whether a number is that of a literal.  A rule with a literal as subject or predicate of its
+        head concludes nothing, since that is no triple: for example ``?y a :Name :- ?x :name ?y`` of plain names.
 
-        ``closes``: transitive relations are closed edge by edge where they can be, instead of by their rule.
+        ``closes``: transitive relations are closed edge by edge where possible, instead of by their rule.
         """
         self._program = Program(rules, intern, is_literal, orders, closes=closes)
         self._facts = self._program.facts
@@ -82,7 +81,7 @@ class Materialiser:
         self._effort = effort or Effort(CLOSED_MEND_FACTOR if self._program.transitive else MEND_FACTOR)
         self._count = 0
         self.touched = 0
-        """Facts looked at or dropped, so far."""
+        """Number of facts processed or dropped so far."""
 
     @property
     def now(self) -> int:
@@ -91,25 +90,28 @@ class Materialiser:
 
     @property
     def late(self) -> int:
-        """How many facts were given that had expired by then."""
+        """Number of facts that had expired when they were given."""
         return self._given.late
 
-    # --- what holds ------------------------------------------------------------------------------
+    # --- present facts ---------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[tuple[Fact, int]]:
-        """Yield what holds, with labels; not while stepping."""
+        """Yield the present facts with their labels; not during a step."""
         return iter(self._facts)
 
     @property
     def facts(self) -> Facts:
-        """What holds, by its parts: to be read, not while stepping.  The dictionaries of a predicate stay the same."""
+        """The present facts, by their parts: read-only, not during a step.
+
+        A predicate's dictionaries stay the same objects.
+        """
         return self._facts
 
     def is_given(self, fact: Fact) -> bool:
-        """Tell whether a fact was given and neither taken back nor expired since: it does not rest on rules alone."""
+        """Return whether a fact is given and neither retracted nor expired: it does not depend on rules alone."""
         return fact in self._given.labels
 
     def label(self, fact: Fact) -> int | None:
@@ -118,16 +120,16 @@ class Materialiser:
         return None if label == ABSENT else label
 
     def since(self, label: int) -> Iterator[Fact]:
-        """Yield what holds with a label from ``label`` on: what follows from facts of such labels alone."""
+        """Yield the facts with labels of at least ``label``: the closure of the given facts with such labels."""
         return (fact for fact, each in self._facts if each >= label)
 
     # --- steps -----------------------------------------------------------------------------------
 
     def step(self, now: int, given: Mapping[Fact, int] | None = None, taken_back: Iterable[Fact] = ()) -> Change:
-        """Go on to a moment; take back given facts, then take in others with their labels.
+        """Advance to a moment; retract given facts, then add others with their labels.
 
-        A fact given again keeps the larger label; one that has expired already is counted as late.  What was not
-        given, or has expired, cannot be taken back: nothing happens.  Raises LocalProtocolError if time goes back.
+        A fact given again keeps the larger label; a fact that has expired already counts as late.  Retracting a fact
+        that was not given, or has expired, has no effect.  Raises LocalProtocolError if time goes back.
         """
         turn = self._given.step(now, given or {}, taken_back)
         changes = len(turn.taken) + len(turn.taken_back)
@@ -153,9 +155,9 @@ class Materialiser:
         return _change(expired, withdrawn, added, raised)
 
     def _only_lasting_come(self, turn: Turn) -> bool:
-        """Tell whether all labels are the same before and after a step, so that none rises and what is new is enough.
+        """Return whether all labels are equal before and after a step, so that adding the missing facts is enough.
 
-        Not for edges of transitive relations, which are entered in a way of their own.
+        False for edges of transitive relations, which :mod:`p2prdf.reasoning.transitive` enters.
         """
         if turn.expired or turn.taken_back or self._levels or not self._given.lasting:
             return False
@@ -163,7 +165,7 @@ class Materialiser:
         return not transitive or not any(fact[1] in transitive for fact in turn.taken)
 
     def _expire(self, given: list[Fact]) -> list[Fact]:
-        """Drop what has expired, by its label; return it.  ``given``: what was given until now."""
+        """Drop the expired facts, by label, and return them.  ``given``: those of them that were given."""
         found: list[Fact] = []
         transitive = self._program.transitive
         edges: dict[int, list[Fact]] = {p: [] for p in transitive}
@@ -177,18 +179,18 @@ class Materialiser:
         return found
 
     def _filed(self, facts: list[Fact]) -> list[Fact]:
-        """Return those of facts that are filed under their labels: all but those of transitive predicates."""
+        """Return the facts that are filed under their labels: all except those of transitive predicates."""
         transitive = self._program.transitive
         if not transitive:
             return facts
-        if self._facts.pso.keys() <= transitive.keys():  # there are no others: nothing to look through
+        if self._facts.pso.keys() <= transitive.keys():  # there are no others, so no scan is needed
             return []
         return [fact for fact in facts if fact[1] not in transitive]
 
-    # --- beginning anew --------------------------------------------------------------------------
+    # --- recomputation ---------------------------------------------------------------------------
 
     def _begin_anew(self, changes: int) -> Change:
-        """Work everything out again from what is given, largest labels first."""
+        """Compute the closure of the given facts again, largest labels first."""
         was = self._facts.renew()
         self._levels.clear()
         for level, filed in self._given.descending():
@@ -203,14 +205,14 @@ class Materialiser:
 def _change(
     expired: list[Fact], withdrawn: dict[Fact, int], added: dict[Fact, int], raised: dict[Fact, int]
 ) -> Change:
-    """Return the change that facts that expired, were withdrawn, then added, then raised amount to."""
+    """Return the net change of facts that expired, were retracted, then added, then raised."""
     for fact in [each for each in raised if each in added]:
         added[fact] = raised.pop(fact)
     for fact in [each for each in withdrawn if each in added]:
         label = added.pop(fact)
         if withdrawn.pop(fact) != label:
             raised[fact] = label
-    if not added.keys().isdisjoint(expired):  # seldom, so that nothing is done for each otherwise
+    if not added.keys().isdisjoint(expired):  # rare, so the usual case costs nothing per fact
         back = [fact for fact in expired if fact in added]
         raised |= {fact: added[fact] for fact in back}
         expired = [fact for fact in expired if fact not in added]

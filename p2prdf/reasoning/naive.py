@@ -1,8 +1,8 @@
-"""The baseline: whenever something changes, work everything out again.
+"""The baseline: recompute everything at every step.
 
-What follows is computed from the given facts that hold, semi-naively and without labels, and compared with what held
-before the step.  A step takes as long as the closure is large, however little changed; nothing can go wrong with it.
-It is what everything incremental has to beat, so it shares the compiled joins and the storage of the others.
+The closure of the given facts is computed semi-naively, without labels, and compared with the facts before the step.
+A step costs the size of the closure, however small the change.  Every incremental program must beat this one, so all
+share the compiled joins and the storage.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["Naive"]
 
 
 class Naive:
-    """All that follows by some rules, worked out again at every step: a :class:`Maintenance`."""
+    """The closure under some rules, recomputed at every step: a :class:`Maintenance`."""
 
     def __init__(self, rules: Iterable[Rule], intern: Callable[[str], int]):
-        """``intern``: the number of a term, as facts name it."""
+        """``intern``: the number of a term in facts."""
         program = Program(rules, intern)
         self._facts = program.facts
         self._closing = Closing(program)
         self._given = Given()
         self.touched = 0
-        """Facts looked at, so far."""
+        """Number of facts processed so far."""
 
     @property
     def given(self) -> Mapping[Fact, int]:
@@ -43,7 +43,7 @@ class Naive:
         return iter(self._facts)
 
     def step(self, now: int, given: Mapping[Fact, int] | None = None, taken_back: Iterable[Fact] = ()) -> Change:
-        """Go on to a moment, as :meth:`Maintenance.step` says."""
+        """Advance to a moment, as :meth:`Maintenance.step` says."""
         self._given.step(now, given or {}, taken_back)
         was = self._facts.renew()
         self.touched += len(self._closing.take(self._given.labels, HELD))

@@ -1,32 +1,32 @@
-"""incremental-stream as its paper gives it (Barbieri et al., ESWC 2010, Tables 4 to 6), as far as it can be run.
+"""The paper's program incremental-stream, for comparison (Barbieri et al., ESWC 2010, Tables 4 to 6).
 
-The paper's maintenance program has predicates beside the materialisation P, and works in two spaces: what enters the
-window is loaded into the second one, with the expiration times it needs of P; there the rules are evaluated::
+The program has predicates besides the materialisation P and works in two spaces.  New elements of the window are
+loaded into the second space, with the expiration times of P that they need; the rules are evaluated there::
 
-    Ins   what enters, and what follows with it and New:      H[min Ti] :- B1[T1], .., one of them in Ins, others in New
+    Ins   new elements, and conclusions with them and New:   H[min Ti] :- B1[T1], .., one of them in Ins, others in New
     Old   copies of facts that a longer one supersedes:       Old[T] :- Ins[T1], P[T], T1 > T
-    New   what holds in the end:                              what is in P and not in Old, and Ins
+    New   the facts after the step:                           P without Old, and Ins
     P++   New[T], not P[T]
     P+    P++[T], not Old[T]                                   net insertions
     P-    P[T], T < now;  Old[T]                               net deletions
 
-then P- is taken out of P, P+ put in, and the second space cleared.  New is not copied but overlaid: it is what rules
-are joined with, while P, which others read, stays as it is until the end.
+Then P- is removed from P, P+ is added, and the second space is cleared.  New is not copied but overlaid: rules are
+joined with it, while other readers see P unchanged until the end.
 
-As printed this cannot be run, or runs wrong:
+As printed the program cannot run, or gives wrong results:
 
-- The negated atoms carry another T than the head ("P++[T] :- New[T], not P[T1]"), so that *any* copy blocks.  A fact
-  that is renewed is then superseded, deleted and not put in again: in the paper's own Figure 4, A isIn D is gone at
-  second 4 instead of holding until 14.  Here they carry the same T; ``printed`` takes them as printed, to see it.
-- What expired is "T = now - 1", so with a tick left out facts stay for ever; and the T of its head is unbound.  Here
-  it is T < now.
-- Ins is defined by New, New by not Old, Old by Ins: the program is not stratified and says nothing.  Here Ins grows
-  fact by fact, and a fact enters it that is not in New with as large a T.
-- New keeps superseded copies, and joins with them find nothing new.  Here it does not.
-- Nothing can be taken back.  Here that is done as in :mod:`p2prdf.reasoning.withdrawal`, before anything enters.
+- Negated atoms have another T than the head ("P++[T] :- New[T], not P[T1]"), so *any* copy blocks.  A renewed fact is
+  then superseded, deleted and not added again: in the paper's Figure 4, A isIn D is gone at second 4 instead of
+  holding until 14.  Here they have the same T; ``printed`` reads them as printed, to show the effect.
+- Expiry is "T = now - 1", so after a skipped tick facts stay for ever, and the T of its head is unbound.  Here: T <
+  now.
+- Ins needs New, New needs not Old, Old needs Ins: the program is not stratified and has no meaning.  Here Ins grows
+  fact by fact; a fact enters if New does not have it with as large a T.
+- New keeps superseded copies, and joins with them find nothing new.  Here it drops them.
+- There is no retraction.  Here :mod:`p2prdf.reasoning.withdrawal` does it, before anything enters.
 
-What differs from :class:`~p2prdf.reasoning.materialiser.Materialiser` is the order: facts are looked at as they come,
-and not those that last longest first, so a fact may be looked at once for each T that it passes through.
+The difference to :class:`~p2prdf.reasoning.materialiser.Materialiser` is the order: facts are processed as they come,
+not largest label first, so a fact may be processed once for each T that it passes through.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ __all__ = ["Paper"]
 
 
 class Paper:
-    """All that follows by some rules, by the paper's program: a :class:`Maintenance`."""
+    """The closure under some rules, by the paper's program: a :class:`Maintenance`."""
 
     def __init__(self, rules: Iterable[Rule], intern: Callable[[str], int], *, printed: bool = False):
-        """``intern``: the number of a term.  ``printed``: negated atoms are blocked by any copy, which loses facts."""
+        """``intern``: the number of a term.  ``printed``: any copy blocks a negated atom, which loses facts."""
         program = Program(rules, intern)
         self._new = program.facts
         self._raised = program.telling(Tell.RAISED)
@@ -60,7 +60,7 @@ class Paper:
         self._levels = Levels()
         self._given = Given()
         self.touched = 0
-        """Facts looked at, so far, as often as they were, or dropped."""
+        """Number of facts processed, with repetitions, or dropped so far."""
 
     def __len__(self) -> int:
         return len(self._holding)
@@ -69,7 +69,7 @@ class Paper:
         return iter(self._holding.items())
 
     def step(self, now: int, given: Mapping[Fact, int] | None = None, taken_back: Iterable[Fact] = ()) -> Change:
-        """Go on to a moment, as :meth:`Maintenance.step` says."""
+        """Advance to a moment, as :meth:`Maintenance.step` says."""
         turn = self._given.step(now, given or {}, taken_back)
         labels, holding = self._given.labels, self._holding
         expired = self._expired(now)
@@ -83,7 +83,7 @@ class Paper:
         return self._applied(came, [*expired, *sorted(old)], inserted)
 
     def _expired(self, now: int) -> dict[Fact, None]:
-        """Take out of New what has expired, and return it."""
+        """Remove the expired facts from New, and return them."""
         holding = self._holding
         found: dict[Fact, None] = {}
         for label, filed in self._levels.pop_below(now):
@@ -94,7 +94,7 @@ class Paper:
         return found
 
     def _evaluated(self, entering: Iterable[tuple[Fact, int]]) -> dict[Fact, int]:
-        """Put into New what enters and what follows; return Ins, with the largest T of each."""
+        """Put new elements and conclusions into New; return Ins, with the largest T of each."""
         new, put = self._new, self._new.put
         inserted: dict[Fact, int] = {}
         queue: deque[Derivation] = deque()
@@ -117,13 +117,13 @@ class Paper:
                     fire(((s, p, o),), label, out.append)
 
     def _is_net_insertion(self, fact: Fact, label: int, old: set[Fact]) -> bool:
-        """Whether P+ has a fact of Ins: by atoms with the same T, or with any as printed."""
+        """Return whether P+ has a fact of Ins: by atoms with the same T, or with any as printed."""
         if self._printed:
             return fact not in self._holding and fact not in old
         return self._holding.get(fact) != label
 
     def _applied(self, came: Mapping[Fact, int], went: Iterable[Fact], inserted: Iterable[Fact]) -> Change:
-        """Take P- out of P, put P+ in; New goes on as what P is then."""
+        """Remove P- from P and add P+; New continues as the new P."""
         holding, change = self._holding, Change()
         before = {fact: holding.pop(fact) for fact in went}
         levels: dict[int, list[Fact]] = {}

@@ -1,12 +1,11 @@
-"""Giving facts better labels, with all that follows: largest labels first.
+"""Better labels for facts and their conclusions, largest labels first.
 
-A fact that is looked at has its final label, for whatever follows later has no larger one: as in Dijkstra's algorithm,
-with the narrowest part of a path instead of its length.  So facts need not be looked at twice in a step.
+A fact that is processed has its final label, since later conclusions have no larger ones: as in Dijkstra's algorithm,
+with the narrowest part of a path as its length.  No fact needs to be processed twice in a step.
 
-They are looked at in batches, for calling a function costs more than a join.  A batch takes in facts of smaller labels,
-too, as long as it is small, so a fact may be looked at once more if its label rises through another one of its batch.
-What comes is put in piece by piece and not all at once: two facts that join and are both new are then mostly found from
-the second one only.
+Facts are processed in batches, because a function call costs more than a join.  A small batch also takes facts of
+smaller labels, so a fact may be processed again if another fact of its batch raises its label.  New facts are put
+batch by batch: of two new facts that join, mostly only the second then finds the pair.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from p2prdf.reasoning.levels import Levels
 __all__ = ["BATCH_FACTS", "Raising"]
 
 BATCH_FACTS: Final = 128
-"""From measurements: with 1 or with 10,000 everything takes twice as long."""
+"""Facts per batch, by measurement: with 1 or with 10,000 everything takes twice as long."""
 
 _LABEL: Final = operator.itemgetter(1)
 
@@ -32,7 +31,7 @@ class Raising:
     """Raises labels of a program's facts, once."""
 
     def __init__(self, program: Program, filed: Levels):
-        """``filed``: where facts are filed under the labels they get."""
+        """``filed``: files facts under their new labels."""
         self._facts = program.facts
         self._raising = program.raising()
         self._by_rules = program.raising(by_rules=True)
@@ -45,11 +44,11 @@ class Raising:
     def of(
         self, given: Mapping[Fact, int], left: Mapping[Fact, int]
     ) -> tuple[dict[Fact, int], dict[Fact, int], int]:
-        """Give facts labels, and what follows from them, if these are better than theirs.
+        """Give facts and their conclusions labels, if these improve the present ones.
 
-        ``left``: facts that were dropped, with the best labels that others give them still.  Returns the new labels of
-        what was not there, those of what was, and how many facts were looked at.  A fact may be in both: it was not
-        there then, and the second label counts.
+        ``left``: facts that were dropped, with the best labels that other facts still give them.  Returns the new
+        labels of new facts, those of known facts, and the number of facts processed.  A fact may be in both: it was
+        new, and the second label counts.
         """
         self._added, self._raised, touched = {}, {}, 0
         if self._transitive:
@@ -70,7 +69,7 @@ class Raising:
         return touched + self._look(ABSENT, raising)
 
     def _enter(self, facts: Mapping[Fact, int]) -> tuple[dict[Fact, int], int]:
-        """Put those of transitive predicates, with what follows; return the others, and how many need no other look."""
+        """Put the facts of transitive predicates, with conclusions; return the others, and the number that is done."""
         others: dict[Fact, int] = {}
         edges: dict[int, list[tuple[Fact, int]]] = {}
         transitive, added, raised, touched = self._transitive, self._added, self._raised, 0
@@ -100,7 +99,7 @@ class Raising:
                 self._levels[level].append(fact)
 
     def _look(self, least: int, raising: Filed[Raise]) -> int:
-        """Look at all that waits with labels from ``least`` on, and at what follows with such; return how many."""
+        """Process all waiting facts with labels of at least ``least``, and their conclusions; return the number."""
         levels, added, raised, touched = self._levels, self._added, self._raised, 0
         while batch := self._batch(least):
             touched += len(batch)
@@ -111,13 +110,13 @@ class Raising:
         return touched
 
     def _batch(self, least: int) -> dict[Fact, int]:
-        """Take out facts of the largest labels, and file them."""
+        """Remove facts of the largest labels, and file them."""
         levels = self._levels
         batch: dict[Fact, int] = {}
         while levels.order and -levels.order[0] >= least and len(batch) < BATCH_FACTS:
             level = -heapq.heappop(levels.order)
             waiting = levels.pop(level)
-            if self._raised:  # what has got a better label since waits under that, too
+            if self._raised:  # a fact with a better label since then waits under that label too
                 waiting = self._facts.having(waiting, level)
             batch |= dict.fromkeys(waiting, level)
             self._filed.put(level, waiting)
@@ -125,7 +124,7 @@ class Raising:
 
 
 class _Pending(dict[int, list[Fact]]):
-    """Facts to be looked at by label; ``order`` has the labels, negative, as a heap."""
+    """Waiting facts by label; ``order`` holds the labels, negative, as a heap."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +146,7 @@ def _best_of(some: Mapping[Fact, int], others: Mapping[Fact, int]) -> dict[Fact,
 
 
 def _parts(pending: Mapping[Fact, int]) -> Iterator[tuple[int, list[Fact]]]:
-    """Yield facts of one label, few at a time, those of the largest first."""
+    """Yield facts of one label, few at a time, largest label first."""
     levels: dict[int, list[Fact]] = {}
     for fact, label in pending.items():
         levels.setdefault(label, []).append(fact)

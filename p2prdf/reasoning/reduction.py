@@ -1,9 +1,9 @@
-"""Rules without those that others say together.
+"""Removal of redundant rules.
 
-A closed schema has each class below all that are above it, and as rules most of that is said twice: a fact goes from
-class to class along the short rules anyway.  A rule of one pattern is left out if its head is reached from its body by
-others of one pattern (the edges that a transitive reduction leaves out).  Each is tried against those that are still
-there, so what remains says the same.
+A closed schema has each class below all its superclasses; as rules most of this is redundant, because facts pass from
+class to class along the short rules.  A rule of one pattern is removed if other rules of one pattern lead from its
+body to its head (these are the edges that a transitive reduction removes).  Each rule is tested against the remaining
+rules, so these derive the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["reduced"]
 
 
 def reduced(rules: Iterable[Rule], preferred: Collection[Rule] = ()) -> list[Rule]:
-    """Return rules in their order without those that others say.
+    """Return rules, in order, without the redundant ones.
 
-    ``preferred``: those that are kept rather than others, where either would do.
+    ``preferred``: rules that are kept where either of two could be removed.
     """
     rules = list(dict.fromkeys(rules))
     steps = _Steps(rule for rule in rules if len(rule.body) == 1)
@@ -31,7 +31,7 @@ def reduced(rules: Iterable[Rule], preferred: Collection[Rule] = ()) -> list[Rul
 
 
 class _Steps:
-    """Rules of one pattern, by the predicate and object that they take; a variable is filed as nothing."""
+    """Rules of one pattern, by the predicate and object that they take; a variable is filed as ""."""
 
     def __init__(self, rules: Iterable[Rule]):
         self.rules = dict.fromkeys(rules)
@@ -40,17 +40,17 @@ class _Steps:
             self._by.setdefault(_filed(rule.body[0]), {})[rule] = None
 
     def leave_out(self, rule: Rule) -> None:
-        """Do as if a rule were not there."""
+        """Ignore a rule from now on."""
         del self.rules[rule]
         del self._by[_filed(rule.body[0])][rule]
 
     def put_back(self, rule: Rule) -> None:
-        """Have a rule back."""
+        """Restore a rule."""
         self.rules[rule] = None
         self._by[_filed(rule.body[0])][rule] = None
 
     def reach(self, start: Atom, goal: Atom) -> bool:
-        """Tell whether the rules lead from one fact to another; variables in these stand for themselves."""
+        """Return whether the rules lead from one fact to another; variables in these stand for themselves."""
         found, queue = {start}, [start]
         for atom in queue:
             for head in self._heads(atom):

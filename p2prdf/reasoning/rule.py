@@ -35,15 +35,16 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``head`` holds wherever all of ``body`` does.
+    """A positive Datalog rule: ``head`` holds wherever all of ``body`` does.
 
-    Raises LocalProtocolError for a body that is empty or too long, and for a variable of the head that the body lacks.
+    Raises LocalProtocolError for a body that is empty or too long, and for a variable of the head that the body
+    lacks.
     """
 
     head: Atom
     body: tuple[Atom, ...]
     name: str = field(default="", compare=False)
-    """For people; it makes no rule another one."""
+    """A name for display; it does not distinguish rules."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.body) <= BODY_ATOMS_MAX:
@@ -59,7 +60,7 @@ class Rule:
 
 
 def is_transitivity(rule: Rule) -> bool:
-    """Tell whether a rule says that one predicate, a constant, is transitive, and nothing else."""
+    """Return whether a rule states the transitivity of one constant predicate, and nothing else."""
     if len(rule.body) != 2 or rule.head.p.startswith("?"):
         return False
     for first, second in (rule.body, rule.body[::-1]):
@@ -72,6 +73,6 @@ def is_transitivity(rule: Rule) -> bool:
 
 
 def predicates_of(rules: Iterable[Rule]) -> frozenset[str] | None:
-    """Return the predicates that facts need to matter to any of the rules; None: any predicate may."""
+    """Return the predicates of facts that matter to any of the rules; None: any predicate may."""
     found = {atom.p for rule in rules for atom in rule.body}
     return None if any(p.startswith("?") for p in found) else frozenset(found)

@@ -1,4 +1,4 @@
-"""What readers of rules share: what is refused as no rule, and how heads and bodies are put together."""
+"""Common parts of the readers of rules: refusals, and the combination of heads and bodies."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ REFUSED_WORDS: Final = {
     **dict.fromkeys(("ASK", "DESCRIBE"), "of queries only CONSTRUCT is a rule"),
     **dict.fromkeys(("PREFIX", "BASE"), "declarations stand before the first rule"),
 }
-"""Words that stand in queries or texts of rules, and not in a rule."""
+"""Words of queries and rule texts that a rule may not contain, with the reason."""
 _NO_NODES: Final = "a rule makes no new nodes; in a body a variable says the same"
 _PATH_MARKS: Final = ("^", "/", "|", "*", "+")
 
 
 class RuleCursor(Cursor):
-    """Steps over the symbols of rules."""
+    """Reads the symbols of rules."""
 
     def misplaced(self, symbol: Symbol) -> QueryRefused:
-        """Return the refusal of a symbol; reasons differ from those of queries."""
+        """Return the refusal of a symbol; the reasons differ from those for queries."""
         word = symbol.value.upper()
         if symbol.kind == "word" and word in REFUSED_WORDS:
             return self.refusal(symbol.at, word, f"not supported: {REFUSED_WORDS[word]}")
@@ -50,7 +50,7 @@ class RuleCursor(Cursor):
 
 
 def made_rules(cursor: Cursor, at: int, heads: Iterable[Atom], body: Iterable[Atom], name: str = "") -> Iterator[Rule]:
-    """Yield a rule for each head; refused, as what stands ``at`` a place, are those that are none."""
+    """Yield a rule for each head; raise the refusal, for the symbol ``at`` a place, of invalid ones."""
     body = tuple(body)
     if len(body) > BODY_ATOMS_MAX:
         raise cursor.refusal(at, "rule body", f"{len(body)} patterns, and a body may have {BODY_ATOMS_MAX}")

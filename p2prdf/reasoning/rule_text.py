@@ -1,7 +1,6 @@
-"""Rules as text, read and written.
+"""Rules as text: parser and writer.
 
-Rules are what a subscriber of reasoning writes by hand, so the text is that of the books on Datalog, with the terms of
-SPARQL::
+Users write rules by hand, so the syntax is that of Datalog with the terms of SPARQL::
 
     PREFIX : <http://example.org/>
     trans: ?x :isIn ?z :- ?x :isIn ?y , ?y :isIn ?z .        # a name, a head, a body
@@ -9,14 +8,14 @@ SPARQL::
     isIn(?y, ?x) :- holds(?x, ?y) .                          # as :isIn and :holds, of the empty prefix
     Place(?x) :- isIn(?x, ?y) .                              # one argument: a class
 
-A name is a word and a colon, with space behind it.  A text that begins with CONSTRUCT is a query of SPARQL, whose
-pattern is a body and whose template are heads (:mod:`p2prdf.reasoning.construct_text`).
+A name is a word and a colon, followed by a space.  A text that begins with CONSTRUCT is a SPARQL query: its pattern
+is the body, its template contains the heads (:mod:`p2prdf.reasoning.construct_text`).
 
-What is said elsewhere with more than patterns (FILTER, negation, paths, new nodes) is no positive Datalog, and refused
-by its name with line and column: such a rule would not be one that facts with labels can be kept up to date by.  The
-same tokens as for queries are used, so the text is bounded and cut in linear time before anything is understood.
+Constructs beyond patterns (FILTER, negation, paths, new nodes) are not positive Datalog and are refused by name, with
+line and column: facts with labels could not be maintained under such rules.  The tokens are those of queries, so the
+length is bounded and the text is tokenised in linear time before it is parsed.
 
-Written out, a rule has one head and no abbreviations but prefixes, and read again it is the same.
+A written rule has one head and no abbreviations except prefixes; read again it is equal.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ _LOCAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 def parse_rules(text: str) -> tuple[Rule, ...]:
     """Return the rules of a text, in order; there may be none.
 
-    Raises QueryRefused, which names the construct and its place, for what is malformed or no rule.
+    Raises QueryRefused, with the construct and its place, if the text is malformed or contains something that is no
+    rule.
     """
     symbols, base = tokens.symbols(text, _marked(text, tokens.scan(text, RULES_BYTES_MAX)))
     cursor = RuleCursor(text, symbols, base)
@@ -58,9 +58,9 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def write_rules(rules: Iterable[Rule], prefixes: Mapping[str, str] | None = None) -> str:
-    """Return rules as text, one in a line.  ``prefixes``: namespaces (IRIs without brackets) to abbreviate, by prefix.
+    """Return rules as text, one per line.  ``prefixes``: namespaces (IRIs without brackets) to abbreviate, by prefix.
 
-    Raises LocalProtocolError for a rule whose name could not be read again.
+    Raises LocalProtocolError for a rule with a name that could not be read again.
     """
     lines, used = [], dict[str, str]()
 
@@ -119,7 +119,7 @@ class _RuleReader:
         return Atom(subject, self._predicate(cursor.next()), self._node(cursor.next()))
 
     def _arguments(self, predicate: str) -> Atom:
-        """Read what stands behind ``predicate(``: one argument says that it is of that class."""
+        """Read the arguments behind ``predicate(``: a single argument is an individual of that class."""
         cursor = self._cursor
         first = cursor.next()
         subject = self._node(first)
@@ -186,7 +186,7 @@ def _declarations_end(found: list[Token]) -> int:
 
 
 def _label(rule: Rule) -> str:
-    """Return how a rule's name is written before it."""
+    """Return a rule's name as it is written in front of the rule."""
     if not rule.name:
         return ""
     label = f"{rule.name}:"

@@ -1,4 +1,4 @@
-"""Queries that bring rules along.
+"""Queries with rules of their own.
 
 ::
 
@@ -6,11 +6,11 @@
     RULES {
       ?x :isIn ?z :- ?x :isIn ?y , ?y :isIn ?z .
     }
-    SELECT ?what ?where { ?what :isIn ?where }
+    SELECT ?x ?y { ?x :isIn ?y }
 
-The block stands before the query, behind declarations, which are for both; rules are those of
-:mod:`p2prdf.reasoning.rule_text`.  It is no part of SPARQL.  Rules are a query's own: others do not see what follows by
-them, and equal queries with equal rules are one.
+The block stands between the declarations, which apply to both, and the query; its rules are those of
+:mod:`p2prdf.reasoning.rule_text`.  It is an extension of SPARQL.  Other queries do not see the conclusions, and equal
+queries with equal rules are evaluated once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIRST: Final = frozenset(("PREFIX", "BASE", "RULES"))
 
 
 def rule_forms(rules: Iterable[Rule]) -> tuple[InferenceRule, ...]:
-    """Return rules as they stand in queries: without names, variables numbered, in order."""
+    """Return rules in the form of queries: without names, variables numbered, in order."""
     return canonical_rules(
         (_parts(rule.head), tuple(map(_parts, rule.body))) for rule in rules
     )  # fmt: skip
@@ -47,17 +47,17 @@ def _parts(atom: Iterable[str]) -> tuple[str, str, str]:
 
 
 def with_rules(query: str, rules: Iterable[Rule]) -> str:
-    """Return a query as text that brings rules along; it must not bring any itself."""
+    """Return the text of a query with rules; the query must not contain any itself."""
     spelled = write_rules(Rule(rule.head, rule.body) for rule in rules)
     return f"RULES {{\n{spelled}}}\n{without_mark(query)}" if spelled else query
 
 
 @as_written
 def parse_ruled(text: str, *, ordered: bool = False) -> StandingQuery:
-    """Return the standing query that a text stands for, with or without rules.
+    """Return the standing query of a text, with or without rules.
 
-    Raises QueryRefused, which names the construct and its place in the text, as :func:`parse_query` and
-    :func:`parse_rules` do.
+    Raises QueryRefused, with the construct and its place in the text, as :func:`parse_query` and :func:`parse_rules`
+    do.
     """
     if "rules" not in text.lower():
         return parse_query(text, ordered=ordered)
@@ -71,7 +71,7 @@ def parse_ruled(text: str, *, ordered: bool = False) -> StandingQuery:
 
 
 def _block(text: str, found: list[Token]) -> tuple[int, int, int] | None:
-    """Return where RULES stands, and its braces; None if there is none before the query."""
+    """Return the places of RULES and of its braces; None if there is none before the query."""
     for number, token in enumerate(found):
         word = token.text.upper() if token.kind == "word" else ""
         if word == "RULES":
@@ -84,7 +84,7 @@ def _block(text: str, found: list[Token]) -> tuple[int, int, int] | None:
 
 
 def _closing(found: list[Token]) -> int:
-    """Return where the brace is closed that comes first; the scanner has seen that it is."""
+    """Return the place of the brace that closes the first one; the scanner has checked that there is one."""
     depth = 0
     for token in found:
         depth += (token.text == "{") - (token.text == "}") if token.kind == "mark" else 0
@@ -94,6 +94,6 @@ def _closing(found: list[Token]) -> int:
 
 
 def _nothing(text: str) -> str:
-    """Return space that takes up the lines and the last column of a text, and little room."""
+    """Return white space with the line breaks and the last column of a text."""
     lines = text.split("\n")
     return "\n" * (len(lines) - 1) + " " * len(lines[-1])

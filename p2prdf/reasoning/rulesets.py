@@ -1,18 +1,18 @@
-"""The rules of RDFS and of OWL 2 RL, by the names that their recommendations give them.
+"""The rules of RDFS and of OWL 2 RL, with the names of their recommendations.
 
-They are written as text, over triples: a pattern of the schema stands beside patterns of data, so they hold for any
-schema.  (For one schema that is known, :mod:`p2prdf.reasoning.instances` makes rules of data alone of them.)
+The rules are texts over triples: schema patterns stand beside data patterns, so they hold for any schema.  For one
+known schema, :mod:`p2prdf.reasoning.instances` makes rules over data alone.
 
-*Lists.*  OWL 2 RL speaks of lists of any length, rules have bodies of a given length.  So lists are walked by auxiliary
-facts: ``?l aux:member ?c`` says what is in a list from a cell on, ``?x aux:ofAll ?l`` that something is of all the
-classes there, and a cell of a chain's list is itself the predicate of what the rest of the chain leads to.
+*Lists.*  OWL 2 RL has lists of any length, but rules have bodies of fixed length.  Lists are therefore walked by
+auxiliary facts: ``?l aux:member ?c`` for the members from a cell on, ``?x aux:ofAll ?l`` for an individual of all the
+classes there.  A cell of a property chain is itself the predicate for the rest of the chain.
 
-*Left out.*  What would say something of each triple (that all is a resource, and the same as itself, and each class
-below itself) is left out unless asked for: it is three facts for each given one and tells nobody anything.  So are the
-axioms of the vocabularies themselves.  What only finds contradictions has no rule here, and what compares values of
-literals neither; :meth:`RuleSet.unsupported` names what a schema has of that.
+*Omitted.*  Conclusions about every triple (everything is a resource and equal to itself, each class is below itself)
+are optional: three facts for each given one, without information.  So are the axioms of the vocabularies.  There are
+no rules that only find contradictions or that compare values of literals; :meth:`RuleSet.unsupported` lists such
+constructs of a schema.
 
-*Literals.*  A range or an inverse may say something of a literal, which no triple can; the Materialiser drops that.
+*Literals.*  A range or an inverse may conclude a triple with a literal as subject; the Materialiser drops it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = ["RuleSet", "owl_rl", "rdfs", "without_auxiliary"]
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules that hold for any schema, and what is true beside them."""
+    """Rules that hold for any schema, and their axioms."""
 
     name: str
     rules: tuple[Rule, ...]
     axioms: tuple[Triple, ...] = ()
-    """Facts that hold without being said."""
+    """Facts that hold without being stated."""
 
     def unsupported(self, schema: Iterable[Triple]) -> tuple[str, ...]:
-        """Return the constructs of RDFS and OWL in a schema that no rule here takes into account, by name, sorted.
+        """Return the constructs of RDFS and OWL in a schema that no rule here reads, by name, sorted.
 
-        What follows is true without them, but not all that follows from the schema.
+        All conclusions are correct without them, but some conclusions of the schema are missing.
         """
         read = {part for rule in self.rules for atom in (rule.head, *rule.body) for part in atom}
         found = {term for triple in schema for term in triple if term.startswith((f"<{OWL}", f"<{RDFS}"))}
@@ -51,8 +51,8 @@ class RuleSet:
 def rdfs(*, trivial: bool = False) -> RuleSet:
     """Return the rules of RDFS (RDF 1.1 Semantics, 9.2.1).
 
-    ``trivial``: also rdf1 (what a predicate is), rdfs4 and rdfs8 (all is a resource) and the axiomatic triples, but for
-    those of container membership properties, of which there is no end.
+    ``trivial``: also rdf1 (predicates are properties), rdfs4 and rdfs8 (everything is a resource) and the axiomatic
+    triples, except those of container membership properties, which are infinitely many.
     """
     if trivial:
         return RuleSet("RDFS with axioms", _parsed(_RDFS + _RDFS_TRIVIAL), _triples(_RDFS_AXIOMS))
@@ -62,16 +62,16 @@ def rdfs(*, trivial: bool = False) -> RuleSet:
 def owl_rl(*, equality: bool = True, trivial: bool = False) -> RuleSet:
     """Return rules of OWL 2 RL (OWL 2 Profiles, 4.3).
 
-    ``equality``: that what is the same has the same properties (eq-rep-s, eq-rep-o), for which patterns of three
-    variables are needed.  ``trivial``: also that everything is the same as itself and each class and property below
-    itself (eq-ref, scm-cls, scm-op, scm-dp), and the axioms for datatypes and annotation properties.
+    ``equality``: also that equal individuals have equal properties (eq-rep-s, eq-rep-o), which needs patterns of
+    three variables.  ``trivial``: also that everything equals itself and each class and property is below itself
+    (eq-ref, scm-cls, scm-op, scm-dp), and the axioms for datatypes and annotation properties.
     """
     text = _OWL + (_EQUALITY if equality else "") + (_OWL_TRIVIAL if trivial else "")
     return RuleSet("OWL 2 RL", _parsed(text), _triples(_OWL_AXIOMS) if trivial else ())
 
 
 def without_auxiliary(triples: Iterable[Triple]) -> list[Triple]:
-    """Return triples without those that rules for lists derive for themselves."""
+    """Return triples without the auxiliary ones that rules for lists derive."""
     triples = list(triples)
     cells = {s for s, p, o in triples if p == TYPE and o == CHAIN}
     return [each for each in triples if each[1] not in cells and not is_auxiliary(each)]
@@ -87,7 +87,7 @@ _WITHOUT_MEANING: Final = frozenset(
         "rdfs:Container rdfs:ContainerMembershipProperty rdfs:member"
     )
 )
-"""Declarations and annotations: nothing follows from them that rules here leave out."""
+"""Declarations and annotations: no conclusion is missing because of them."""
 
 
 _DATATYPES: Final = """
@@ -95,7 +95,7 @@ decimal integer nonNegativeInteger nonPositiveInteger positiveInteger negativeIn
 unsignedInt unsignedShort unsignedByte float double string normalizedString token language Name NCName NMTOKEN boolean
 hexBinary base64Binary anyURI dateTime dateTimeStamp
 """
-"""Of XML Schema, those that OWL 2 RL has."""
+"""The datatypes of XML Schema in OWL 2 RL."""
 
 
 @functools.cache

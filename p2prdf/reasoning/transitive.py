@@ -1,29 +1,27 @@
 """Transitive relations, closed edge by edge.
 
-``?x p ?z :- ?x p ?y, ?y p ?z`` tried like any other rule finds a path of n edges by each of its n - 1 ways in two, most
-of these from both sides.  But if a relation is closed, and one edge comes to it, then all that follows goes from what
-led to its beginning to what its end led to: one product of two rows, and each pair of it once (T. Ibaraki and N. Katoh,
-On-line computation of transitive closures of graphs, Inf. Process. Lett. 16, 1983).  What came of the product need not
-be looked at by this rule again.  That some rules are better served by code of their own inside a materialisation is an
-idea of P. Hu, B. Motik and I. Horrocks, Modular Materialisation of Datalog Programs, AAAI 2019; labels, and what they
-make of expiry and of taking back, are added here.
+The rule ``?x p ?z :- ?x p ?y, ?y p ?z`` finds a path of n edges by each of its n - 1 splits, mostly from both sides.
+If a relation is closed and gains an edge, all conclusions lead from the predecessors of its start to the successors
+of its end: one product of two rows, each pair once (T. Ibaraki and N. Katoh, On-line computation of transitive
+closures of graphs, Inf.  Process.  Lett. 16, 1983).  Special code for some rules inside a materialisation is an idea
+of P. Hu, B. Motik and I. Horrocks, Modular Materialisation of Datalog Programs, AAAI 2019; labels, expiry and
+retraction are added here.
 
-*Labels.*  A path holds until the first of its edges expires, so E(x, z) is the width of the widest path, and a widest
-path takes a new edge (b, c) at most once: E'(x, z) = max(E(x, z), min(E(x, b), L, E(c, z))).  Where E(x, c) was as
-large as min(E(x, b), L) already, so was E(x, z): no z has to be looked at for such an x.
+*Labels.*  A path holds until its first edge expires, so E(x, z) is the width of the widest path.  A widest path uses
+a new edge (b, c) at most once: E'(x, z) = max(E(x, z), min(E(x, b), L, E(c, z))).  If E(x, c) was at least min(E(x,
+b), L) already, so was E(x, z), and x needs no look at any z.
 
-*Expiry* leaves the relation closed, for whatever two facts from now on lead to is from now on.  Let (x, z) be expired,
-and on any path of it let n be the first node such that (x, n) is, too: then so is the edge to n, and (x, z) is in its
-product.  So what follows from edges need not be filed under its label.
+*Expiry* keeps the relation closed.  Let (x, z) be expired, and on any of its paths let n be the first node with (x,
+n) expired: then the edge to n is expired too, and (x, z) is in its product.  Conclusions of edges therefore need not
+be filed under their labels.
 
-*Taking back* an edge (b, c) of label L drops just those (x, z) whose widest path may need it, E(x, z) = min(E(x, b), L,
-E(c, z)).  What is left is not closed, and then the products are not all of it; so what others still lead to is put back
-by the rule itself, before anything else is entered.
+*Retraction* of an edge (b, c) with label L drops exactly the (x, z) with E(x, z) = min(E(x, b), L, E(c, z)).  The
+rest is not closed, so before any new edge the rule itself restores the pairs that other paths support.
 
-In a product an x is left out if (x, c) was dealt with before, by an edge (b', c') in the same step: what lies behind c
-lies behind c', so (x, z) was in that product.  So no step does more than by the rule, in circles neither.
+A product skips an x if an edge (b', c') of the same step has already covered (x, c): everything behind c lies behind
+c', so that product contained (x, z).  No step therefore does more work than the rule, in cycles neither.
 
-A relation is kept so if this is the only rule that concludes its facts, so that what comes to it comes as an edge.
+Only relations that no other rule concludes are kept this way, so that every addition is an edge.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from p2prdf.reasoning.rule import Rule, is_transitivity
 __all__ = ["Transitive", "set_apart"]
 
 _Side: TypeAlias = tuple[int, int, dict[int, int]]
-"""A node, the label with which it gets to an edge, or is got to from it, and the row or column that it has."""
+"""A node, its label on the way to or from an edge, and its row or column."""
 _NOTHING: Final[Mapping[int, int]] = {}
 
 
@@ -70,10 +68,10 @@ class Transitive:
         self, edges: Iterable[tuple[Fact, int]], added: dict[Fact, int], raised: dict[Fact, int],
         levels: Mapping[int, list[Fact]],
     ) -> None:  # fmt: skip
-        """Put edges with what follows, if their labels are better than what is there.
+        """Put edges and their conclusions if their labels improve; the relation is closed before and after.
 
-        The relation is closed, and will be.  Notes the new labels of what was not there and of what was; if it is
-        consumed, all of it by label, too, as compiled rules do.
+        Records the new labels of new facts and of known ones, and if the relation is consumed all of them by label,
+        as compiled rules do.
         """
         rows, columns = self._rows, self._columns
         for (b, _, c), label in edges:
@@ -96,7 +94,7 @@ class Transitive:
         self, starts: list[_Side], ends: list[_Side], label: int, added: dict[Fact, int], raised: dict[Fact, int],
         levels: Mapping[int, list[Fact]],
     ) -> None:  # fmt: skip
-        """Put what goes from any start to any end over an edge of this label, if its label is better."""
+        """Put the paths from any start to any end over an edge of this label, if they improve a label."""
         p, noted, absent = self._predicate, self.consumed or self._put_besides is not None, ABSENT
         c = ends[0][0]
         for x, to_b, row in starts:
@@ -124,9 +122,9 @@ class Transitive:
             self._put_besides((fact,), label)
 
     def expire(self, edges: Iterable[Fact], now: int) -> list[Fact]:
-        """Drop what has a label below now, and return it; ``edges``: all given facts that had such labels.
+        """Drop facts with labels below now, and return them; ``edges``: all given facts that had such labels.
 
-        All rows are read before anything is dropped: a path may have lost several edges.
+        All rows are read before any fact is dropped: a path may have lost several edges.
         """
         p, rows, columns = self._predicate, self._rows, self._columns
         products = [
@@ -154,9 +152,9 @@ class Transitive:
         return gone
 
     def note_dropped(self, edge: Fact, label: int, given: Mapping[Fact, int], dropped: dict[Fact, int]) -> None:
-        """Note, with its label, each fact that may have it through an edge which has this one; it is changed nowhere.
+        """Record, with its label, each fact that may owe its label to an edge with that label; nothing is changed.
 
-        Not noted is what is given with as large a label itself.
+        Facts that are given with the same label themselves are not recorded.
         """
         p, rows = self._predicate, self._rows
         b, _, c = edge
@@ -164,7 +162,7 @@ class Transitive:
         for x, to_b in [(b, label), *self._columns.get(b, _NOTHING).items()]:
             row, narrowest = rows[x], min(to_b, label)
             if row[c] != narrowest or (x, p, c) in dropped:
-                continue  # a better path leads to c, and on from there; or it was noted, and what lies behind it
+                continue  # a better path leads to c and on from there; or this was recorded, with everything behind it
             for z, from_c in ends:
                 found = min(from_c, narrowest)
                 if row[z] == found:
@@ -173,7 +171,7 @@ class Transitive:
                         dropped[fact] = found
 
     def best(self, facts: Collection[Fact]) -> list[int]:
-        """Return the best label that each fact has of two others, ABSENT if none."""
+        """Return the best label of each fact by two others, ABSENT without a derivation."""
         rows, columns, found = self._rows, self._columns, []
         for s, _, o in facts:
             best, row, column = ABSENT, rows.get(s, _NOTHING), columns.get(o, _NOTHING)

@@ -1,8 +1,8 @@
-"""Rules without what is derived only to be used by other rules.
+"""Unfolding: removal of rules that only serve other rules.
 
-A pattern that only one rule leads to is that rule's body.  So it can be put in its place, and the rule is not needed
-any more; lists, which rules walk cell by cell, become one body.  Where several rules lead to it, or it leads to itself
-(a list that never ends), or the body would be too long, it stays as it is, with the rules for it.
+A pattern that only one rule concludes can be replaced by that rule's body, and the rule is no longer needed; a list,
+which rules walk cell by cell, becomes one body.  If several rules conclude the pattern, or it leads to itself (a list
+without an end), or the body would be too long, the pattern stays, with its rules.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["matched", "substituted", "unfolded"]
 
 
 def substituted(atom: Atom, values: Mapping[str, str]) -> Atom:
-    """Return a pattern with other parts for some of its variables."""
+    """Return a pattern with values in place of some of its variables."""
     return Atom(*(values.get(part, part) for part in atom))
 
 
 def matched(pattern: Atom, atom: Atom) -> dict[str, str] | None:
-    """Return what the variables of a pattern stand for where it takes all that another one does; None: it does not."""
+    """Return the values of a pattern's variables with which it equals another pattern; None if it does not match."""
     values: dict[str, str] = {}
     for part, value in zip(pattern, atom, strict=True):
         if (values.setdefault(part, value) if part.startswith("?") else part) != value:
@@ -30,9 +30,9 @@ def matched(pattern: Atom, atom: Atom) -> dict[str, str] | None:
 
 
 def unfolded(rules: Iterable[Rule], hidden: Callable[[Atom], bool]) -> list[Rule]:
-    """Return rules with those unfolded whose heads are hidden; rules that could never say anything are left out.
+    """Return rules with the hidden heads unfolded, without rules that can never conclude anything.
 
-    ``hidden``: patterns that only these rules lead to, and no fact from elsewhere.
+    ``hidden``: recognises patterns that only these rules conclude, and no fact from elsewhere.
     """
     return list(_Unfolding(rules, hidden).rules())
 
@@ -42,7 +42,7 @@ class _Unfolding:
         self._rules = list(rules)
         self._hidden = hidden
         self._leading_to: dict[str, dict[str, list[Rule]]] = {}
-        """Rules with hidden heads, by predicate and object of these."""
+        """Rules with hidden heads, by predicate and object of the head."""
         for rule in self._rules:
             if hidden(rule.head):
                 self._leading_to.setdefault(rule.head.p, {}).setdefault(_object(rule.head), []).append(rule)
@@ -50,7 +50,7 @@ class _Unfolding:
         self._open: set[Rule] = set()
 
     def rules(self) -> Iterator[Rule]:
-        """Yield the rules that are left, those that hidden patterns still need at the end."""
+        """Yield the remaining rules; those that hidden patterns still need come last."""
         queue = dict.fromkeys(rule for rule in self._rules if not self._hidden(rule.head))
         yielded = set[Rule]()
         while queue:
@@ -64,7 +64,7 @@ class _Unfolding:
             queue |= dict.fromkeys(source for atom in found.body for source in self._sources(atom))
 
     def _sources(self, atom: Atom) -> list[Rule]:
-        """Return the rules that lead to a hidden pattern."""
+        """Return the rules that conclude a hidden pattern."""
         if not self._hidden(atom):
             return []
         by_object = self._leading_to.get(atom.p, {})
@@ -73,8 +73,8 @@ class _Unfolding:
         return [*by_object.get(_object(atom), ()), *by_object.get("", ())]
 
     def _unfolded(self, rule: Rule) -> Rule | None:
-        """Return a rule with what leads to its hidden patterns in their place; None if nothing leads to one of them."""
-        stack = [rule]  # and no recursion: a list may be long
+        """Return a rule with its hidden patterns unfolded; None if no rule concludes one of them."""
+        stack = [rule]  # no recursion, because a list may be long
         while stack:
             top = stack[-1]
             sources = () if top in self._open else [each for atom in top.body for each in self._sources(atom)]
@@ -100,7 +100,7 @@ class _Unfolding:
         return Rule(rule.head, tuple(body), rule.name)
 
     def _body_of(self, atom: Atom, sources: list[Rule], fresh: Iterator[str]) -> list[Atom]:
-        """Return what a pattern stands for: itself, or the body of the only rule that leads to it."""
+        """Return the replacement of a pattern: itself, or the body of the only rule that concludes it."""
         source = self._done.get(sources[0]) if len(sources) == 1 else None
         values = None if source is None else matched(source.head, atom)
         if source is None or values is None:
@@ -112,5 +112,5 @@ class _Unfolding:
 
 
 def _object(atom: Atom) -> str:
-    """Return the object that a pattern is filed under, nothing for a variable."""
+    """Return the object that a pattern is filed under, "" for a variable."""
     return "" if atom.o.startswith("?") else atom.o

@@ -1,10 +1,10 @@
-"""Names of RDFS and OWL: which triples are a schema's, and how its constructs are called.
+"""The vocabularies of RDFS and OWL: schema triples, and short names of constructs.
 
-A schema speaks of classes and properties, data of individuals.  Nothing in RDF keeps them apart, but the predicates of
-the one and of the other do, and so do the classes: ``:Student rdfs:subClassOf :Person`` and ``:isIn a
-owl:TransitiveProperty`` are a schema's, ``:ann a :Student`` and ``:ann owl:sameAs :anna`` are data.
+A schema describes classes and properties, data describes individuals.  RDF does not separate them, but predicates and
+classes do: ``:Student rdfs:subClassOf :Person`` and ``:isIn a owl:TransitiveProperty`` are schema triples, ``:ann a
+:Student`` and ``:ann owl:sameAs :anna`` are data.
 
-Auxiliary terms are our own (``aux:``): what rules need to walk lists, and nobody else is to see.
+Auxiliary terms (``aux:``) are internal: rules use them to walk lists, and results do not contain them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PREFIXES: Final = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "xsd": XSD, "aux": AUXI
 
 
 def expanded(names: str) -> tuple[str, ...]:
-    """Return the IRIs of words like ``owl:Class``, of the prefixes above."""
+    """Return the IRIs of words like ``owl:Class``, with the prefixes above."""
     pairs = (word.split(":") for word in names.split())
     return tuple(f"<{PREFIXES[prefix]}{local}>" for prefix, local in pairs)
 
 
 def short(term: str) -> str:
-    """Return an IRI of these vocabularies as it is spoken of: ``owl:complementOf``."""
+    """Return the short name of an IRI of these vocabularies, such as ``owl:complementOf``."""
     for prefix, namespace in PREFIXES.items():
         if term.startswith(f"<{namespace}"):
             return f"{prefix}:{term[len(namespace) + 1 : -1]}"
@@ -42,7 +42,7 @@ def short(term: str) -> str:
 
 (TYPE,) = expanded("rdf:type")
 (CHAIN,) = expanded("aux:Chain")
-"""The class of the cells of a chain's list: each is the predicate of the chain's rest, which begins there."""
+"""The class of the cells of a property chain: each cell is the predicate for the rest of the chain from there."""
 
 _SCHEMA_PREDICATES: Final = frozenset(
     expanded("rdfs:subClassOf rdfs:subPropertyOf rdfs:domain rdfs:range rdf:first rdf:rest")
@@ -57,7 +57,7 @@ _OURS: Final = (f"<{OWL}", f"<{AUXILIARY}")
 
 
 def is_schema(triple: Triple) -> bool:
-    """Tell whether a triple is a schema's, or a pattern takes only such triples."""
+    """Return whether a triple belongs to a schema, or a pattern takes only such triples."""
     _, p, o = triple
     if p == TYPE:
         return o in _SCHEMA_CLASSES or _is_ours(o)
@@ -65,7 +65,7 @@ def is_schema(triple: Triple) -> bool:
 
 
 def is_auxiliary(triple: Triple) -> bool:
-    """Tell whether a triple has an auxiliary term as its predicate or class."""
+    """Return whether a triple has an auxiliary term as its predicate or class."""
     _, p, o = triple
     return (o if p == TYPE else p).startswith(f"<{AUXILIARY}")
 

@@ -1,21 +1,21 @@
-"""Delete and Rederive, without labels (R. Volz, S. Staab, B. Motik: Incrementally Maintaining Materializations of
-Ontologies Stored in Logic Databases, J. Data Semantics II, 2005).
+"""Delete and Rederive, without labels, for comparison.
 
-What leaves the window is a deletion like any other:
+R. Volz, S. Staab, B. Motik: Incrementally Maintaining Materializations of Ontologies Stored in Logic Databases, J.
+Data Semantics II, 2005.  A fact that leaves the window is a deletion like any other:
 
-1. over-delete: everything that some rule instance derived from a fact that goes, joined with what held before the step,
-   for without labels nobody knows what supports only itself;
-2. rederive: what the rest still derives comes back;
-3. insert what is new, and what follows from both.
+1. over-delete: all facts that a rule instance derived from a lost fact, joined with the facts before the step, because
+   without labels it is unknown which facts support only each other;
+2. rederive: facts that the rest still derives come back;
+3. insert new facts, and the conclusions of both.
 
-As printed, a fact that is both given and derived is lost when its derivation goes, because over-deleted facts come back
-through rules only.  Here what is given still is never over-deleted, nor what follows from it on that account; that is
-the flag "explicit" of the mended program, and saves looking.  In two more places less is done than as published, and in
-none more: what holds after the step (New) is not copied but looked up, and an insertion that holds already (Ins) is not
-followed.  Where each fact has one derivation none of the three makes a difference.
+As printed, a fact that is both given and derived is lost with its derivation, because over-deleted facts come back
+through rules only.  Here given facts are never over-deleted, nor their conclusions on that account; this is the flag
+"explicit" of the corrected program.  Two more differences save work and add none: facts after the step (New) are
+looked up instead of copied, and an insertion that holds already (Ins) is not followed.  If each fact has one
+derivation, none of the three matters.
 
-A step costs as much as depends on what goes, even if nearly all of it stays for another reason.  A fact that is given
-again before it expires costs nothing: the program knows no labels.
+The cost of a step is proportional to the dependents of lost facts, even if nearly all have other derivations.  A fact
+that is given again before it expires costs nothing: the program has no labels.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["Volz"]
 
 
 class Volz:
-    """All that follows by some rules, by Delete and Rederive: a :class:`Maintenance`."""
+    """The closure under some rules, by Delete and Rederive: a :class:`Maintenance`."""
 
     def __init__(self, rules: Iterable[Rule], intern: Callable[[str], int]):
-        """``intern``: the number of a term, as facts name it."""
+        """``intern``: the number of a term in facts."""
         program = Program(rules, intern)
         self._facts = program.facts
         self._present = program.telling(Tell.PRESENT)
@@ -44,7 +44,7 @@ class Volz:
         self._closing = Closing(program)
         self._given = Given()
         self.touched = 0
-        """Facts looked at, so far."""
+        """Number of facts processed so far."""
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -53,7 +53,7 @@ class Volz:
         return iter(self._facts)
 
     def step(self, now: int, given: Mapping[Fact, int] | None = None, taken_back: Iterable[Fact] = ()) -> Change:
-        """Go on to a moment, as :meth:`Maintenance.step` says."""
+        """Advance to a moment, as :meth:`Maintenance.step` says."""
         turn = self._given.step(now, given or {}, taken_back)
         deleted = self._over_delete(turn.left())
         rederived = [fact for fact in deleted if self._holds(fact)]
@@ -65,7 +65,7 @@ class Volz:
         return Change(added, [fact for fact in deleted if fact not in came])
 
     def _over_delete(self, left: Iterable[Fact]) -> dict[Fact, None]:
-        """Drop facts that are given no more, with all that any rule derived from them; return these."""
+        """Drop facts that are no longer given and everything that any rule derived from them; return all these."""
         given, present = self._given.labels, self._present
         deleted = dict.fromkeys(left)
         batch = list(deleted)

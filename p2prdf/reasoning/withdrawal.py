@@ -1,9 +1,8 @@
-"""Taking back given facts before their time, labels counting.
+"""Retraction of given facts before their time, with labels: Delete and Rederive.
 
-Delete and Rederive, with labels: what has its label through a fact that goes is dropped first, all of it, for it may
-support nothing but itself; then each of these facts is looked at for the best label that the rest still supports.
-What was derived with a *better* label than the one that goes stays as it is, and where all labels are equal this is
-just Delete and Rederive.
+First all facts that owe their label to a retracted fact are dropped, because they may support only each other.  Then
+each of them gets the best label that the rest still supports.  Facts with a *better* derivation stay untouched.  With
+equal labels this is plain Delete and Rederive.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["Withdrawal"]
 
 
 class Withdrawal:
-    """Drops from a program's facts what has its label through facts that are taken back."""
+    """Drops from a program's facts those that owe their label to retracted facts."""
 
     def __init__(self, program: Program):
         self._facts = program.facts
@@ -26,9 +25,9 @@ class Withdrawal:
         self._transitive = program.transitive
 
     def of(self, gone: Mapping[Fact, int], given: Mapping[Fact, int]) -> tuple[dict[Fact, int], dict[Fact, int]]:
-        """Drop; return what was dropped, with its labels, and the best label of each of these that is left, if any.
+        """Drop facts; return them with their labels, and the best remaining label of each that has one.
 
-        ``given``: what is given still.
+        ``given``: the facts that are still given.
         """
         dropped = self._over_deleted(gone, given)
         self._facts.drop(dropped)
@@ -40,7 +39,7 @@ class Withdrawal:
         return dropped, left
 
     def _labelled(self, dropped: Mapping[Fact, int]) -> Iterator[tuple[Fact, int]]:
-        """Yield facts with the best labels that they have of others, ABSENT if none."""
+        """Yield facts with their best labels by other facts, ABSENT without a derivation."""
         edges: dict[int, list[Fact]] = {p: [] for p in self._transitive}
         for fact in dropped:
             if fact[1] in edges:
