@@ -1,4 +1,4 @@
-"""HashIndex behaves as a dict that numbers its keys, whatever the keys and the batches."""
+"""HashIndex behaves as a dict that numbers its keys, for any keys and batches."""
 
 from __future__ import annotations
 

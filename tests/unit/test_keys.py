@@ -33,7 +33,7 @@ def test_within_the_parts_sub_keys_lie_anywhere():
     assert 150 < sum(bits) < 250
 
 
-def test_a_set_of_roles_says_what_goes_to_sub_keys():
+def test_the_name_of_a_set_of_indexes_shows_sub_keys():
     marked = keys.role_bit(6, per_event=False) | 1 << 2 | 1 << 2 + keys.MARK_SHIFT
     assert keys.role_name(marked) == "p,po,sub:p"
 

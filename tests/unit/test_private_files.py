@@ -1,4 +1,4 @@
-"""What nobody else is to know is read from files that nobody else may read, and never repeated."""
+"""Secrets are read from files that only their owner may read, and never repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is from before a stream's horizon is forgotten, whatever else happens, and nothing but that."""
+"""Tables drop the elements before a stream's retention watermark, whenever it advances, and nothing else."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ steps = st.one_of(
 
 
 class Story:
-    """What was done to both kinds of tables, and what is owed by then."""
+    """The operations done to both kinds of tables, and the answers that are due by then."""
 
     def __init__(self):
         self.both = [Streamed("light"), Streamed("columnar")]
@@ -173,7 +173,7 @@ class Story:
 
 
 def fresh(story: Story, ended: list[int], kind: str) -> Streamed:
-    """Return tables that were given nothing but what lives."""
+    """Return tables that were given only the living elements."""
     made = Streamed(kind)
     for shape, stream in story.asked:
         made.query(shape, stream)
@@ -185,7 +185,7 @@ def fresh(story: Story, ended: list[int], kind: str) -> Streamed:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(steps, min_size=4, max_size=30), st.integers(0, 1 << 32))
-def test_tables_that_forget_hold_what_they_would_if_nothing_had_been_before_the_horizon(script, seed):
+def test_tables_that_drop_elements_equal_tables_that_never_had_them(script, seed):
     """Both kinds, whenever the pieces of it are done; versions grow with it."""
     story, random = Story(), Random(seed)
     seen = [version_of(each.tables) for each in story.both]
@@ -217,8 +217,8 @@ def test_tables_that_forget_hold_what_they_would_if_nothing_had_been_before_the_
     st.lists(st.tuples(triples, times), min_size=8, max_size=40), st.sampled_from(SHAPES[:4]), st.integers(0, 1 << 32),
     st.sampled_from(list(KINDS)),
 )  # fmt: skip
-def test_pairs_of_what_is_not_forgotten_are_joined_while_others_are(elements, shape, seed, kind):
-    """What comes meanwhile meets all that lives: whatever was copied, moved or dropped by then."""
+def test_living_elements_are_joined_while_others_are_dropped(elements, shape, seed, kind):
+    """A new element meets all living ones, whichever were copied, moved or dropped by then."""
     made, random, horizon, held = Streamed(kind), Random(seed), 0, []
     made.query(shape, STREAMS[0])
     owed: set[frozenset[int]] = set()
@@ -281,7 +281,7 @@ def _publish_event(made: Streamed, number: int, stamp: int) -> None:
 
 
 def _as_given(made: Streamed, roles: int, stamp: int, queries) -> None:
-    """Compare with tables that never had what was forgotten."""
+    """Compare with tables that never had the dropped elements."""
     made.forget_all()
     other = Streamed("columnar")
     for shape in queries:
@@ -315,7 +315,7 @@ def test_events_published_again_while_they_are_copied_have_the_later_time():
     _as_given(made, 1 << keys.S + keys.EVENT_SHIFT, 9, [SHAPES[0]])
 
 
-def test_a_query_that_comes_while_the_tables_are_copied_meets_what_lives_and_what_comes():
+def test_a_query_that_comes_while_tables_are_copied_meets_living_and_new_elements():
     made, _ = _half_laid_out()
     made.query(SHAPES[2], STREAMS[0])
     assert made.tables._layout is None
@@ -324,7 +324,7 @@ def test_a_query_that_comes_while_the_tables_are_copied_meets_what_lives_and_wha
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "begun anew"])
 def test_columns_that_are_not_used_any_more_go_at_once(replaced):
-    """They are as large as what is held; a node's garbage collector comes round after millions of objects."""
+    """They are as large as the tables; a node's garbage collector runs after millions of objects."""
     made, _ = _half_laid_out()
     tables = made.tables
     assert tables._layout is not None

@@ -1,4 +1,4 @@
-"""Rows that wait for a text: found by what is in it, and for the rest as all rows are."""
+"""Rows that wait for a text: found by its words, and otherwise as all rows are."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def satisfying(condition: str) -> list[str]:
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 @pytest.mark.parametrize("few", [0, 100])
-def test_a_triple_finds_the_rows_whose_condition_its_object_satisfies(kind, few, algorithm):
+def test_a_triple_finds_the_rows_with_a_condition_that_its_object_satisfies(kind, few, algorithm):
     """One by one and in a batch, of the same predicate and of another, as set and per event."""
     for batch in (1, 100):
         for per_event in (False, True):
@@ -104,7 +104,7 @@ def times(rows: Counter) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("few", [0, 100])
-def test_what_is_published_again_or_removed_finds_the_rows_it_found(kind, few):
+def test_a_republished_or_removed_triple_finds_its_rows_again(kind, few):
     """For subscriptions younger than its last publication, and to take back; also after the rows came."""
     with limits(few):
         tables, dictionary = new_tables(kind)
@@ -160,8 +160,8 @@ def test_rows_of_other_plans_go_and_those_that_wait_for_a_text_stay(kind):
     assert bindings(told) == Counter({(a, text): 2, (a, other): 1})
 
 
-def test_all_filters_are_asked_of_what_is_found(kind):
-    """Of several conditions on the object one is what rows are filed by; the others decide as well."""
+def test_all_filters_are_applied_to_the_rows_found(kind):
+    """One of several conditions on the object files the rows; the others decide as well."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, _ = (dictionary.intern(each) for each in TERMS[:3])
@@ -184,8 +184,8 @@ def test_all_filters_are_asked_of_what_is_found(kind):
         (((0, 1, 1),), 0, (full_text(1, '"a"'),), '"a"'),
     ],
 )  # fmt: skip
-def test_conditions_on_the_object_are_what_rows_are_filed_by(patterns, mask, filters, filed_by):
-    """Where a filter is nothing but one, and the pattern is what binds the object."""
+def test_rows_are_filed_by_a_condition_on_the_object(patterns, mask, filters, filed_by):
+    """A filter must be a single condition, and its pattern must bind the object."""
     _, dictionary = new_tables("light")
     query = about("<b>", *filters, patterns=patterns)
     if filters == (full_text(0, '"a"'),):
@@ -204,7 +204,7 @@ def test_conditions_on_the_object_are_what_rows_are_filed_by(patterns, mask, fil
             assert full.holds(number, taken) == condition_holds(parse_condition(filed_by), text_of(text))
 
 
-def test_a_condition_on_what_an_earlier_pattern_binds_is_a_filter_there(kind):
+def test_a_condition_on_a_variable_bound_by_an_earlier_pattern_is_a_filter_there(kind):
     """(?0 b ?1)(?2 c ?1): the second pattern has the object as its key."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -227,7 +227,7 @@ def test_a_condition_that_is_none_is_refused_with_the_plan(kind):
         tables.add_groups(plan, Groups(*columns, (make.column([1], "uint32"),)))
 
 
-def test_what_waits_is_told_and_counted_whatever_it_waits_for(kind):
+def test_rows_that_wait_for_a_text_are_listed_and_counted_as_others(kind):
     """Rows that wait for a text are rows: listed, copied as items, counted, renewed and dropped as others."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -246,7 +246,7 @@ def test_what_waits_is_told_and_counted_whatever_it_waits_for(kind):
 
 
 def text_rows(tables, role: int):
-    """What waits for a text under a role."""
+    """The rows that wait for a text under an index."""
     lanes = tables._lanes[False][role] if isinstance(tables, LightTables) else tables._lanes[False, role]
     return lanes[0].texts
 
@@ -260,7 +260,7 @@ def standing(tables, dictionary, count: int) -> list[int]:
     return groups
 
 
-def test_what_a_triple_is_joined_with_does_not_depend_on_how_many_conditions_wait(kind, monkeypatch):
+def test_the_cost_of_a_triple_does_not_depend_on_the_number_of_conditions(kind, monkeypatch):
     """Conditions tried and entries looked at: the same among 50 queries as among 1,000."""
     costs = []
     tried: list[int] = []

@@ -1,4 +1,4 @@
-"""What tables hold, told as items: copies can be compared, and one can be made from another."""
+"""The content of tables as items: copies can be compared, and one can be made from another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kind(request):
 
 
 def bring(held: Tables, to: Tables) -> None:
-    """Insert everything that one has into another, without joining it, as whoever repairs a copy does."""
+    """Insert the whole content of one into another, without joining it, as anti-entropy does with a copy."""
     make = to.columns
     for role, per_event in ROLES_AND_KINDS:
         some = held.export_triples(role, per_event, held.triple_items(role, per_event).handle)
@@ -57,10 +57,10 @@ def _brought(held: Tables, to: Tables, plan, group):
 
 @settings(max_examples=100, deadline=None)
 @given(scripts, st.integers(0, 1 << 32), st.booleans())
-def test_equal_states_have_equal_items_whatever_led_to_them(script, seed, ends):
-    """Kinds of tables, order and repetition do not matter; a copy that is brought everything has what the first has.
+def test_equal_states_have_equal_items_after_any_history(script, seed, ends):
+    """Kinds of tables, order and repetition do not matter; a copy that gets everything has the items of the first.
 
-    And that is all that counts: rejoined, the copy owes and has the same answers.
+    Items are also sufficient: rejoined, the copy has the same answers and the same work left.
     """
     first = [Copy(kind, Random(seed), probe=None, split=kind == "columnar") for kind in ("light", "columnar")]
     asked, log = play(script, first)
@@ -87,7 +87,7 @@ def test_equal_states_have_equal_items_whatever_led_to_them(script, seed, ends):
 @settings(max_examples=100, deadline=None)
 @given(scripts, st.integers(0, 1 << 32), st.sampled_from(["light", "columnar"]), st.booleans())
 def test_the_version_grows_if_items_change_and_stays_if_they_do_not(script, seed, kind, partly):
-    """So whoever has seen a version need not look again before it is another."""
+    """A caller that has seen a version need not look again before the version changes."""
     copy = Copy(kind, Random(seed), probe=0.5 if partly else None, split=partly)
     tables = copy.tables
     seen: list[tuple[tuple[int, ...], list[list[tuple]]]] = [(version_of(tables), [[], [], []])]
@@ -110,7 +110,7 @@ def test_the_version_grows_if_items_change_and_stays_if_they_do_not(script, seed
 
 @pytest.mark.parametrize("kind", ["light", "columnar"])
 def test_a_publication_that_is_over_when_it_comes_is_held_under_its_roles_all_the_same(kind):
-    """Who has heard of the removal and who has not keep it under the same roles, so they can compare (seed 21140)."""
+    """Replicas before and after the removal store it under the same indexes, so they can compare (seed 21140)."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     triple = tuple(dictionary.intern(each) for each in TERMS[:3])
@@ -125,7 +125,7 @@ def test_a_publication_that_is_over_when_it_comes_is_held_under_its_roles_all_th
 
 @pytest.mark.parametrize("kind", ["light", "columnar"])
 def test_a_publication_stays_under_the_roles_it_came_with_when_an_older_removal_comes_under_others(kind):
-    """Else whoever keeps one of the other roles, and had not got it yet, never would (seed 31147)."""
+    """Otherwise a replica of another index that had not got it yet would never get it (seed 31147)."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     triple = tuple(dictionary.intern(each) for each in TERMS[:3])
@@ -179,7 +179,7 @@ def test_a_triple_that_comes_again_is_another_item_only_if_it_is_later_or_under_
     }
 
 
-def test_items_lie_under_the_keys_by_which_they_are_routed_and_named_by_what_they_are(kind):
+def test_items_have_the_keys_that_route_them_and_identities_made_of_their_content(kind):
     """The identities and keys are those that every peer computes, so copies anywhere agree."""
     harness, _, plan = one_of_each(kind)
     h = [keys.term_hash(term) for term in ("<a>", "<b>", "<c>")]
@@ -208,7 +208,7 @@ def test_rows_without_constants_are_items_under_the_keys_of_all_buckets(kind):
 
 
 def test_triples_are_told_with_one_role_or_since_a_stamp_with_all(kind):
-    """Both kinds; what is exported can be inserted as it is."""
+    """Both kinds; exported triples can be inserted as they are."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -228,7 +228,7 @@ def test_triples_are_told_with_one_role_or_since_a_stamp_with_all(kind):
 
 
 def test_handles_of_rows_stay_true_when_groups_end_and_their_rows_are_dropped(kind):
-    """What lives is exported, what has ended is left out; and the listing goes on where it was."""
+    """Living rows are exported, ended ones are left out; and the listing goes on at its position."""
     count = 9000 if kind == "columnar" else 300
     tables, dictionary = new_tables(kind)
     b = dictionary.intern("<b>")

@@ -34,8 +34,8 @@ def abc(dictionary):
     return [dictionary.intern(each) for each in TERMS[:3]]
 
 
-def test_what_is_only_stored_joins_nothing_until_it_is_rejoined(kind):
-    """Neither a triple nor a query nor a partial result; and each is found by what comes later and is joined."""
+def test_stored_items_join_nothing_until_they_are_rejoined(kind):
+    """Triples, queries and partial results alike; later items that are joined find each of them."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = abc(dictionary)
@@ -48,7 +48,7 @@ def test_what_is_only_stored_joins_nothing_until_it_is_rejoined(kind):
 
 
 def test_the_same_again_is_not_joined_though_it_is_to_be_now(kind):
-    """What a role holds already, and not as of later, was joined by somebody; a rejoin covers the rest."""
+    """A replica has joined everything that an index holds already with the same time; a rejoin covers the rest."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = abc(dictionary)
@@ -70,8 +70,8 @@ def test_a_role_that_is_new_to_a_triple_is_joined_if_it_is_among_those_to_be(kin
     assert not harness.triples([(b, b, c)], time=2, roles=under, probed=under << 1)
 
 
-def test_a_republication_is_joined_under_the_roles_it_is_to_be_whatever_roles_it_names(kind):
-    """One time for all roles: what arrives first of a later publication must do for all of them, or for none."""
+def test_a_republication_is_joined_under_the_indexes_given_whichever_it_names(kind):
+    """All indexes share one time: the first arrival of a later publication must do for all of them, or for none."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = abc(dictionary)
@@ -84,7 +84,7 @@ def test_a_republication_is_joined_under_the_roles_it_is_to_be_whatever_roles_it
     assert bindings(harness.rejoin(everything)) == Counter([(a, c), (b, c)])
 
 
-def test_a_later_row_is_joined_with_what_is_new_about_it_or_raised_alone(kind):
+def test_a_later_row_is_joined_with_its_new_partners_or_only_raised(kind):
     """A partial result that comes again, later than before."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -107,7 +107,7 @@ def test_a_later_row_is_joined_with_what_is_new_about_it_or_raised_alone(kind):
     assert as_list(rows.oldest) == [5, 5]
 
 
-def test_what_is_only_stored_is_no_processing_load(kind):
+def test_storing_alone_is_no_processing_load(kind):
     """But storage load, and that once it is looked for."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -120,7 +120,7 @@ def test_what_is_only_stored_is_no_processing_load(kind):
 
 
 def test_only_rows_under_chosen_keys_are_rejoined(kind):
-    """Queries and partial results of all plans and algorithms; what is asked for are their ring keys."""
+    """Queries and partial results of all plans and algorithms, chosen by their ring keys."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = abc(dictionary)
@@ -184,7 +184,7 @@ def test_a_piece_is_bounded_also_within_one_row_and_over_many(kind):
 
 
 def test_tables_may_grow_and_shrink_between_pieces(kind):
-    """Groups end and their rows are dropped, others come, triples come: those who were there all get their answers."""
+    """Groups end and lose their rows, other groups and triples come: the remaining groups get all their answers."""
     count = 6000 if kind == "columnar" else 300
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -210,12 +210,12 @@ def test_tables_may_grow_and_shrink_between_pieces(kind):
 
 @settings(max_examples=150, deadline=None)
 @given(scripts, st.integers(0, 1 << 32))
-def test_rejoining_everything_gives_what_joining_everything_would_have(script, seed):
-    """Whatever part was only stored, in whichever order, and though what came of the rest is lost."""
+def test_rejoining_everything_gives_the_answers_of_joining_everything(script, seed):
+    """For any part that was only stored, in any order, and though the answers of the rest are lost."""
     kinds = ("light", "columnar")
     joined = [Copy(kind, Random(seed), probe=None, split=False) for kind in kinds]
     joined += [Copy(kind, Random(seed), probe=1, split=True) for kind in kinds]
-    for copy in joined[:2]:  # who joins everything need not meet what is over
+    for copy in joined[:2]:  # tables that join everything need not skip ended items
         copy.tables.over_before = 1 << 62
     stored = [Copy(kind, Random(seed), probe=probe, split=True) for kind in kinds for probe in (0, 0.5)]
     asked, log = play(script, [*joined, *stored])
@@ -229,7 +229,7 @@ def test_rejoining_everything_gives_what_joining_everything_would_have(script, s
 
 @settings(max_examples=100, deadline=None)
 @given(scripts, scripts, st.integers(0, 1 << 32))
-def test_what_comes_during_a_rejoin_is_joined_with_what_it_has_passed_and_not(before, during, seed):
+def test_items_that_come_during_a_rejoin_are_joined_before_and_behind_its_position(before, during, seed):
     """From its first piece on everything is joined on its way in; at its end nothing is missing."""
     for kind in ("light", "columnar"):
         copy = Copy(kind, Random(seed), probe=0.3, split=True)

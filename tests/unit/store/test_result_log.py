@@ -1,4 +1,4 @@
-"""A subscriber's log: a set by identity, handed out in numbered epochs, bounded, and honest about what it dropped."""
+"""A subscriber's log: a set by identity, delivered in numbered epochs, bounded, with a count of dropped answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOTH = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "column
 
 
 class Log(ResultLog):
-    """A log of answers whose identity, time and binding are one number."""
+    """A log of answers: one number is identity, time and binding of each."""
 
     def __init__(self, columns, rows_max=100, **bounds):
         super().__init__(columns, rows_max, **bounds)
@@ -64,7 +64,7 @@ def test_answers_are_numbered_from_one_and_handed_out_once(columns):
 
 
 @BOTH
-def test_the_window_counts_what_is_not_acknowledged_in_whatever_order_it_is(columns):
+def test_the_window_counts_unacknowledged_answers_in_any_order(columns):
     log = Log(columns)
     log.add(1, 2, 3, 4, 5, 6)
     assert log.taken(window=2) == [(1, 0, [1, 2])]
@@ -86,7 +86,7 @@ def test_another_epoch_hands_out_all_that_is_not_acknowledged_from_one(columns):
 
 
 @BOTH
-def test_what_is_acknowledged_before_it_comes_is_never_handed_out(columns):
+def test_an_answer_acknowledged_before_it_comes_is_never_delivered(columns):
     """Another replica delivered it; the acknowledgement was faster than the answer."""
     log = Log(columns)
     assert log.done(7, 8) == [7, 8]
@@ -96,7 +96,7 @@ def test_what_is_acknowledged_before_it_comes_is_never_handed_out(columns):
 
 
 @BOTH
-def test_what_is_remembered_of_acknowledgements_without_answers_is_bounded(columns):
+def test_the_memory_of_acknowledgements_without_answers_is_bounded(columns):
     log = Log(columns, early_max=10)
     for at in range(100):
         log.done(*range(5 * at, 5 * at + 5))
@@ -122,8 +122,8 @@ def test_a_full_log_drops_the_oldest_and_tells_how_many(columns):
 
 
 @BOTH
-def test_what_was_handed_out_and_then_dropped_is_lost_only_in_another_epoch(columns):
-    """It is on its way to the subscriber, who may yet acknowledge it."""
+def test_an_answer_delivered_and_then_dropped_is_lost_only_in_another_epoch(columns):
+    """It is on its way to the subscriber, which may yet acknowledge it."""
     log = Log(columns, rows_max=3)
     log.add(1, 2)
     assert log.taken() == [(1, 0, [1, 2])]
@@ -159,8 +159,8 @@ def test_a_loss_is_told_even_if_nothing_is_left(columns):
 
 
 @BOTH
-def test_a_window_is_not_used_up_by_what_was_dropped_before_it_was_handed_out(columns):
-    """A subscriber that slept gets a window of the newest, not silence; what it has not read still counts."""
+def test_a_window_is_not_used_up_by_answers_dropped_before_their_delivery(columns):
+    """A subscriber that stopped reading gets a window of the newest answers; the unread ones still count."""
     log = Log(columns, rows_max=5)
     log.add(*range(1, 21))
     assert log.taken(window=2) == [(16, 15, [16, 17])]
@@ -180,7 +180,7 @@ def test_text_is_bounded_too(columns):
 
 
 @BOTH
-def test_what_another_replica_dropped_is_lost_unless_it_is_held_or_acknowledged_here(columns):
+def test_an_answer_dropped_by_another_replica_is_lost_unless_held_or_acknowledged_here(columns):
     log = Log(columns)
     log.add(1)
     log.done(2)
@@ -310,7 +310,7 @@ def test_all_is_handed_out_when_nothing_waits_and_no_loss_is_to_be_told(columns)
     assert log.taken() == [(1, 0, [1, 2])]
     log.add(4, 5, 6)
     log.taken()
-    log.restart()  # what was dropped is lost in this epoch, and nothing else is left
+    log.restart()  # the dropped answers are lost in this epoch, and no others are left
     log.done(4, 5, 6)
     assert not log.handed_out
     assert [lost for _, lost, _ in log.taken()] == [2]
@@ -381,7 +381,7 @@ def test_a_withdrawal_says_whether_the_answer_is_known_to_be_acknowledged(column
 
 @BOTH
 def test_an_answer_taken_back_by_another_replica_before_it_is_acknowledged_may_still_be(columns):
-    """Whoever told it knows more: then its withdrawal is sure here, too."""
+    """The replica that reported it knows more: so its retraction is confirmed here, too."""
     log = Log(columns)
     log.over(3)
     assert log.done(3) == [3]
@@ -389,7 +389,7 @@ def test_an_answer_taken_back_by_another_replica_before_it_is_acknowledged_may_s
 
 
 @BOTH
-def test_another_epoch_does_not_hand_out_what_was_taken_back_meanwhile(columns):
+def test_another_epoch_does_not_deliver_answers_retracted_meanwhile(columns):
     log = Log(columns)
     log.add(1, 2, 3)
     log.told()
@@ -425,7 +425,7 @@ def test_an_answer_is_exported_when_its_withdrawal_is_acknowledged_or_dropped(co
 
 
 @BOTH
-def test_an_answer_whose_withdrawal_waits_is_exported_with_it(columns):
+def test_an_answer_with_a_pending_retraction_is_exported_with_it(columns):
     log = Log(columns)
     log.add(1)
     log.over(1)

@@ -1,4 +1,4 @@
-"""What explanations look at: some of what waits of a query, and some of the triples that match a pattern."""
+"""Samples for explanations: some of a query's waiting rows, and some of the triples that match a pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of elements of a stream only those are joined that a window can hold together, in whatever order they come."""
+"""Elements of a stream are joined only if one window can hold them together, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_as_far_apart_as_the_range_is_too_far_whoever_comes_first(kind, before):
+def test_elements_as_far_apart_as_the_range_are_too_far_in_any_order(kind, before):
     stream = Stream(kind)
     a, b, c = stream.a, stream.b, stream.c
     found = Counter() if before else stream.query()
@@ -55,7 +55,7 @@ def test_as_far_apart_as_the_range_is_too_far_whoever_comes_first(kind, before):
     assert stream.tables.sizes().too_wide > 0
 
 
-def test_what_is_too_far_does_not_wait_for_more(kind):
+def test_a_row_that_spans_too_much_does_not_wait_for_more(kind):
     """The bound is on all elements of a row, not on two that follow each other."""
     stream, bounded = Stream(kind), Stream(kind)
     for each, span in ((stream, 0), (bounded, SPAN)):

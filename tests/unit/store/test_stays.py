@@ -1,4 +1,4 @@
-"""Stays follow from the removals that are known, whatever order they and the publications come in."""
+"""Validity intervals follow from the known removals, in any order of removals and publications."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def played(operations):
     return times
 
 
-def test_a_removal_ends_what_was_published_before_it_and_begins_another_stay():
+def test_a_removal_ends_the_interval_before_it_and_begins_another():
     assert played([5]) == {0: 5}
     assert played([5, -7]) == {0: GONE | 7, 7: 0}
     assert played([5, -7, 9]) == {0: GONE | 7, 7: 9}
@@ -69,7 +69,7 @@ def test_all_orders_of_a_flapping_triple():
 
 
 def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_from():
-    """Its end was known under the roles of that one, and is now the end of what the removal makes."""
+    """Its end was known under the indexes of that one, and is now the end of the interval made by the removal."""
     stays: Stays[str] = Stays()
     times = {0: 5}
     first = [(11, 0, None), (0, GONE | 11, None)]
@@ -90,7 +90,7 @@ def test_a_publication_is_told_of_the_stays_before_until_one_lacks_no_role_of_it
 
 
 class _Replica:
-    """What a peer holds of one triple: by the beginning of each stay its time and the roles it is held under."""
+    """A peer's intervals of one triple: by their beginning, their time and their indexes."""
 
     def __init__(self) -> None:
         self.stays: Stays[str] = Stays()
@@ -112,7 +112,7 @@ class _Replica:
         return {begin: time for begin, (time, roles) in self.held.items() if time and role in roles}
 
     def give(self, other, role):
-        """Give what the other lacks under a role, as repair does: the ends of stays."""
+        """Send the ends of intervals that the other lacks under an index, as anti-entropy does."""
         lacking = dict(self.under(role).items() - other.under(role).items())
         for time in lacking.values():
             other.remove(time - GONE, frozenset([role]))

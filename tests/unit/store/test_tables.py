@@ -1,4 +1,4 @@
-"""One contract, two implementations: whatever is done to light and columnar tables gives the same rows."""
+"""One contract, two implementations: the same operations on light and columnar tables give the same rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_second_of_a_pair_joins_it(kind):
 
 
 def test_a_triple_older_than_the_subscription_does_not_count_until_it_is_published_again(kind):
-    """The same triple again changes nothing for those who had it and counts for who came between."""
+    """The same triple again changes nothing for subscriptions that had it and counts for those made in between."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -77,7 +77,7 @@ def test_answers_are_taken_back_under_the_identities_they_had(kind):
     assert not harness.triples([(a, b, c)], time=4), "it was published before it was removed"
 
 
-def test_what_is_published_again_after_its_removal_makes_answers_of_their_own(kind):
+def test_a_triple_published_again_after_its_removal_makes_answers_of_its_own(kind):
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -89,7 +89,7 @@ def test_what_is_published_again_after_its_removal_makes_answers_of_their_own(ki
     assert first[0] != second[0] == gone[0]
 
 
-def test_a_removal_that_comes_late_takes_back_what_it_should_have(kind):
+def test_a_late_removal_retracts_the_answers_that_a_timely_one_would_have(kind):
     """As if it had come in time: the answer of before is over, that of the later publication is another."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -102,8 +102,8 @@ def test_a_removal_that_comes_late_takes_back_what_it_should_have(kind):
     assert next(row[0] for row in late if row[1] == GONE) == first[0]
 
 
-def test_what_waits_of_a_removed_triple_meets_nothing_any_more(kind):
-    """A partial result that is over takes back what others may have made of it: its answers never come as true."""
+def test_a_waiting_row_of_a_removed_triple_has_no_true_answers(kind):
+    """A partial result that has ended retracts the answers that others may have made of it: none ever comes as true."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -113,7 +113,7 @@ def test_what_waits_of_a_removed_triple_meets_nothing_any_more(kind):
     assert changes(harness.triples([(c, c, a)], time=4)) == [(-1, (a, c, a))]
 
 
-def test_what_was_removed_before_a_subscription_is_nothing_to_it(kind):
+def test_a_triple_removed_before_a_subscription_does_not_count_for_it(kind):
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -127,9 +127,9 @@ def test_what_was_removed_before_a_subscription_is_nothing_to_it(kind):
 
 @pytest.mark.parametrize("before", [0, 2 * LATE])
 def test_a_publication_that_is_heard_of_before_a_removal_older_than_the_query_is_taken_back_and_counts(kind, before):
-    """It was taken for what the removal ends; now it is known to have come after.
+    """It was taken for the interval that the removal ends; now it is known to have come after.
 
-    A removal is not under way for long, but it may have gone under other roles and be heard of much later.
+    A removal is not in flight for long, but it may have gone under other indexes and be heard of much later.
     """
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -142,7 +142,7 @@ def test_a_publication_that_is_heard_of_before_a_removal_older_than_the_query_is
 
 
 @pytest.mark.parametrize("before", [0, 2 * LATE])
-def test_what_others_took_for_a_stay_that_is_over_under_another_role_is_taken_back(kind, before):
+def test_answers_of_others_for_an_interval_ended_under_another_index_are_retracted(kind, before):
     """They had not heard of the removal: it went under the one role that was in use then."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -164,7 +164,7 @@ def test_what_others_took_for_a_stay_that_is_over_under_another_role_is_taken_ba
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_what_is_over_for_long_costs_nothing_any_more(kind, order):
+def test_values_that_ended_long_ago_cost_nothing(kind, order):
     """A value that changes all the time is joined as often as it changes, not with all that it ever was."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -299,7 +299,7 @@ IN_GRAPHS = [
 def test_a_predicate_that_is_a_variable_is_no_literal_unless_the_directory_of_graphs_binds_it(
     kind, group, count, first, per_event
 ):
-    """Patterns of the default graph match neither statements of named graphs nor what is said of these."""
+    """Patterns of the default graph match neither statements of named graphs nor the directory of these."""
     for algorithm, backward in product(Algorithm, (False, True)):
         tables, dictionary = new_tables(kind)
         harness = Harness(tables)
@@ -338,8 +338,8 @@ def test_an_ended_group_gives_no_answers_and_frees_its_rows(kind):
     assert tables.sizes().groups == 0
 
 
-def test_groups_are_found_by_their_names_whatever_plans_they_are_of(kind):
-    """Plans of one group and of several, one after the other or at once; their leases, their ends and what waits."""
+def test_groups_are_found_by_their_names_in_any_plan(kind):
+    """Plans of one group and of several, in sequence or at once; their leases, their ends and their waiting rows."""
     tables, dictionary = new_tables(kind)
     make, b = tables.columns, dictionary.intern("<b>")
     alone = [make_plan(path(*["<b>"] * count), range(count), Algorithm.CSBV) for count in (1, 2, 3, 4)]
@@ -378,7 +378,7 @@ def test_a_group_of_two_plans_ends_in_both():
     assert tables.expired_groups(1000, 100) == [11]
 
 
-def test_what_arrives_for_an_ended_group_finds_it_ended(kind):
+def test_a_message_for_an_ended_group_finds_it_ended(kind):
     """A message of its former life, late or repeated, does not bring a group back."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -439,7 +439,7 @@ def test_rows_that_are_listed_do_not_change_with_the_tables(kind):
 
 
 def test_leases_are_told_and_extended(kind):
-    """Groups whose lease is over are named until it is extended."""
+    """Groups with an expired lease are named until it is extended."""
     tables, dictionary = new_tables(kind)
     plan, _ = Harness(tables).query(path("<b>"), dictionary, since=1)
     identity = plan.identity >> 1
@@ -449,7 +449,7 @@ def test_leases_are_told_and_extended(kind):
 
 
 def test_cqc_joins_on_all_bound_parts_within_one_role(kind):
-    """A CQC link is keyed by one constant, joins inside on everything bound, and finds what came before."""
+    """A CQC link is keyed by one constant, joins inside on everything bound, and finds earlier triples."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -458,7 +458,7 @@ def test_cqc_joins_on_all_bound_parts_within_one_role(kind):
     assert bindings(answers) == Counter([(c, a, b)])
 
 
-def test_sizes_count_what_is_held(kind):
+def test_sizes_count_the_stored_items(kind):
     """Storage is patterns, triples once per role and partial results."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -541,7 +541,7 @@ said = st.tuples(st.integers(0, 2), st.sampled_from([5, 6, 7, 6 | GONE]), st.sam
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(said, min_size=1, max_size=12), min_size=1, max_size=3))
-def test_a_batch_that_says_the_same_again_and_again_is_what_one_by_one_says(batches):
+def test_a_batch_with_repetitions_equals_its_rows_one_by_one(batches):
     """At several times, under several roles, with removals in between, joined at once or stored only."""
     told = []
     for kind, one_by_one in (("light", True), ("light", False), ("columnar", True), ("columnar", False)):
@@ -567,7 +567,7 @@ def test_a_batch_that_says_the_same_again_and_again_is_what_one_by_one_says(batc
     assert told == [told[0]] * 4
 
 
-def test_what_is_said_very_often_in_one_batch_is_taken_once(monkeypatch):
+def test_a_triple_repeated_very_often_in_one_batch_is_stored_once(monkeypatch):
     """A client may publish one line a hundred thousand times: work in proportion to its square stopped nodes."""
     tables, _ = new_tables("columnar")
     rounds = []

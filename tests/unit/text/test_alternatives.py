@@ -68,7 +68,7 @@ def test_words_alone_leave_nothing_to_verify_and_anything_else_does() -> None:
         assert only.rest == parse_condition(condition)
 
 
-def test_stems_and_words_that_are_left_are_what_a_text_needs() -> None:
+def test_remaining_stems_and_words_are_required_of_a_text() -> None:
     (only,) = alternatives(parse_condition('"the games of Ri*" using stemming using stop words ftAND "games", "en"'))
     assert (only.words, only.globs) == (("game=english", "games"), ("ri*",))
 

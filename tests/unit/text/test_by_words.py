@@ -101,7 +101,7 @@ def test_a_pattern_waits_by_words_where_every_text_it_wants_has_one(body, waitin
     assert found is query or waiting != predicates(query)
 
 
-def test_a_predicate_with_words_is_told_from_others_and_spelled_as_what_it_asks_for():
+def test_a_keyword_predicate_is_recognised_and_spelled_as_its_condition():
     term = quads.worded(P, ["tea", "green"])
     assert quads.word_parts_of(term) == (P, ("green", "tea"))
     assert quads.is_reserved(term)
@@ -137,7 +137,7 @@ def test_a_predicate_that_is_not_allowed_stays_as_it_is():
     assert asked == [quads.worded(P, ["tea"])]
 
 
-def test_what_is_no_condition_is_refused():
+def test_a_bad_condition_is_refused():
     query = conjunctive(f'?s {P} ?t FILTER ftcontains(?t, "tea")')
     wrong = Filter(query.filters[0].text.replace("tea", "ftAND"), query.filters[0].variables).text.replace('\\"', "")
     broken = ConjunctiveQuery(query.patterns, query.constants, (0,), ("s",), filters=(Filter(wrong, (1,)),))

@@ -55,14 +55,14 @@ def test_a_window_counts_the_last_texts_and_goes_on_after_it_was_written(kind, r
     assert set(window._numbers) == {name for name in window._names if name}
 
 
-def test_what_is_no_text_is_not_counted() -> None:
+def test_terms_that_are_no_text_are_not_counted() -> None:
     window = CorpusWindow(3, language="en")
     assert not any(map(window.add, ("<urn:a>", '"a"', '"a"@fr', '"5"^^<urn:t>')))
     assert window.add('"a"@en-gb')
     assert (len(window), window.count("a")) == (1, 1)
 
 
-def test_a_condition_says_what_was_counted_and_no_more() -> None:
+def test_a_condition_holds_the_counts_of_its_own_words_alone() -> None:
     window = filled(CorpusWindow(10, language="en", using=ENGLISH), "the games of rio", "a game", "winter", "the tea")
     made = window.similar("The gaming in Rio, rio!", 0.45)
     expected = Similar(("gaming", "in", "rio", "rio", "the"), 4500, ENGLISH, Corpus(4, (("gaming", 2), ("rio", 1))))
@@ -82,7 +82,7 @@ def test_a_call_reads_back_as_the_condition(language, using) -> None:
     assert parse_call(call) == ("body", window.similar("games in Rio", 0.35), len(call))
 
 
-def test_bounds_hold_whatever_comes(monkeypatch) -> None:
+def test_bounds_hold_for_any_texts(monkeypatch) -> None:
     monkeypatch.setattr(corpus, "TERMS_MAX", 20)
     window = CorpusWindow(1000)
     rng = random.Random(1)

@@ -44,7 +44,7 @@ def make(request):
 
 
 class History:
-    """Queries that come and go in all matchers at once, and what each publication satisfies."""
+    """Queries that come and go in all matchers at once, and the queries that each publication satisfies."""
 
     def __init__(self, semantics):
         self.matchers = make_all(semantics)
@@ -94,7 +94,7 @@ LEFT = {
     }[name.split(",")[0].removesuffix(" m").removesuffix(" s")]
     for name in MATCHERS
 }
-"""What has to be empty when no query is left, by matcher."""
+"""Parts that must be empty when no query is left, by matcher."""
 
 
 def _content(part):
@@ -106,7 +106,7 @@ def _content(part):
 
 @pytest.mark.parametrize("semantics", Semantics)
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_all_find_what_the_slow_way_finds_while_queries_come_and_go(seed, semantics):
+def test_all_matchers_equal_the_slow_one_while_queries_come_and_go(seed, semantics):
     rng, history = random.Random(seed), History(semantics)
     for _ in range(50):
         draw = rng.random()
@@ -289,7 +289,7 @@ def test_memory_grows_with_queries_and_is_given_back(make):
     assert matcher.memory_bytes() < empty + (held - empty) / 2, "dictionaries keep their size, what was in them goes"
 
 
-def test_the_index_looks_at_similarities_whose_rare_words_a_text_has_and_at_no_others():
+def test_the_index_looks_only_at_similarities_with_rare_words_of_the_text():
     """However many there are: all have two frequent words, which alone are not similar enough."""
     index = FullTextIndex()
     for number in range(1000):

@@ -10,7 +10,7 @@ from p2prdf.text.set_trie import END, SetTrie
 
 
 def _laid_out(trie, block=0):
-    """Return nodes as dictionaries, and leaves as their tails and what is filed there."""
+    """Return nodes as dictionaries, and leaves as their tails and the numbers filed there."""
     blocks = trie._blocks
     if block > 0 and blocks[block] < 0:
         filed = trie._filed[blocks[block + 1]]
@@ -23,7 +23,7 @@ def _laid_out(trie, block=0):
 
 
 @pytest.mark.parametrize(("seed", "elements"), [*((seed, 6) for seed in range(30)), *((seed, 70) for seed in range(6))])
-def test_what_is_contained_is_found_and_what_is_left_is_as_if_the_rest_had_never_been(seed: int, elements: int) -> None:
+def test_contained_sets_are_found_and_removal_restores_the_former_trie(seed: int, elements: int) -> None:
     """Of 70 elements nodes have more than fit into one block, and lose them again."""
     rng, trie, held = random.Random(seed), SetTrie[int](), {}
     paths = range(1, elements + 1)
@@ -47,8 +47,8 @@ def test_what_is_contained_is_found_and_what_is_left_is_as_if_the_rest_had_never
     assert elements == 6 or len(trie._large) > 1, "some node was large"
 
 
-def test_a_set_is_found_by_what_it_has_and_not_by_how_many_others_there_are() -> None:
-    """Ten thousand sets that begin with what is not there: none is looked at."""
+def test_the_cost_of_a_search_depends_on_the_set_and_not_on_the_number_of_others() -> None:
+    """Ten thousand sets that begin with an absent element: none is looked at."""
     trie = SetTrie[int]()
     for thing in range(10_000):
         trie.add((100 + thing, 1, 2), thing)

@@ -1,4 +1,4 @@
-"""Fields that messages did not always have: what was written without them is read, and they are written only if set."""
+"""Fields added to messages: texts written without them are read, and they are written only if set."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_other_fields_are_not_left_out_and_there_are_no_more(count: int) -> None
         decoded(fields[:count] if count < 0 else [*fields, "more"])
 
 
-def test_what_was_added_is_checked() -> None:
+def test_an_added_field_is_checked() -> None:
     with pytest.raises(RemoteProtocolError, match="not a string"):
         decoded([*parts(RECORD), 7])
 
@@ -75,9 +75,7 @@ def test_what_was_added_is_checked() -> None:
     (m.Summary(1, 2, 3, [0], began=1 << 40), 8), (m.Offer(1, 2, True, False, [0], [5], began=1 << 40), 11),
     (m.Offer(1, 2, True, False, [0], [5], complete=True), 12),
 ])  # fmt: skip
-def test_what_somebody_lacks_who_began_with_nothing_is_written_if_it_is_something(
-    message: object, written: int
-) -> None:
+def test_the_recovery_state_of_an_empty_peer_is_written_if_it_is_set(message: object, written: int) -> None:
     assert len(parts(message)) == 1 + written
     assert decoded(parts(message)) == message
 

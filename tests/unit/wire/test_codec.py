@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, between any two dictionaries; what is malformed is refused, cheaply."""
+"""Frames: messages survive a round trip between any two dictionaries; malformed frames are refused, cheaply."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ STANDING = [
 
 @dataclasses.dataclass
 class Maker:
-    """Draws messages whose term columns are identifiers of ``dictionary``, of either material."""
+    """Draws messages: their term columns are identifiers of ``dictionary``, of either material."""
 
     draw: st.DrawFn
     dictionary: TermDictionary
@@ -223,7 +223,7 @@ class Maker:
 
 
 def waiting_alone(plan: Plan) -> list[int]:
-    """Return the steps that wait under what their own pattern names: the first one, and all those of CQC."""
+    """Return the steps that wait under terms of their own pattern: the first one, and all those of CQC."""
     bits = (keys.S, keys.P, keys.O)
     return [
         number
@@ -372,7 +372,7 @@ def test_between_peers_literals_that_stand_for_graphs_are_subjects_and_predicate
                     codec_there.decode(wrong)
 
 
-def test_who_names_no_graph_sends_no_column():
+def test_a_publication_without_graphs_sends_no_column():
     dictionary = TermDictionary()
     (iri,) = dictionary.intern_all(["<urn:a>"])
     sizes = [
@@ -403,7 +403,7 @@ def test_plans_remembered_are_bounded(monkeypatch):
     assert len(here._encoder._plans) == len(there._decoder._plans) == 5
 
 
-# --- what is too much to send ----------------------------------------------------------------------
+# --- too much to send -----------------------------------------------------------------------------
 
 
 def test_a_term_of_four_mebibytes_fits_and_a_longer_one_is_refused():
@@ -434,7 +434,7 @@ def test_a_term_of_four_mebibytes_fits_and_a_longer_one_is_refused():
         ([m.Contact(1, "h", 1)], "Contact is not a message"),
     ],
 )
-def test_what_does_not_fit_a_frame_is_refused_by_the_sender(messages, reason):
+def test_a_message_that_does_not_fit_a_frame_is_refused_by_the_sender(messages, reason):
     sender = FrameCodec(TermDictionary(), LISTS)
     with pytest.raises(LocalProtocolError, match=reason):
         sender.encode(messages)
@@ -456,7 +456,7 @@ def test_the_largest_number_of_small_messages_is_taken():
     assert FrameCodec(TermDictionary(), LISTS).decode(frame[4:]) == messages
 
 
-# --- what must not come in -------------------------------------------------------------------------
+# --- forbidden input ----------------------------------------------------------------------------
 
 
 @cache
@@ -733,7 +733,7 @@ def query(**changes: Any) -> list[Any]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("columns", MATERIALS.values(), ids=MATERIALS)
-def test_what_the_protocol_forbids_is_refused_with_its_reason(columns, body, reason):
+def test_a_forbidden_frame_is_refused_with_its_reason(columns, body, reason):
     with pytest.raises(RemoteProtocolError) as caught:
         FrameCodec(TermDictionary(), columns).decode(body)
     assert reason in str(caught.value)
@@ -741,7 +741,7 @@ def test_what_the_protocol_forbids_is_refused_with_its_reason(columns, body, rea
 
 
 @pytest.mark.parametrize("columns", MATERIALS.values(), ids=MATERIALS)
-def test_whoever_has_not_said_who_it_is_names_no_terms_which_would_stay_for_good(columns):
+def test_a_sender_before_its_hello_names_no_terms(columns):
     dictionary = TermDictionary()
     codec = FrameCodec(dictionary, columns)
     with pytest.raises(RemoteProtocolError, match="terms, of somebody who has not said who it is"):

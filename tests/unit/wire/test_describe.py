@@ -1,4 +1,4 @@
-"""Lines about messages: what they say, that they are bounded, and that nothing of a process leaks."""
+"""Lines about messages: their content, their bounds, and no data of a process in them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_says_what_matters(line):
+def test_a_line_has_the_fields_of_interest(line):
     assert describe(LINES[line]) == line
 
 

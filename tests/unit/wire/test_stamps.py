@@ -93,7 +93,7 @@ def test_replicas_that_start_at_different_times_correct_a_stamp_to_the_same():
         assert Anchor(BOUND, NOW, *jump).of(time) == Anchor(BOUND + later, NOW + later, *jump).of(time)
 
 
-def test_what_is_not_from_the_future_is_left_alone():
+def test_a_stamp_that_is_not_from_the_future_is_left_alone():
     anchor = Anchor(BOUND, NOW)
     for time in (0, NOW, BOUND, hlc.GONE | BOUND, hlc.element(1 << 40, 3)):
         assert anchor.of(time) == time

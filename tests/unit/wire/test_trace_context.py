@@ -1,4 +1,4 @@
-"""What W3C Trace Context says of ``traceparent`` (section 3.2), and nothing else is taken for one."""
+"""``traceparent`` as W3C Trace Context defines it (section 3.2), and no other text is taken for one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_recorded_trace_is_taken_and_spelled_as_it_was(flags):
     assert str(found) == f"00-{TRACE}-{PARENT}-01"
 
 
-def test_what_its_sender_does_not_record_is_not_traced():
+def test_a_trace_that_its_sender_does_not_record_is_not_traced():
     assert parse_traceparent(f"00-{TRACE}-{PARENT}-00") is None
     assert parse_traceparent(f"00-{TRACE}-{PARENT}-fe") is None
 
@@ -31,6 +31,6 @@ def test_a_later_version_may_say_more():
     f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01", f"ff-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-01-x",
     f"00-{TRACE}-{PARENT}-01\n", f"cc-{TRACE}-{PARENT}-01-" + "x" * 255,
 ])  # fmt: skip
-def test_what_is_none_is_refused_and_named(text):
+def test_a_bad_traceparent_is_refused_and_named(text):
     with pytest.raises(LocalProtocolError, match="traceparent"):
         parse_traceparent(text)
