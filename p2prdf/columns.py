@@ -1,8 +1,8 @@
-"""Columns: the currency between wire, peer and tables, in two materials with one set of verbs.
+"""Columns: batches of rows in wire, peer and tables, as lists or as numpy arrays.
 
-A batch of rows is a few parallel columns of non-negative integers.  A tiny peer, or one triple
-at a time, is best served by plain lists; a batch by numpy arrays.  The peer is written once
-against :class:`Columns`, and takes whichever its tables work with.
+A batch of rows is a few parallel columns of non-negative integers.  Plain lists are faster for a tiny peer or single
+triples, numpy arrays for batches.  The peer is written once against :class:`Columns`, and uses the kind of its
+tables.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Index: TypeAlias = "list[int] | npt.NDArray[np.intp]"
 
 
 class Columns(Protocol):
-    """Verbs on columns.  All arguments and results of one call are of the same material."""
+    """Operations on columns.  All arguments and results of one call are of the same kind."""
 
     def column(self, values: Iterable[int], dtype: Any = np.uint64) -> Column:
         """Make a column."""
         ...
 
     def adopt(self, column: Column, dtype: Any = np.uint64) -> Column:
-        """Turn a column of either material into this one."""
+        """Convert a column of either kind to this one."""
         ...
 
     def full(self, count: int, value: int, dtype: Any = np.uint64) -> Column:
@@ -56,7 +56,7 @@ class ListColumns:
         return list(values)
 
     def adopt(self, column: Column, dtype: Any = np.uint64) -> list[int]:  # noqa: ARG002
-        """Turn a column of either material into this one."""
+        """Convert a column of either kind to this one."""
         return column if isinstance(column, list) else column.tolist()
 
     def full(self, count: int, value: int, dtype: Any = np.uint64) -> list[int]:  # noqa: ARG002
@@ -87,7 +87,7 @@ class ArrayColumns:
         return np.array(values if isinstance(values, list) else list(values), dtype)
 
     def adopt(self, column: Column, dtype: Any = np.uint64) -> npt.NDArray[Any]:
-        """Turn a column of either material into this one."""
+        """Convert a column of either kind to this one."""
         return np.asarray(column, dtype)
 
     def full(self, count: int, value: int, dtype: Any = np.uint64) -> npt.NDArray[Any]:

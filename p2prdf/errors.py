@@ -4,26 +4,26 @@
 
     P2PRDFError
     ├── LocalProtocolError        the caller used this library or peer wrongly
-    │   ├── QueryRefused          a query that is malformed or not supported (position and construct)
-    │   ├── DataRefused           RDF that cannot be taken (line number and reason)
-    │   ├── InterestOverflow      an interest that needs more than its bound allows
-    │   ├── LateElement           an element of a stream at or before a time up to which all were promised to be there
-    │   ├── TargetMoved           a replica's target is not where its cursor was
-    │   ├── TargetRefused         a replica's target, or the way to it, is not allowed or says no
-    │   ├── NotAllowed            what the client's rights do not allow, or another client's
-    │   ├── SubscriptionGone      a subscription that was ended, or whose lease ran out
-    │   └── TokenRefused          a resume token that is damaged or forged
-    │       └── TokenMismatch     a resume token of another query than the one asked for
-    ├── RemoteProtocolError       a peer or client sent what the protocol forbids
+    │   ├── QueryRefused          a query is malformed or not supported (position and construct)
+    │   ├── DataRefused           RDF data is invalid or not supported (line number and reason)
+    │   ├── InterestOverflow      an interest needs more than its bound allows
+    │   ├── LateElement           an element of a stream is not later than the promised watermark
+    │   ├── TargetMoved           the cursor of a replica's target was changed by another writer
+    │   ├── TargetRefused         a replica's target, or the way to it, is not allowed or refuses
+    │   ├── NotAllowed            a permission is missing, or the subscription belongs to another client
+    │   ├── SubscriptionGone      a subscription was ended, or its lease ran out
+    │   └── TokenRefused          a resume token is damaged or forged
+    │       └── TokenMismatch     a resume token belongs to another query
+    ├── RemoteProtocolError       a peer or client violated the protocol
     │   └── FalseDigest           a peer sent a term with the digest of another term
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
-    └── Unavailable               a node cannot be reached or left the conversation
-        ├── NodeLeaving           a node is about to stop: go on at another one
-        ├── ClustersMerging       two clusters have met: a query would be answered in parts until all data has moved
+    ├── StampRefused              a stamp lies too far in the future: a clock is wrong
+    └── Unavailable               a node cannot be reached or closed the connection
+        ├── NodeLeaving           a node is about to stop: continue at another one
+        ├── ClustersMerging       two clusters are merging: a query would have partial results
         └── TlsRefused            no TLS with the other side: its certificate, or ours, is not accepted
 
-A message always names the input and the reason.  ``code`` is the stable name that travels
-on the wire and in ``--json`` output.
+A message always names the input and the reason.  ``code`` is the stable name on the wire and in ``--json`` output.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class LocalProtocolError(P2PRDFError):
 class QueryRefused(LocalProtocolError):
     """A query was refused at registration.
 
-    ``construct`` names what is not supported or wrong; ``line`` and ``column`` (both from 1)
-    say where, when known.
+    ``construct`` names the unsupported or invalid part; ``line`` and ``column`` (both from 1) give its position, if
+    known.
     """
 
     code = "query-refused"
@@ -87,7 +87,7 @@ class QueryRefused(LocalProtocolError):
 
 
 class DataRefused(LocalProtocolError):
-    """RDF data was refused; ``line`` (from 1) says where, when known."""
+    """RDF data was refused; ``line`` (from 1) is its position, if known."""
 
     code = "data-refused"
 
@@ -100,7 +100,7 @@ class DataRefused(LocalProtocolError):
 
 
 class InterestOverflow(LocalProtocolError):
-    """An interest's patterns have more matches at once than its bound allows; its replica goes no further.
+    """An interest's patterns have more matches at once than its bound allows; its replica stops.
 
     ``interest``: its name among several, if it has one.
     """
@@ -110,9 +110,10 @@ class InterestOverflow(LocalProtocolError):
 
 
 class LateElement(LocalProtocolError):
-    """An element of a stream comes at or before a time up to which its publisher has said that all are there.
+    """An element of a stream is not later than its publisher's watermark.
 
-    ``time`` and ``promised``: both event times, in milliseconds since 1970.
+    The watermark promised that no more such elements follow.  ``time`` and ``promised``: both event times, in
+    milliseconds since 1970.
     """
 
     code = "late-element"
@@ -135,13 +136,13 @@ class NotAllowed(LocalProtocolError):
 
 
 class SubscriptionGone(LocalProtocolError):
-    """There is no such subscription: it was ended, or nobody renewed its lease.  Its answers are lost."""
+    """There is no such subscription: it was ended, or its lease ran out.  Its solutions are lost."""
 
     code = "subscription-gone"
 
 
 class TargetMoved(LocalProtocolError):
-    """A replica's target has another cursor than the replica: someone else wrote to it, or it was set back.
+    """A replica's target has another cursor: another program wrote to it, or it was set back.
 
     The replica stops; compare and repair it.
     """
@@ -150,19 +151,19 @@ class TargetMoved(LocalProtocolError):
 
 
 class TargetRefused(LocalProtocolError):
-    """A replica's target said no, or must not be asked: its host is not on the operator's list."""
+    """A replica's target refused a request, or its host is not on the operator's list."""
 
     code = "target-refused"
 
 
 class TokenRefused(LocalProtocolError):
-    """A resume token is damaged, of a version not known here, or made for another query."""
+    """A resume token is damaged, of an unknown version, or belongs to another query."""
 
     code = "token-refused"
 
 
 class TokenMismatch(TokenRefused):
-    """A resume token belongs to a subscription of another query than the one asked for."""
+    """A resume token belongs to a subscription to another query."""
 
     code = "token-mismatch"
 
@@ -176,8 +177,8 @@ class RemoteProtocolError(P2PRDFError):
 class FalseDigest(RemoteProtocolError):
     """A frame or record names a term with the digest of another term; the connection is closed.
 
-    ``texts``: the terms whose digests are false.  A correct node never sends one: find out which node sent it, and
-    see "A bad member" in docs/explanation/security.md.
+    ``texts``: the terms with a false digest.  A correct node never sends one: find out which node sent it, and see "A
+    bad member" in docs/explanation/security.md.
     """
 
     code = "false-digest"
@@ -205,7 +206,7 @@ class Unavailable(P2PRDFError):
 
 
 class NodeLeaving(Unavailable):
-    """A node was told to stop and takes nothing new; others go on, and subscriptions can be attached there."""
+    """A node is stopping and accepts nothing new; others continue, and subscriptions can be attached there."""
 
     code = "leaving"
 
@@ -214,7 +215,7 @@ class NodeLeaving(Unavailable):
 
 
 class ClustersMerging(Unavailable):
-    """Two clusters that were begun apart have met; one-time queries are refused until their data is in one place.
+    """Two separate clusters are merging; one-time queries are refused until their data is in one place.
 
     Ask again some seconds later.  Subscriptions and publications are not refused.
     """
@@ -225,7 +226,7 @@ class ClustersMerging(Unavailable):
 class StampRefused(P2PRDFError):
     """A stamp lies further in the future than a node's clock allows: one of the two clocks is wrong.
 
-    Set the wrong clock right; a client that was told the stamp forgets it and publishes again.
+    Set the wrong clock right; a client that received this error forgets the stamp and publishes again.
     """
 
     code = "stamp-refused"
@@ -234,7 +235,7 @@ class StampRefused(P2PRDFError):
 class TlsRefused(Unavailable):
     """TLS failed: one side does not trust the other, or the certificate has another name.
 
-    ``reason``: in a word, by which such refusals are counted; empty where the error was told by the other side.
+    ``reason``: a short code under which such refusals are counted; empty if the other side reported the error.
     """
 
     code = "tls-refused"
@@ -260,9 +261,9 @@ _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
 def error_from_code(
     code: str, text: str, retry_after: float = 0.0, *, construct: str = "", line: int = 0, column: int = 0
 ) -> P2PRDFError:
-    """Rebuild an error that travelled as its code, its text and the fields of :class:`Busy` or :class:`QueryRefused`.
+    """Rebuild an error from its code, its text and the fields of :class:`Busy` or :class:`QueryRefused`.
 
-    ``retry_after``: 0 if the text says it.  ``line``: 0 if it is not known.
+    ``retry_after``: 0 if the text contains it.  ``line``: 0 if unknown.
     """
     if code == QueryRefused.code:
         place = (line, column) if line else (None, None)

@@ -1,4 +1,4 @@
-"""Columns that grow at the end: numpy arrays with room to spare."""
+"""Growing columns: numpy arrays with spare room at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROOM_MIN = 16
 
 
 class GrowingColumn:
-    """An array that values are appended to; amortised constant cost per value."""
+    """An array with append; amortised constant cost per value."""
 
     __slots__ = ("_room", "size")
 
@@ -31,7 +31,7 @@ class GrowingColumn:
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken, with the room to spare."""
+        """Bytes allocated, spare room included."""
         return self._room.nbytes
 
     def append(self, values: npt.NDArray[Any]) -> None:

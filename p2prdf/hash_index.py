@@ -1,23 +1,21 @@
-"""A set of 64-bit keys with dense ordinals, probed by the column.
+"""A set of 64-bit keys with dense ordinals, with vectorised lookup and insertion.
 
-The problem: tables find rows by identities and by packed join keys, thousands at a time.  A
-``dict`` costs an object per key and some 100 bytes; sorted columns cost a merge per batch.
+Tables find rows by identities and by packed join keys, thousands at a time.  A ``dict`` costs an object per key and
+some 100 bytes; sorted columns cost a merge per batch.
 
-The idea: open addressing with linear probing in one ``int32`` array of ordinals, keys apart in
-an array by ordinal.  All keys of a batch take a probe at once; those that hit or find an empty
-slot leave, the others go on to the next slot, and the last few are walked one by one.  A round
-costs some ten numpy calls whatever its size, so a batch of a thousand pays for rounds, not for
-probes: the load is kept at or below 3/8, where six rounds do (at one half it took ten, and a
-batch of a thousand twice the time; wide probes of several slots per round won nothing back).
+The index uses open addressing with linear probing in one ``int32`` array of ordinals; the keys are in an array by
+ordinal.  All keys of a batch probe at once; keys with a hit or an empty slot are done, the others continue with the
+next slot, and the last few are probed one by one.  A round costs some ten numpy calls, independent of its size, so
+the load is kept at or below 3/8, where six rounds suffice (at one half, a batch of a thousand took ten rounds and
+twice the time; wide probes of several slots per round gained nothing).
 
-Insertion without locks or loops over rows: every missing key claims its empty slot by writing a
-provisional ordinal (its place in the batch) there, *last key first*, so that of several writers
-the first in the batch stays.  Whoever reads back its own number has won; equal keys probe the
-same slots and meet their winner there, other losers go on.  Winners are then renumbered densely
-in order of first occurrence.
+Insertion has no locks and no loops over rows: every missing key writes a provisional ordinal (its index in the batch)
+to its empty slot, *last key first*, so of several writers the first in the batch remains.  A key that reads its own
+number back has won the slot; equal keys find their winner there, and other losers continue.  Winners are then
+renumbered densely in order of first occurrence.
 
-The slot of a key is the top of a two-round multiplicative mix, so regular keys (counters, packed
-pairs) spread.  Doubling moves the keys in slot order, which keeps its writes nearly sequential.
+The slot of a key is the top of a two-round multiplicative mix, so regular keys (counters, packed pairs) spread.
+Growing moves keys in slot order, which keeps its writes nearly sequential.
 
 Memory is 8 to 16 bytes of keys and 11 to 22 bytes of slots per key held; KEYS_MAX keys at most.
 """
@@ -37,14 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["KEYS_MAX", "HashIndex"]
 
 KEYS_MAX = (1 << 31) - 1
-"""Ordinals are held in 32 bits, -1 marks an empty slot."""
+"""Most keys: ordinals have 32 bits, and -1 marks an empty slot."""
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _SLOTS_MIN = 64
 _SCALAR_MAX = 12
-"""Up to here a loop over keys is faster than the fixed price of a vectorised round."""
+"""Most keys for which a loop is faster than the fixed cost of a vectorised round."""
 
 _MASK = (1 << 64) - 1
 _M1, _M2 = 0xD6E8FEB86659FD93, 0x9E3779B97F4A7C15
@@ -57,7 +55,7 @@ class HashIndex:
     __slots__ = ("_keys", "_keys_view", "_mask", "_shift", "_size", "_slots", "_slots_view")
 
     def __init__(self, room: int = 0):
-        """Make room for ``room`` keys ahead of time."""
+        """Reserve room for ``room`` keys."""
         self._size = 0
         self._keys: U64 = np.empty(0, np.uint64)
         self._keys_view = self._keys.data
@@ -74,7 +72,7 @@ class HashIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken by slots and keys, used or not."""
+        """Bytes allocated for slots and keys, used or not."""
         return self._slots.nbytes + self._keys.nbytes
 
     def find_one(self, key: int) -> int:
@@ -95,16 +93,16 @@ class HashIndex:
         return ordinal, True
 
     def find(self, keys: U64) -> I64:
-        """Return the ordinal of each key, -1 for those not held."""
+        """Return the ordinal of each key, -1 for unknown keys."""
         if len(keys) <= _SCALAR_MAX:
             return np.array([self.find_one(key) for key in keys.tolist()], np.int64)
         return self._probe(keys)[0]
 
     def insert(self, keys: U64) -> tuple[I64, Bools]:
-        """Take in keys; return their ordinals and which of them are new.
+        """Add keys; return their ordinals, and flags for those that are new.
 
-        Of equal new keys in the batch the first is new, the others are not.  Raises Busy, with
-        nothing taken in, when more than KEYS_MAX keys would be held.
+        Of equal new keys in the batch, only the first counts as new.  Raises Busy, with nothing added, if more than
+        KEYS_MAX keys would be held.
         """
         if len(keys) <= _SCALAR_MAX:
             return self._insert_each(keys.tolist())
@@ -143,7 +141,7 @@ class HashIndex:
         return mixed.view(np.int64)
 
     def _walk(self, key: int, slot: int) -> tuple[int, int]:
-        """Return the ordinal of a key and its slot, or -1 and the empty slot that says it is not held."""
+        """Return the ordinal of a key and its slot, or -1 and the empty slot at the end of its probe sequence."""
         slots, keys, mask = self._slots_view, self._keys_view, self._mask
         ordinal: int
         while (ordinal := slots[slot]) >= 0:
@@ -153,7 +151,7 @@ class HashIndex:
         return -1, slot
 
     def _probe(self, keys: U64) -> tuple[I64, I64]:
-        """Do for a column what :meth:`_walk` does for one key."""
+        """Do the same as :meth:`_walk` for a column of keys."""
         slots = self._slots_of(keys)
         ordinals = self._slots.take(slots, mode="wrap")
         pending = self._unsettled(ordinals, keys)
@@ -171,16 +169,16 @@ class HashIndex:
         return ordinals.astype(np.int64), slots
 
     def _unsettled(self, seen: npt.NDArray[np.int32], wanted: U64) -> I64:
-        """Return the rows whose slot holds another key: neither empty nor a hit."""
-        # An empty slot's -1 reads some last key; it is told apart by its sign.  ``wrap`` is take's
-        # cheapest mode, all indices are in range anyway.
+        """Return the rows with a slot that holds another key: neither empty nor a hit."""
+        # An empty slot's -1 reads an arbitrary key; its sign excludes it.  ``wrap`` is the cheapest mode of take; all
+        # indices are in range anyway.
         apart = self._keys.take(seen, mode="wrap") != wanted
         apart &= seen >= 0
         rows: I64 = apart.nonzero()[0]
         return rows
 
     def _admit(self, absent: U64, slots: I64) -> tuple[I64, Bools]:
-        """Place keys that are not held, from ``slots`` on; return ordinals and who is first of its key."""
+        """Insert absent keys, probing from ``slots``; return ordinals, and flags for the first of equal keys."""
         base, count = self._size, len(absent)
         self._keys[base : base + count] = absent
         given = np.arange(base, base + count, dtype=np.int64)
@@ -197,10 +195,10 @@ class HashIndex:
         return rank[given - base], won
 
     def _claim(self, keys: U64, slots: I64, given: I64, won: Bools) -> I64:
-        """Give each distinct key a slot.
+        """Assign a slot to each distinct key.
 
-        ``given[i]`` is the provisional ordinal of row i; a row that equals an earlier one ends with
-        that one's.  ``won`` is set for the others.  Returns each row's slot.
+        ``given[i]`` is the provisional ordinal of row i; a row that equals an earlier one gets its ordinal.  ``won``
+        is set for the others.  Returns each row's slot.
         """
         home = slots.copy()
         pending = np.arange(len(keys))

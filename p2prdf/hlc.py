@@ -1,12 +1,12 @@
 """Hybrid logical clock as pure functions on one unsigned 64-bit stamp.
 
-A stamp is ``milliseconds << 16 | counter``: physical time in the upper 48 bits, a logical
-counter below.  Stamps order causally related events whatever the clock skew (Kulkarni et al.
-2014), and compare as plain integers, also inside numpy columns.
+A stamp is ``milliseconds << 16 | counter``: physical time in the upper 48 bits, a logical counter below.  Stamps
+order causally related events under any clock skew (Kulkarni et al. 2014), and compare as plain integers, also inside
+numpy columns.
 
-An element of a stream has the time that its publisher says, an *event time*, where others have a stamp.  It is told
-from stamps by the bit ``ELEMENT``, so all event times are after all stamps; in the place of the counter is a mark of
-the stream, by which what is under way for one stream is told from what is for others.
+An element of a stream has an *event time*, set by its publisher, instead of a stamp.  The bit ``ELEMENT``
+distinguishes it from stamps, so all event times are greater than all stamps.  The counter's bits hold a mark of the
+stream, which separates in-flight data of different streams.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Stamp = NewType("Stamp", int)
 COUNTER_BITS = 16
 
 FIRST: Final = Stamp(1)
-"""Before all that is ever published."""
+"""A stamp before all publications."""
 
 GONE: Final = 1 << 63
-"""Added to a stamp, it says that something was removed then.  Stamps of clocks are below it until the year 6429."""
+"""Marks the stamp of a deletion (tombstone); added to the stamp.  Clocks stay below it until the year 6429."""
 
 ELEMENT: Final = 1 << 61
-"""Part of the event time of an element of a stream.  Stamps of clocks are below it until the year 3084."""
+"""Marks the event time of an element of a stream.  Stamps of clocks stay below it until the year 3084."""
 
 DRIFT_MAX_SECONDS: Final = 60.0
-"""A time that is further ahead of a clock than this is from the future."""
+"""Largest accepted drift of a clock: a time further ahead is treated as wrong."""
 
 ELEMENT_MS_MAX: Final = (ELEMENT >> COUNTER_BITS) - 1
 """The last event time, in milliseconds since 1970."""
@@ -56,7 +56,7 @@ def element_ms(time: int) -> int:
 
 
 def stream_mark(time: int) -> int:
-    """Return the mark of the stream in the time of an element: few streams share one."""
+    """Return the mark of the stream in the time of an element; different streams rarely share a mark."""
     return time & ((1 << COUNTER_BITS) - 1)
 
 
@@ -66,7 +66,7 @@ def from_seconds(now: float) -> Stamp:
 
 
 def plain(time: int) -> int:
-    """Return the stamp in a time that may say that something was removed then."""
+    """Return the stamp in a time that may be marked as a deletion."""
     return time & (GONE - 1)
 
 
@@ -99,15 +99,15 @@ def tick(last: int, now: float) -> Stamp:
 
 
 def is_ahead(at: float, now: float) -> bool:
-    """Tell whether a time, in seconds, is from a clock that was ahead of one that shows ``now``: clocks may differ."""
+    """Tell whether a time in seconds is further ahead of ``now`` than DRIFT_MAX_SECONDS."""
     return at > now + DRIFT_MAX_SECONDS
 
 
 def merge(last: int, remote: int, *, now: float, drift_max_seconds: float) -> Stamp:
-    """Return the clock after a message stamped ``remote`` came in.
+    """Return the clock after the receipt of a message stamped ``remote``.
 
-    A remote stamp further ahead of ``now`` than ``drift_max_seconds`` is not followed: one
-    peer with a broken clock must not drag the others along.
+    A remote stamp further ahead of ``now`` than ``drift_max_seconds`` is ignored: one peer with a wrong clock must
+    not drag the others along.
     """
     if remote > from_seconds(now + drift_max_seconds):
         remote = 0

@@ -1,14 +1,13 @@
-"""Ring identifiers and index keys: 64-bit, typed by role, cheap to compute by the column.
+"""Ring positions and index keys: 64 bits, distinct for each index, computed by the column.
 
-The seed paper hashes the bare concatenation of the constant parts.  That confuses ``ab+c``
-with ``a+bc`` and the ``sp`` of one triple with the ``s`` of another.  Here a term is hashed
-once (64 bits of BLAKE2b of its canonical N-Triples form, kept beside it in the dictionary) and a key
-is an ordered mix of the *role* and the hashes of the parts, so equal keys mean equal roles and
-equal parts up to a 64-bit collision, and a collision costs load, never an answer: patterns are
-joined on exact terms.  Because term hashes are memoised, the keys of a batch are a handful of
-vector operations.
+The seed paper hashes the bare concatenation of the constant parts.  That confuses ``ab+c`` with ``a+bc`` and the
+``sp`` of one triple with the ``s`` of another.  Here a term is hashed once (64 bits of BLAKE2b of its canonical
+N-Triples form, stored in the dictionary), and a key is an ordered mix of the *index* and the hashes of the parts.
+Equal keys mean equal indexes and equal parts up to a 64-bit collision.  A collision costs load but no correctness:
+patterns are joined on exact terms.  Since term hashes are memoised, the keys of a batch take a handful of vector
+operations.
 
-A role is a bit mask of the constant positions: S=1, P=2, O=4; ``ANY`` = 0 stands for a pattern
+An index (``role``) is a bit mask of the constant positions: S=1, P=2, O=4; ``ANY`` = 0 is the index of patterns
 without constants (wildcard buckets).
 """
 
@@ -38,27 +37,27 @@ SPO: Final = 7
 ANY: Final = 0
 
 ROLES: Final = (1, 2, 4, 3, 5, 6, 7, 0)
-"""All roles in the papers' order: s, p, o, sp, so, po, spo, then the wildcard."""
+"""All indexes in the papers' order: s, p, o, sp, so, po, spo, then the wildcard."""
 
 ROLE_NAMES: Final = {0: "any", 1: "s", 2: "p", 3: "sp", 4: "o", 5: "so", 6: "po", 7: "spo"}
 
 BUCKETS: Final = 8
-"""Wildcard buckets: a pattern without constants waits at this many places, a triple goes to one."""
+"""Number of wildcard buckets: a pattern without constants is stored in all of them, a triple in one."""
 
 EVENT_SHIFT: Final = 8
-"""A set of roles is an integer: bit ``role`` for set semantics, bit ``role + 8`` for per-event."""
+"""A set of indexes is an integer: bit ``role`` for set semantics, bit ``role + 8`` for per-event."""
 
 MARK_SHIFT: Final = 16
-"""On its way a set of roles may have bit ``role + 16`` too: the triple goes to a sub-key under that role."""
+"""On the wire, a set of indexes may have bit ``role + 16``: the triple goes to a sub-key under that index."""
 
 PRIMARY_SHIFT: Final = 24
-"""On its way a set of roles has bit ``role + 24`` where the receiver is the primary of a replica set."""
+"""On the wire, a set of indexes has bit ``role + 24`` if the receiver is the primary of a replica set."""
 
 SPLIT_ROLES: Final = (1, 2, 4, 3, 5, 6)
-"""Roles whose keys can be hot: all but spo, under which a triple is alone, and the wildcard, which has its buckets."""
+"""Indexes with possible hot keys: all but spo, with one triple per key, and the wildcard, which has its buckets."""
 
 DEPTH_MAX: Final = 8
-"""A hot key has at most 2^8 sub-keys."""
+"""Largest depth of a hot key: it has at most 2^8 sub-keys."""
 
 CSBV_ROLES: Final = sum(1 << role for role in (1, 2, 3, 4, 5, 6, 7))
 CQC_ROLES: Final = (1 << S) | (1 << P) | (1 << O)
@@ -80,12 +79,12 @@ _A1, _A2 = np.uint64(_M1), np.uint64(_M2)
 
 
 def role_bit(role: int, *, per_event: bool) -> int:
-    """Return the bit of a role in a set of roles."""
+    """Return the bit of an index in a set of indexes."""
     return 1 << (role + EVENT_SHIFT if per_event else role)
 
 
 def role_name(bits: int) -> str:
-    """Spell a set of roles, such as ``s,p,po`` or ``po,events:po``; ``sub:po``: to a sub-key under it."""
+    """Spell a set of indexes, such as ``s,p,po`` or ``po,events:po``; ``sub:po``: to a sub-key under po."""
     plain = [ROLE_NAMES[role] for role in ROLES if bits >> role & 1]
     events = ["events:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + EVENT_SHIFT) & 1]
     marks = ["sub:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + MARK_SHIFT) & 1]
@@ -121,9 +120,8 @@ def node_key(identifier: bytes) -> Key:
 def even_key(ordinal: int) -> Key:
     """Return the ring position of the ``ordinal``-th of evenly placed peers: its 64 bits reversed.
 
-    Each falls into the middle of a longest stretch left by those before it, so whatever their
-    number, no peer owns more than twice what another owns.  (Of N random positions the busiest owns
-    about ln N times the mean.)
+    Each position bisects one of the longest gaps, so for any number of peers, no peer owns more than twice as much as
+    another.  (Of N random positions the busiest owns about ln N times the mean.)
     """
     return Key(int(f"{ordinal:064b}"[::-1], 2))
 
@@ -134,7 +132,7 @@ def text_key(text: str) -> Key:
 
 
 def role_key(role: int, s: int, p: int, o: int) -> Key:
-    """Return the index key of the parts that ``role`` names; the other hashes are not looked at."""
+    """Return the index key of the parts that ``role`` names; the other hashes are ignored."""
     h = _SEEDS[role]
     if role & S:
         h = fmix(h ^ s)
@@ -160,10 +158,10 @@ def role_keys(role: int, s: U64, p: U64, o: U64) -> U64:
 def sub_key(key: int, index: int) -> Key:
     """Return sub-key ``index`` of a key; number 0 is the key itself.
 
-    The last d bits of ``index * odd`` run through all values as the last d bits of the index do.
-    Reversed they are the first d bits of what changes the key.  So for every d the sub-keys
-    below 2^d lie one in each of the 2^d parts of the ring, and stay where they are when d grows; the odd
-    number, another for each key, leaves their places within the parts to chance.
+    The last d bits of ``index * odd`` take all values, as the last d bits of the index do.  Reversed, they are the
+    first d bits of the change to the key.  So for every d, the sub-keys below 2^d fall into different parts of the
+    ring's 2^d equal parts, and stay in place when d grows.  The odd number, different for each key, randomises their
+    places within the parts.
     """
     product = index * (fmix(key) | 1) & _MASK
     return Key(key ^ int(f"{product:064b}"[::-1], 2))
@@ -188,7 +186,7 @@ BUCKET_KEYS: Final = tuple(bucket_key(each) for each in range(BUCKETS))
 
 def triple_id(s: int, p: int, o: int) -> int:
     """Return the identity of a triple from the hashes of its terms."""
-    x = _SEEDS[SPO] ^ s  # role_key() and fmix() written out: this is done for every triple that is joined
+    x = _SEEDS[SPO] ^ s  # role_key() and fmix() inlined: this runs for every triple that is joined
     x = (x ^ (x >> 30)) * _M1 & _MASK
     x = (x ^ (x >> 27)) * _M2 & _MASK
     x = ((x ^ (x >> 31)) + _GOLDEN & _MASK) ^ p
@@ -206,7 +204,7 @@ def triple_ids(s: U64, p: U64, o: U64) -> U64:
 
 
 def event_id(publisher: int, number: int) -> int:
-    """Return the identity of a publication event: the publisher and its own event number."""
+    """Return the identity of a publication event, from the publisher and its own event number."""
     return fmix(publisher ^ fmix(number + 1))
 
 
@@ -217,15 +215,15 @@ def event_ids(publisher: int, first: int, count: int) -> U64:
 
 
 def event_ids_by_content(publisher: int, s: U64, p: U64, o: U64) -> U64:
-    """Return the identities of events of one publisher that are known by their triples, whose terms have these hashes.
+    """Return the identities of one publisher's events by content, from the hashes of their terms.
 
-    They are apart from those of numbered events of the same publisher, but for collisions.
+    They differ from the identities of numbered events of the same publisher, except for collisions.
     """
     return fmix_array(np.uint64(publisher) ^ fmix_array(triple_ids(s, p, o)))
 
 
 def item_identity(identity: int, *stamps: int) -> int:
-    """Return a name of a thing in one state, from the identity of the thing and the stamps of its state."""
+    """Return an identity of an item in one state, from its identity and the stamps of the state."""
     for stamp in stamps:
         identity = fmix(identity ^ stamp)
     return identity
@@ -239,13 +237,13 @@ def item_identities(identities: U64, *stamps: U64) -> U64:
 
 
 def contribution(identity: int, position: int) -> int:
-    """Return what a triple adds to a result's identity when it matches the pattern at ``position``.
+    """Return the share of a triple in a solution's identity when it matches the pattern at ``position``.
 
-    A result's identity is the sum (mod 2^64) of these over its patterns: position-indexed, so
-    that self-joins stay apart, and independent of the order of evaluation, so that retries,
-    replicas and other plans derive the same identity.
+    A solution's identity is the sum (mod 2^64) of these shares over its patterns.  The position keeps self-joins
+    apart.  The sum is independent of the order of evaluation, so retries, replicas and other plans derive the same
+    identity.
     """
-    x = identity + (position + 1) * _GOLDEN & _MASK  # fmix() written out: once per pair joined
+    x = identity + (position + 1) * _GOLDEN & _MASK  # fmix() inlined: this runs once per pair joined
     x = (x ^ (x >> 30)) * _M1 & _MASK
     x = (x ^ (x >> 27)) * _M2 & _MASK
     return x ^ (x >> 31)

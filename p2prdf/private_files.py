@@ -1,4 +1,4 @@
-"""Files with what nobody else is to know: tokens, credentials, keys."""
+"""Read files with secrets: tokens, credentials, keys."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from p2prdf.errors import LocalProtocolError
 __all__ = ["read_private"]
 
 _OTHERS: Final = 0o027
-"""What nobody may have of it but its owner.  Its group may read: so Kubernetes gives a secret to who is not root."""
+"""Permissions that others and the group must not have.
+
+The group may read, since Kubernetes gives a secret to a process of another user by its group.
+"""
 _BYTES_MAX: Final = 1 << 20
 
 
 def read_private(file: Path, what: str) -> str:
-    """Return the text of a file that others may not read; ``what`` is in it, for messages.
+    """Return the text of a file that others may not read; ``what`` names its content in messages.
 
-    Raises LocalProtocolError, without repeating any of it, for a file that others may read or its group write, that
-    cannot be read, is larger than 1 MiB or not in UTF-8.
+    Raises LocalProtocolError, without quoting the content, for a file that others may read or its group may write,
+    that cannot be read, is larger than 1 MiB or not in UTF-8.
     """
     try:
         with file.open("rb") as stream:

@@ -1,16 +1,16 @@
-"""Mutual TLS: whose certificate is at the other end of a connection, and what it means if there will be none.
+"""Mutual TLS: identify the other side by its certificate, and classify failed handshakes.
 
-Everybody in a cluster, node or client, has a certificate of the cluster's own authority.  It says who that is by one
-URI among its alternative names: ``urn:p2prdf:node:KEY`` (the node's ring position, 16 hexadecimal digits) or
-``urn:p2prdf:client:NAME``.  Host names and addresses are not looked at: they change, and whoever has the certificate of
-a node is that node wherever it runs.  So there are two questions after a handshake: is this certificate of an authority
-that is trusted here (the handshake itself answers that), and does the URI name who was meant.
+Every node and client of a cluster has a certificate of the cluster's own authority.  One URI among its alternative
+names identifies it: ``urn:p2prdf:node:KEY`` (the node's ring position, 16 hexadecimal digits) or
+``urn:p2prdf:client:NAME``.  Host names and addresses are ignored: they change, and a process with the certificate of
+a node is that node on any host.  Two checks are needed: the handshake verifies the authority, and then the URI is
+compared with the intended identity.
 
-TLS is 1.3 alone.  There the client's certificate is judged when the client takes the handshake for done already, so
-that a refusal comes as an alert a moment later, where an answer was expected: :func:`refusal` makes one error of all
-ways in which a handshake ends badly, on either side.
+Only TLS 1.3 is supported.  There, the server judges the client's certificate after the client considers the handshake
+complete, so a refusal arrives as an alert a moment later, in place of the expected response.  :func:`refusal` turns
+all failures of a handshake, on either side, into one error.
 
-Nothing here keeps a context: whoever connects again reads the files again, so that a renewed certificate is used.
+No context is cached: each connection reads the files again, so renewed certificates are used.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = [
 NODE: Final = "node"
 CLIENT: Final = "client"
 CLIENT_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,63}")
-"""What a client can be called: what needs no quoting in a URI, a log or a file's name."""
+"""Names of clients: characters that need no quoting in a URI, a log or a file's name."""
 
 _URI: Final = re.compile(rf"urn:p2prdf:(?:{NODE}:([0-9a-f]{{16}})|{CLIENT}:({CLIENT_NAME.pattern}))")
 _PREFIX: Final = "urn:p2prdf:"
 _ALERT: Final = 0x15
-"""First byte of a record that carries an alert; none of our frames is long enough to begin with it."""
+"""First byte of a record with an alert; no frame is long enough to begin with it."""
 
 _VERIFICATION: Final = {
     9: ("not-yet-valid", "the certificate of the other side is not valid yet (or this clock is slow)"),
@@ -47,7 +47,7 @@ _VERIFICATION: Final = {
     23: ("revoked", "the certificate of the other side was revoked"),
     26: ("role", "the certificate of the other side is not for this use: a client's, where a node's is needed"),
 }
-"""By OpenSSL's codes of verification; all others mean that no trusted authority has issued it."""
+"""Reasons by OpenSSL's verification codes; all others mean that no trusted authority issued the certificate."""
 _UNTRUSTED: Final = ("unknown-ca", "the certificate of the other side is of no authority that is trusted here")
 
 _REASONS: Final = (
@@ -68,14 +68,14 @@ _REASONS: Final = (
     ("RECORD_TOO", "not-tls", "what came is not TLS: the other side speaks without"),
     ("UNKNOWN_PROTOCOL", "not-tls", "what came is not TLS: the other side speaks without"),
 )
-"""By part of OpenSSL's names of errors; the first that is found counts."""
+"""Reasons by a part of OpenSSL's error names; the first match counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A client's files, in PEM: ``ca``, the authorities it trusts, its certificate ``cert`` and its private ``key``.
+    """A client's PEM files: trusted authorities ``ca``, its certificate ``cert`` and its private ``key``.
 
-    They are read whenever a connection is made, so they may be renewed while a client runs.
+    They are read for each connection, so they may be renewed while a client runs.
     """
 
     ca: str | Path
@@ -83,15 +83,15 @@ class Tls:
     key: str | Path
 
     def context(self) -> ssl.SSLContext:
-        """Read the files.  Raises TlsRefused, naming the one that is missing or damaged."""
+        """Return a context from the files.  Raises TlsRefused with the name of a missing or damaged file."""
         return context_of(self.ca, self.cert, self.key, server=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose certificate it is: a node's or a client's (``role``), and which one (``name``).
+    """The owner of a certificate: a node or a client (``role``), and its ``name``.
 
-    ``serial``: the certificate's number.  ``expires``: until when it is valid, in seconds since 1970.
+    ``serial``: the certificate's number.  ``expires``: the end of its validity, in seconds since 1970.
     """
 
     role: str
@@ -101,7 +101,7 @@ class Identity:
 
     @property
     def key(self) -> int:
-        """Ring position of a node."""
+        """The ring position of a node."""
         assert self.role == NODE
         return int(self.name, 16)
 
@@ -110,9 +110,9 @@ class Identity:
 
 
 def read_identity(uris: list[str], *, serial: int, expires: float) -> Identity:
-    """Return whose certificate has these URIs among its alternative names.
+    """Return the owner of a certificate with these URIs among its alternative names.
 
-    Raises TlsRefused unless exactly one of them is of this project, and is well-formed.
+    Raises TlsRefused unless exactly one of them belongs to this project and is well-formed.
     """
     ours = [uri for uri in uris if uri.startswith(_PREFIX)]
     match = _URI.fullmatch(ours[0]) if len(ours) == 1 else None
@@ -123,7 +123,7 @@ def read_identity(uris: list[str], *, serial: int, expires: float) -> Identity:
 
 
 def identity_in(certificate: Mapping[str, Any] | None) -> Identity:
-    """Return whose certificate :meth:`ssl.SSLObject.getpeercert` has returned.  Raises TlsRefused."""
+    """Return the owner of a certificate from :meth:`ssl.SSLObject.getpeercert`.  Raises TlsRefused."""
     if not certificate:
         raise TlsRefused("the other side showed no certificate, or it was not verified", reason="no-certificate")
     uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
@@ -133,7 +133,7 @@ def identity_in(certificate: Mapping[str, Any] | None) -> Identity:
 
 
 def node_in(certificate: Mapping[str, Any] | None) -> Identity:
-    """Return whose certificate it is, if it is a node's.  Raises TlsRefused."""
+    """Return the owner of a certificate, if it is a node.  Raises TlsRefused."""
     identity = identity_in(certificate)
     if identity.role != NODE:
         raise TlsRefused(f"the other side is {identity}, not a node", reason="role")
@@ -141,10 +141,10 @@ def node_in(certificate: Mapping[str, Any] | None) -> Identity:
 
 
 def context_of(ca: str | Path, cert: str | Path, key: str | Path, *, server: bool) -> ssl.SSLContext:
-    """Return the context of one who shows a certificate and demands one, of authorities in ``ca``.
+    """Return a context that presents a certificate and requires one of the authorities in ``ca``.
 
-    TLS 1.3 alone, and no session is taken up again: each connection shows its certificates anew, so that one which was
-    revoked or has expired meanwhile is not passed by.  Raises TlsRefused, naming the file.
+    It allows TLS 1.3 only and no session resumption: each connection presents its certificates again, so a
+    certificate that was revoked or has expired since is noticed.  Raises TlsRefused with the name of the file.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -165,7 +165,7 @@ def context_of(ca: str | Path, cert: str | Path, key: str | Path, *, server: boo
 
 
 def refusal(error: BaseException) -> TlsRefused:
-    """Return what an error of a handshake, or an alert after it, means."""
+    """Return the meaning of an error during a handshake, or of an alert after it."""
     if isinstance(error, TlsRefused):
         return error
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -181,12 +181,12 @@ def refusal(error: BaseException) -> TlsRefused:
 
 
 def speaks_tls(data: bytes) -> bool:
-    """Tell whether the first bytes of an answer are an alert of TLS, as one is sent to who speaks without."""
+    """Tell whether the first bytes of a response are a TLS alert, which a TLS server sends to a plain-text client."""
     return len(data) > 1 and data[0] == _ALERT and data[1] == 0x03
 
 
 def _no_password() -> bytes:
-    """Keys are not encrypted: nobody is there to be asked, and OpenSSL would ask on the terminal."""
+    """Refuse encrypted keys: no user is there to enter a password, and OpenSSL would ask on the terminal."""
     text = "a private key is encrypted: keep it in a file that only its owner can read instead"
     raise TlsRefused(text, reason="files")
 

@@ -152,7 +152,7 @@ class _Reader:
     def _split(self, line: bytes) -> tuple[int, bytes]:
         """Return the time and the statement of a line."""
         text, tab, statement = line.partition(b"\t")
-        if not tab or not statement.strip() or statement.lstrip().startswith(b"#"):  # a line holds a statement
+        if not tab or not statement.strip() or statement.lstrip().startswith(b"#"):  # no empty lines
             raise DataRefused("not a time, a tabulator and a statement")
         time = self._times.get(text)
         if time is None:

@@ -1,13 +1,15 @@
-"""Standing full-text queries: which of them a publication satisfies.
+"""Matching of publications against standing full-text queries.
 
-``index`` is what is used.  Beside it stand the programs it is compared with, all of them a ``matcher``: ``rtf_m`` and
-``rtf_s``, the two variants of the RTF paper's tries (``rtf`` is what they share), ``ibroker``, the paper's baseline,
-and ``brute``, which tries every query.  Below them: ``query`` and ``publication`` are what is matched, ``alternatives``
-and ``split`` take conditions apart, ``features``, ``globs``, ``similars``, ``set_trie`` and ``checks`` are the parts of
-the index, ``joins`` compares variables, ``languages`` knows which texts are stemmed, ``memory`` counts bytes.
-``corpus`` counts words over the last texts, for conditions about similarity.
+``index`` is the implementation in use.  For comparison there are four more implementations of ``matcher``: ``rtf_m``
+and ``rtf_s``, the two variants of the RTF paper's tries (``rtf`` is their common base), ``ibroker``, the paper's
+baseline, and ``brute``, which tries every query.
 
-The conditions themselves are those of :mod:`p2prdf.rdf.fulltext`.
+Their parts: ``query`` and ``publication`` are the input.  ``alternatives`` and ``split`` decompose conditions.
+``features``, ``globs``, ``similars``, ``set_trie`` and ``checks`` are parts of the index.  ``joins`` compares
+variables, ``languages`` tracks which texts need stems, ``memory`` counts bytes.  ``corpus`` counts words over the
+last texts, for conditions about similarity.
+
+:mod:`p2prdf.rdf.fulltext` defines the conditions.
 """
 
 from p2prdf.text.corpus import CorpusWindow

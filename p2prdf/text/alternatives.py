@@ -1,13 +1,13 @@
-"""Conditions as alternatives of words that have to be there, for indices know words and not expressions.
+"""Conditions in disjunctive form, as alternatives of required words, which an index can look up.
 
-A condition is brought into disjunctive form.  Of each alternative the words that it needs are known; whatever words
-alone do not say (phrases, nearness, negation, a language) remains to be verified on texts that have the words.
+Each alternative has the words that it requires; parts that words alone cannot express (phrases, nearness, negation, a
+language) are verified on texts that contain the words.
 
-Similarity to some words needs one or another of them, which makes several alternatives.  Who can find what is similar
-enough in another way takes it ``whole``: it is named, and there is nothing more to verify about it.
+Similarity requires one of several words, which gives several alternatives.  A matcher with its own lookup for
+similarity takes it ``whole``: it is listed by name, and nothing about it remains to be verified.
 
-The disjunctive form may be exponentially long, so it is counted before it is made.  Who can do with less takes
-``required``: the words that every alternative needs, with the whole condition to be verified.
+The disjunctive form may be exponentially long, so it is counted before it is built.  ``required`` is the short form:
+the words that every alternative requires, with the whole condition to be verified.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["NOTHING", "Alternative", "alternatives", "count", "required"]
 
 
 class _Leaf(NamedTuple):
-    """A phrase, nearness or similarity, whether it has to be there rather than not to be, and what it needs then."""
+    """A phrase, nearness or similarity, whether it must hold or must not, and the words that it requires."""
 
     leaf: Phrase | Near | Similar
     holds: bool
@@ -32,9 +32,9 @@ class _Leaf(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """What a text needs: these words, a word for each glob, and that the rest holds (None: nothing more).
+    """The requirements on a text: words, a word for each glob, and the condition ``rest`` (None: none).
 
-    ``words`` are keys, stems among them (:mod:`p2prdf.rdf.fulltext.parts`).
+    ``words`` are keys, including those of stems (:mod:`p2prdf.rdf.fulltext.parts`).
     """
 
     words: tuple[str, ...]
@@ -45,18 +45,18 @@ class Alternative(NamedTuple):
 
 
 NOTHING = Alternative((), (), None)
-"""What an object needs of which nothing is asked."""
+"""The alternative of a pattern without a condition."""
 
 
 def count(condition: Condition | None, *, whole: bool = False) -> int:
-    """Return how many alternatives a condition has, without making them."""
+    """Return the number of alternatives of a condition, without building them."""
     return 1 if condition is None else _count(condition.expression, True, condition.language, whole)
 
 
 def alternatives(condition: Condition | None, *, whole: bool = False) -> tuple[Alternative, ...]:
-    """Return the alternatives of a condition, each once, as many as ``count`` says or less.
+    """Return the distinct alternatives of a condition, at most as many as ``count`` returns.
 
-    ``whole``: what has to be similar is named, and not taken apart into words.
+    ``whole``: similarities are listed by name instead of by words.
     """
     if condition is None:
         return (NOTHING,)
@@ -66,7 +66,7 @@ def alternatives(condition: Condition | None, *, whole: bool = False) -> tuple[A
 
 
 def required(condition: Condition) -> Alternative:
-    """Return what every text needs that satisfies a condition, and the condition itself as the rest."""
+    """Return the requirements common to all alternatives of a condition, with the condition itself as the rest."""
     words = sorted(_required(condition.expression, True, condition.language))
     return Alternative(
         tuple(each for each in words if "*" not in each), tuple(each for each in words if "*" in each), condition

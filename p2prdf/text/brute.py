@@ -1,4 +1,4 @@
-"""Every query on every publication: what the others are held to, and what an index saves."""
+"""Test every query on every publication: the reference for correctness and cost of the other matchers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BruteForce", "satisfies"]
 
 
 class BruteForce:
-    """Holds queries as they are, and tries them all."""
+    """Holds queries unindexed, and tests all of them."""
 
     def __init__(self, semantics: Semantics = Semantics.EXACT):
         self.semantics = semantics
@@ -24,22 +24,22 @@ class BruteForce:
         return len(self._queries)
 
     def add(self, key: int, query: TextQuery) -> None:
-        """Take in a query."""
+        """Add a query.  Raises LocalProtocolError if the number is in use."""
         refuse_known(key, key in self._queries)
         self._queries[key] = query
 
     def remove(self, key: int) -> None:
-        """Forget a query."""
+        """Remove a query.  Raises LocalProtocolError if the number is unknown."""
         refuse_unknown(key, key in self._queries)
         del self._queries[key]
 
     def match(self, publication: Publication) -> list[int]:
-        """Return the numbers of the queries that hold."""
+        """Return the numbers of the queries that a publication satisfies, ascending."""
         self.touched += len(self._queries)
         return sorted(key for key, each in self._queries.items() if satisfies(publication, each, self.semantics))
 
     def memory_bytes(self) -> int:
-        """Return the bytes of all that is held."""
+        """Return the bytes of all queries held."""
         return held_bytes(self._queries)
 
 

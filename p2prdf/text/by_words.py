@@ -1,20 +1,19 @@
-"""Queries that wait by words: for texts with a word that they need, instead of for all texts of a predicate.
+"""Keyword routing of queries: wait for texts with a required word, not for all texts of a predicate.
 
-A pattern ``?s <p> ?text`` with a condition on ``?text`` asks for statements of ``<p>`` whose text has certain words.
-Of each alternative of the condition one word is chosen, the most telling one, and the pattern is turned into one whose
-predicate is ``<p>`` qualified by these words (:func:`p2prdf.rdf.quads.worded`).  Statements are indexed with that
-predicate, too, if their text has one of them (:mod:`p2prdf.peer.joins.keyword_index`).  So what a pattern waits under
-depends on a word, as it depends on a constant; the condition stays a filter and is decided as ever, and a choice of
-words decides about load, never about answers.
+A pattern ``?s <p> ?text`` with a condition on ``?text`` matches statements of ``<p>`` with certain words in their
+text. The most selective word of each alternative is chosen, and the pattern's predicate becomes ``<p>`` qualified by
+these words (:func:`p2prdf.rdf.quads.worded`).  Statements with one of the words in their text are indexed under that
+predicate as well (:mod:`p2prdf.peer.joins.keyword_index`).  The condition remains a filter, so the choice of words
+affects load, never solutions.
 
-Which word is the most telling is decided by the words alone, so that all peers choose alike and equal queries stay
-equal: stop words of any language last, the longest first (frequent words are short), then by hash.  No text is
-counted, for counts differ from peer to peer and from day to day.
+The choice depends on the words alone, so that all peers choose alike and equal queries stay equal: stop words of any
+language last, the longest first (frequent words are short), then by hash.  Counts of words are not used, since they
+differ from peer to peer.
 
-What has no such word stays as it is: a condition with an alternative of which only stems, words with ``*`` or nothing
-is known (stems depend on a version of Snowball, of which publishers know nothing), or with more alternatives than
-``CHOICES_MAX`` that do not share a word.  So does a pattern with a subject, which waits under that as well; one whose
-object stands elsewhere in the query, as its value may be bound by then; and one of a named graph or a stream.
+A query stays unchanged if an alternative has no plain word (stems depend on a version of Snowball, which publishers
+do not know; globs are not looked up), or if there are more than ``CHOICES_MAX`` alternatives without a common word.
+So does a pattern with a constant subject, which waits under the subject already; with an object that occurs elsewhere
+in the query, as it may be bound by then; and in a named graph or a stream.
 """
 
 from __future__ import annotations
@@ -38,13 +37,16 @@ if TYPE_CHECKING:
 __all__ = ["CHOICES_MAX", "by_words", "telling_words"]
 
 CHOICES_MAX: Final = 16
-"""Alternatives of a condition of which a word each is chosen; of more, one that all of them need."""
+"""Most alternatives of a condition with one word chosen for each; beyond it, one word common to all is used."""
 
 Query = ConjunctiveQuery | StandingQuery
 
 
 def telling_words(condition: Condition) -> tuple[str, ...]:
-    """Return words of which every text has one that satisfies a condition, ascending; none if that is not known."""
+    """Return words such that every text that satisfies a condition contains one; empty if unknown.
+
+    The words are in ascending order.
+    """
     choices = alternatives(condition) if count(condition) <= CHOICES_MAX else (required(condition),)
     chosen: dict[str, None] = {}
     for each in choices:
@@ -56,14 +58,15 @@ def telling_words(condition: Condition) -> tuple[str, ...]:
 
 
 def by_words(query: Query, allowed: Callable[[str], bool] = lambda _: True) -> Query:
-    """Return a query whose patterns wait by words where they can; the same if none can.
+    """Return a query with patterns that use keyword routing where possible; otherwise the same query.
 
-    ``allowed`` is asked for each predicate that is qualified by words.  It may only be left for what is published from
-    now on: what was before is not indexed so.  Raises QueryRefused for a full-text condition that is none.
+    ``allowed`` is called for each predicate qualified by keywords and may veto it.  Only queries for future
+    publications may use the result: earlier statements have no keyword index.  Raises QueryRefused for an invalid
+    full-text condition.
     """
     if isinstance(query, ConjunctiveQuery):
         return _conjunctive(query, allowed)
-    if any(query.windows):  # then what is of no stream counts from the beginning on
+    if any(query.windows):  # then patterns outside of streams match earlier statements, too
         return query
     operators = tuple(
         replace(each, query=_conjunctive(each.query, allowed))
@@ -102,7 +105,7 @@ def _conjunctive(query: ConjunctiveQuery, allowed: Callable[[str], bool]) -> Con
 def _worded(
     query: ConjunctiveQuery, pattern: Pattern, conditions: dict[int, list[Condition]], allowed: Callable[[str], bool]
 ) -> str:
-    """Return the predicate by which a pattern may wait, qualified by words; "" if there is none."""
+    """Return the predicate of a pattern qualified by keywords; "" if keyword routing is impossible."""
     s, p, o = pattern
     predicate = query.constants[~p] if p < 0 else ""
     elsewhere = sum(slot == o for other in query.patterns for slot in other) > 1
@@ -121,7 +124,7 @@ def _commonness_of_all(words: tuple[str, ...]) -> tuple[int, tuple[bool, int, in
 
 
 def _commonness(word: str) -> tuple[bool, int, int]:
-    """Return what is the less, the rarer a word is held to be."""
+    """Return a sort key that is smaller for words assumed to be rarer."""
     return word in _stop_words(), -len(word), keys.term_hash(word)
 
 

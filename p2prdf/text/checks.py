@@ -1,4 +1,4 @@
-"""What is verified about one pattern, once for a publication, however many queries have it."""
+"""Verification of patterns, once for a publication and pattern, shared by all queries with the pattern."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Check", "Checks", "Verification", "shape_of"]
 
 
 class Check(NamedTuple):
-    """A pattern but for the names of its variables: they are numbers, equal within a pattern if the names are."""
+    """A pattern with numbers instead of names of variables; equal names have equal numbers within it."""
 
     s: str
     p: str
@@ -23,15 +23,15 @@ class Check(NamedTuple):
 
 
 class Checks:
-    """The checks that queries have, each held once and counted."""
+    """The checks of all queries, each held once, with reference counts."""
 
     def __init__(self) -> None:
         self._held: dict[Check, Check] = {}
         self._more: dict[Check, int] = {}
-        """How often more than once, for those that are: most are not."""
+        """The number of further uses of each check; absent for most, which are used once."""
 
     def use(self, pattern: TextPattern) -> Check:
-        """Return the one check of a pattern, used once more."""
+        """Return the shared check of a pattern and count one more use."""
         names: dict[str, str] = {}
         s, p, o = (names.setdefault(part, f"?{len(names)}") if is_variable(part) else part for part in pattern.parts)
         made = Check(s, p, o, pattern.condition)
@@ -41,7 +41,7 @@ class Checks:
         return held
 
     def release(self, check: Check) -> None:
-        """Take back one use."""
+        """Remove one use."""
         more = self._more.get(check, 0)
         if not more:
             del self._held[check]
@@ -52,7 +52,7 @@ class Checks:
 
 
 def shape_of(patterns: Sequence[TextPattern]) -> tuple[int, ...]:
-    """Return where the variables of patterns are equal: a number for each place, by first occurrence, -1 for others."""
+    """Return the variables of patterns as numbers by first occurrence, one for each position; -1 for others."""
     names: dict[str, int] = {}
     return tuple(
         names.setdefault(part, len(names)) if is_variable(part) else -1 for each in patterns for part in each.parts
@@ -60,7 +60,7 @@ def shape_of(patterns: Sequence[TextPattern]) -> tuple[int, ...]:
 
 
 class Verification:
-    """What was found out about one publication."""
+    """The results of checks on one publication."""
 
     __slots__ = ("_by_predicate", "_found", "_publication", "evaluated")
 
@@ -70,11 +70,11 @@ class Verification:
         for number, (_, p, _) in enumerate(publication.triples):
             self._by_predicate.setdefault(p, []).append(number)
         self._found: dict[int, list[Triple]] = {}
-        """By the identity of checks: of equal ones there is only one."""
+        """Matching triples by the identity of the check; equal checks are one object."""
         self.evaluated = 0
 
     def holds(self, checks: Sequence[Check], shape: tuple[int, ...] | None) -> bool:
-        """Tell whether each check is passed by a triple and, given the shape of a query, whether these join."""
+        """Tell whether a triple passes each check and, given the shape of a query, whether these triples join."""
         found = []
         for check in checks:
             triples = self._found.get(id(check))

@@ -1,15 +1,14 @@
-"""A window over the last texts of a stream, and in how many of them each word is.
+"""A window over the last texts of a stream, with the number of texts that contain each word.
 
-Whoever asks for similarity has to say how rare words are (:mod:`p2prdf.rdf.fulltext.similarity`).  A window counts
-that, text by text: what comes is added, what is older than ``texts_max`` texts leaves, and the counts of the words of a
-query are then put into its condition.  From there on the window has no part in it: the condition says what was counted,
-and means the same however the window goes on.
+A condition about similarity states the rarity of its words (:mod:`p2prdf.rdf.fulltext.similarity`).  A window counts
+it: each new text is added, texts beyond the last ``texts_max`` are removed, and the counts for a query's words become
+part of its condition.  The condition does not change with the window afterwards.
 
-Words are counted as conditions compare them, so a window has a language and a way of comparing of its own, and makes
-conditions of that kind.  It can be written as lines of text and read again, to go on where it was.
+Words are counted as conditions compare them, so a window has a language and a comparison of its own, and creates
+conditions of that kind.  It can be saved as lines of text and loaded again.
 
-Bounds: a window holds up to ``TEXTS_MAX`` texts and ``TERMS_MAX`` terms in all of them; if texts are so long that there
-are more, the oldest leave earlier.  A term of a text takes four bytes, a distinct one some 150 more.
+Bounds: a window holds up to ``TEXTS_MAX`` texts and ``TERMS_MAX`` terms in all of them; beyond that, the oldest texts
+are removed.  A term of a text takes four bytes, a distinct one some 150 more.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from p2prdf.rdf.fulltext.stop_words import stop_words_of
 __all__ = ["TERMS_MAX", "TEXTS_MAX", "CorpusWindow"]
 
 TEXTS_MAX: Final = 1_000_000
-"""Most texts of a window."""
+"""Most texts in a window."""
 TERMS_MAX: Final = 1 << 24
-"""Most terms that all texts of a window have, each counted once for a text."""
+"""Most terms in all texts of a window, each counted once per text."""
 
 _FOREIGN: Final = re.compile(r"[\x00-/:-`{-\x7f]")
-"""What is ASCII and in no term: anything but digits and small letters."""
+"""ASCII characters that occur in no term: anything except digits and small letters."""
 _FORMAT: Final = "p2prdf corpus"
 _VERSION: Final = 1
 _SHOWN_MAX: Final = 60
@@ -49,8 +48,8 @@ _SHOWN_MAX: Final = 60
 class CorpusWindow:
     """The last texts, at most ``texts_max``; with ``language``, of literals in that range only.
 
-    Raises LocalProtocolError for a window of no size or too many texts, and where ``using`` needs a language that is
-    not said or not known.
+    Raises LocalProtocolError for a size outside 1 to TEXTS_MAX, and if ``using`` needs a language that is missing or
+    unknown.
     """
 
     def __init__(self, texts_max: int, *, language: str | None = None, using: Using = PLAIN):
@@ -68,11 +67,11 @@ class CorpusWindow:
         self._free: list[int] = []
 
     def __len__(self) -> int:
-        """Return how many texts there are."""
+        """Return the number of texts."""
         return len(self._texts)
 
     def add(self, literal: str) -> bool:
-        """Take in the text of a canonical term; return whether it has one, in the language of the window."""
+        """Add the text of a canonical term; return whether it has one in the language of the window."""
         text = text_of(literal)
         if text is None or not language_fits(self.language, text.language):
             return False
@@ -81,21 +80,21 @@ class CorpusWindow:
         return True
 
     def count(self, word: str) -> int:
-        """Return how many texts have a word, or one with the same stem."""
+        """Return the number of texts that contain a word, or one with the same stem."""
         number = self._numbers.get(self._term_of(word))
         return 0 if number is None else self._counts[number]
 
     def corpus(self, words: Iterable[str]) -> Corpus:
-        """Return what was counted of some words, for a condition."""
+        """Return the counts of some words, for a condition."""
         stopped = stop_words_of(self._algorithm) if self.using.stop_words and self._algorithm else frozenset[str]()
         distinct = (word for word in dict.fromkeys(words) if word not in stopped)
         return Corpus(len(self), tuple((word, self.count(word)) for word in distinct))
 
     def similar(self, text: str, threshold: float | str) -> Condition:
-        """Return the condition that a literal is as similar to a text, by what is counted now.
+        """Return the condition that a literal is similar to a text, with the current counts.
 
-        Raises QueryRefused if ``threshold`` is no number of at most four decimals, more than 0 and at most 1, if the
-        text has no word, has none but stop words or too many.
+        Raises QueryRefused unless ``threshold`` is a number of at most four decimals, more than 0 and at most 1, and
+        if the text has no words, only stop words or too many words.
         """
         words = words_of(text)
         if not words:
@@ -109,17 +108,17 @@ class CorpusWindow:
             raise QueryRefused(str(error), construct="ftsimilar") from None
 
     def call(self, variable: str, text: str, threshold: float | str) -> str:
-        """Return the call of ``ftsimilar`` that says :meth:`similar` of a variable, for a FILTER."""
+        """Return the call of ``ftsimilar`` for :meth:`similar` on a variable, for a FILTER."""
         condition = self.similar(text, threshold)
         assert isinstance(condition.expression, Similar), "that is what was made"
         behind = "" if condition.language is None else f', "{condition.language}"'
         made = condition.expression
         return f"ftsimilar(?{variable.removeprefix('?')}, {made.given}, {made.reached}{behind})"
 
-    # --- to lines and back -------------------------------------------------------------------
+    # --- lines of text -----------------------------------------------------------------------
 
     def lines(self) -> Iterator[str]:
-        """Yield the window as lines: what it is, and then each text's terms, the oldest text first."""
+        """Yield the window as lines: a header, and then each text's terms, the oldest text first."""
         stemming, stop_words = self.using
         yield json.dumps({
             _FORMAT: _VERSION, "texts_max": self.texts_max, "language": self.language, "stemming": stemming,
@@ -130,7 +129,7 @@ class CorpusWindow:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> CorpusWindow:
-        """Return the window that lines are of.  Raises DataRefused, which names the line."""
+        """Return the window that lines encode.  Raises DataRefused with the number of an invalid line."""
         numbered = enumerate(lines, 1)
         window = cls._of_header(next(numbered, (1, ""))[1])
         known: set[str] = set()
@@ -202,7 +201,7 @@ class CorpusWindow:
         return number
 
     def _forget(self) -> None:
-        """Let the oldest text leave, and the terms that only it had."""
+        """Remove the oldest text, and the terms that occur in no other text."""
         gone = self._texts.popleft()
         self._terms -= len(gone)
         for number in gone:

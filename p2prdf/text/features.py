@@ -1,10 +1,9 @@
-"""Features: what a publication can be seen to have before any query is looked at, as small numbers.
+"""Features of publications as small numbers, which select candidate queries.
 
-A feature is a predicate that occurs, a predicate with an object, a predicate with a word in its text, or one that
-fits a glob or has a stem, or with a text that is similar enough to some words; any of these with whatever predicate; or
-a subject.  Only what queries ask for is numbered, so that a word of a publication is looked up once, among the words
-that are asked for together with its predicate, and what nobody asks for is gone with that.  Numbers are given back when
-no query needs them.
+A feature is a subject, or one of these for a given or any predicate: the predicate itself, an object, a word in the
+text, a word that matches a glob or has a stem, or a text with a given similarity.  Only features that queries use
+have numbers, so one lookup of a publication's word, among the words in use for its predicate, dismisses all others.
+A number is freed when no query uses it.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from p2prdf.text.similars import Similars
 __all__ = ["ANY_PREDICATE", "Feature", "Features"]
 
 ANY_PREDICATE: Final = ""
-"""Stands for whatever predicate."""
+"""The predicate of features for any predicate."""
 
 
 class Feature(NamedTuple):
-    """A predicate, and what of it: ``object``, ``word`` or stem, ``glob``, ``similar``, ``itself`` (no value).
+    """A feature: its kind, its predicate and its value.
 
-    Or a ``subject``.
+    ``kind``: ``object``, ``word`` (or stem), ``glob``, ``similar``, ``itself`` (no value) or ``subject``.
     """
 
     kind: str
     predicate: str
     value: str | Condition
-    """The condition is that of a similarity."""
+    """A text; for a similarity, its condition."""
 
 
 class _OfPredicate:
-    """What queries ask for together with one predicate."""
+    """The features in use for one predicate."""
 
     __slots__ = ("globs", "itself", "languages", "objects", "several", "similars", "words")
 
@@ -48,15 +47,18 @@ class _OfPredicate:
         self.objects: dict[str, int] = {}
         self.words: dict[str, int] = {}
         self.languages: Languages | None = None
-        """Of the stems among the words; None as long as there was none."""
+        """The languages of the stems in ``words``; None until the first one."""
         self.globs: Globs | None = None
         self.similars: Similars | None = None
         self.several = 0
-        """How many patterns ask for more than one feature: of one triple, which features do not say."""
+        """Number of patterns with more than one feature.
+
+        One triple must have all features of such a pattern, which features cannot tell.
+        """
 
 
 class Features:
-    """Numbers of features, how many paths use each, and how often each was seen in publications."""
+    """Numbers of features, with counts of the paths that use each and of the publications that had it."""
 
     def __init__(self) -> None:
         self._names: list[Feature | None] = [None] * (END + 1)
@@ -70,7 +72,7 @@ class Features:
         return len(self._names) - len(self._free) - (END + 1)
 
     def use(self, feature: Feature) -> int:
-        """Return the number of a feature that is used once more."""
+        """Return the number of a feature and count one more use."""
         number = self._number(feature)
         if number is None:
             if self._free:
@@ -86,7 +88,7 @@ class Features:
         return number
 
     def release(self, number: int) -> None:
-        """Take back one use; with the last one the number is free."""
+        """Remove one use; the last one frees the number."""
         self._uses[number] -= 1
         if self._uses[number] == 0:
             feature = self._names[number]
@@ -96,15 +98,15 @@ class Features:
             self._unfile(feature)
 
     def several(self, predicate: str, change: int) -> None:
-        """Count patterns that ask for more than one feature of triples with a predicate."""
+        """Change the count of patterns with more than one feature for a predicate."""
         of = self._by_predicate.setdefault(predicate, _OfPredicate())
         of.several += change
         self._drop_if_empty(predicate)
 
     def frequency(self, number: int, queries: int, publications: int) -> float:
-        """Return how frequent a feature is held to be in publications, as a share of them.
+        """Return the estimated share of publications that have a feature.
 
-        As long as few publications were seen, what is asked for often is held to be frequent.
+        Until many publications have been seen, features that many queries use count as frequent.
         """
         prior = 100.0
         return (self._seen[number] + prior * self._uses[number] / (queries or 1)) / (publications + prior)
@@ -116,9 +118,9 @@ class Features:
             seen[number] += 1
 
     def of(self, publication: Publication) -> tuple[set[int], bool]:
-        """Return the features of a publication, END among them, and whether they may hide what one triple has.
+        """Return the features of a publication, END included, and whether several triples may share them.
 
-        They do where a predicate that occurs in more than one triple is one of which some pattern asks for several.
+        The second is true if a predicate with several triples has a pattern with more than one feature.
         """
         present: set[int | None] = {END}
         predicates: set[str] = set()
@@ -156,7 +158,7 @@ class Features:
                     present.update(of.similars.fitting(text))
 
     def _number(self, feature: Feature) -> int | None:
-        """Return the number of a feature; None if no query asks for it."""
+        """Return the number of a feature; None if no query uses it."""
         if feature.kind == "subject":
             return self._subjects.get(str(feature.value))
         of = self._by_predicate.get(feature.predicate)
@@ -189,7 +191,7 @@ class Features:
             case "object":
                 of.objects[feature.value] = number
             case "word":
-                # One object for all predicates: a word that is looked up often is then in the processor's caches.
+                # Interning shares one object between predicates, so frequent words stay in the processor's caches.
                 of.words[sys.intern(feature.value)] = number
                 if algorithm_of_key(feature.value) is not None:
                     of.languages = of.languages or Languages()

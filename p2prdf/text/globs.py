@@ -1,7 +1,7 @@
-"""Which of many globs a word fits, without trying them all.
+"""Find the globs that match a word, without trying all of them.
 
-A glob is filed under a few characters that a word has to have: how it begins, or ends, or the longest part between its
-stars.  What a word fits is remembered, for texts repeat their words, until the globs change.
+A glob is indexed by a few characters that each matching word has: its beginning, its end, or the longest part between
+stars.  Matches are remembered until the globs change, since texts repeat their words.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from p2prdf.rdf.fulltext import word_fits
 __all__ = ["Globs"]
 
 _EDGE_MAX: Final = 4
-"""Most characters of a beginning or an end that globs are filed under."""
+"""Most characters of a beginning or an end used as index key."""
 _MIDDLE_MAX: Final = 3
-"""Most characters of a part between stars that globs are filed under."""
+"""Most characters of a part between stars used as index key."""
 _REMEMBERED_MAX: Final = 65_536
 _REMEMBERED_LENGTH_MAX: Final = 64
-"""Longest word that is remembered: what has no spaces may be as long as a literal."""
+"""Longest remembered word: in scripts without spaces, a word may be as long as a literal."""
 
 _Filed = dict[str, list[str]]
 
@@ -38,18 +38,18 @@ class Globs:
         return len(self._numbers)
 
     def number(self, glob: str) -> int | None:
-        """Return the number of a glob; None if it is not there."""
+        """Return the number of a glob; None if it is unknown."""
         return self._numbers.get(glob)
 
     def add(self, glob: str, number: int) -> None:
-        """Take in a glob that is not there yet."""
+        """Add a new glob."""
         self._numbers[glob] = number
         filed, key = self._filed_under(glob)
         filed.setdefault(key, []).append(glob)
         self._remembered.clear()
 
     def remove(self, glob: str) -> None:
-        """Forget a glob."""
+        """Remove a glob."""
         del self._numbers[glob]
         filed, key = self._filed_under(glob)
         filed[key].remove(glob)
@@ -58,7 +58,7 @@ class Globs:
         self._remembered.clear()
 
     def fitting(self, word: str) -> tuple[int, ...]:
-        """Return the numbers of the globs that a word fits, each once."""
+        """Return the numbers of the globs that match a word, each once."""
         found = self._remembered.get(word)
         if found is None:
             found = tuple(self._numbers[glob] for glob in self._candidates(word) if word_fits(glob, word))
@@ -69,7 +69,7 @@ class Globs:
         return found
 
     def _candidates(self, word: str) -> Iterator[str]:
-        """Yield the globs filed under what a word has."""
+        """Yield the globs indexed by some part of a word."""
         for size in range(1, min(_EDGE_MAX, len(word)) + 1):
             yield from self._heads.get(word[:size], ())
             yield from self._tails.get(word[-size:], ())

@@ -1,21 +1,21 @@
-"""iBroker, the paper's baseline: buckets of patterns, and chains from pattern to pattern of one query.
+"""iBroker, the RTF paper's baseline: buckets of patterns, and chains between patterns of one query.
 
-A hash table leads from constants to buckets.  A bucket's entries have the query, what a triple needs beyond the
-constant (the value of its object, or a list of words), and which pattern of the query is next.  A triple touches the
-buckets of its constants; each entry there that it fits makes the query a candidate, and the chain is followed from
-pattern to pattern, each looked for among the publication's triples, until it closes or breaks.  As the RTF paper
-extends it, entries may have lists of words, and wildcards in any place.
+A hash table maps constants to buckets.  An entry of a bucket holds the query, the requirements on a triple beyond the
+constant (the value of its object, or a list of words), and the next pattern of the query.  A triple visits the
+buckets of its constants; each entry that it matches makes the query a candidate.  The chain is followed from pattern
+to pattern, each matched against the publication's triples, until it closes or breaks.  As extended in the RTF paper,
+entries may have lists of words, and wildcards in any position.
 
-How many chains are begun is not said, and decides what it costs:
+The paper does not state how many chains are started, which determines the cost:
 
 ========================  ===================================================================================
-``Starts.FIRST``          one for a query: only its first pattern stands in a bucket to begin from
-``Starts.PATTERNS``       one for each pattern that a triple fits: "at every bucket the publication touches"
-``Starts.CONSTANTS``      one for each constant and each word of each pattern that the publication has: words
+``Starts.FIRST``          one for a query: only its first pattern is in a bucket
+``Starts.PATTERNS``       one for each pattern that a triple matches: "at every bucket the publication touches"
+``Starts.CONSTANTS``      one for each constant and each word of each pattern in the publication: words
                           are constants of the hash table, too
 ========================  ===================================================================================
 
-All give the same answers.
+All give the same results.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from p2prdf.text.split import SplitPattern, split
 __all__ = ["IBroker", "Starts"]
 
 _NO_CONSTANT: Final = "?"
-"""The bucket of patterns without a constant, which every triple touches."""
+"""The bucket of patterns without a constant, which every triple visits."""
 
 
 class Starts(enum.Enum):
-    """Where chains begin."""
+    """The entries at which chains start."""
 
     FIRST = "first"
     PATTERNS = "patterns"
@@ -55,16 +55,16 @@ class _Entry:
     def __init__(self, key: int, each: SplitPattern, exact: bool, languages: Languages):
         self.key = key
         self.pattern = each.pattern if exact else None
-        """Where names of variables count."""
+        """The pattern, if names of variables matter."""
         self.s, self.p, self.o = (part if is_constant(part) else None for part in each.pattern.parts)
         self.languages = languages
-        """Those of all queries."""
+        """The languages of all queries."""
         self.words = each.needs.words
         self.globs = each.needs.globs
         self.rest = each.needs.rest
         self.bucket = self.p or self.o or self.s or _NO_CONSTANT
         self.following = self
-        """NextToMatch: the next pattern of the query; from the last one, the first."""
+        """NextToMatch: the next pattern of the query; after the last one, the first."""
 
     def fits(self, triple: Triple, text: Text | None) -> bool:
         """Tell whether a triple matches the pattern."""
@@ -97,9 +97,9 @@ class IBroker:
         self.starts = starts
         self.touched = 0
         self.chains = 0
-        """Candidates so far: chains that were begun."""
+        """Number of chains started so far (candidates)."""
         self._buckets: dict[str, dict[_Entry, None]] = {}
-        """Where chains begin."""
+        """The entries at which chains start."""
         self._parts: dict[int, list[list[_Entry]]] = {}
         self._joined: set[int] = set()
         self._languages = Languages()
@@ -108,7 +108,7 @@ class IBroker:
         return len(self._parts)
 
     def add(self, key: int, query: TextQuery) -> None:
-        """Take in a query.  Raises QueryRefused if its disjunctions are too many."""
+        """Add a query.  Raises QueryRefused if it has too many disjunctions."""
         refuse_known(key, key in self._parts)
         parts = []
         for patterns in split(query):
@@ -126,7 +126,7 @@ class IBroker:
             self._joined.add(key)
 
     def remove(self, key: int) -> None:
-        """Forget a query."""
+        """Remove a query."""
         refuse_unknown(key, key in self._parts)
         self._joined.discard(key)
         for entry in (entry for entries in self._parts.pop(key) for entry in entries):
@@ -158,7 +158,7 @@ class IBroker:
         return sorted(key for key in found if key not in self._joined or self._joins(key, publication))
 
     def touches(self, publication: Publication) -> Iterator[tuple[int, bool]]:
-        """Yield what a publication touches, entry by entry: its query, and whether the triple fits it."""
+        """Yield the query of each entry that a publication visits, and whether the triple matches it."""
         for number, triple in enumerate(publication.triples):
             text = publication.text(number)
             for bucket in self._touched(triple, text):
@@ -166,7 +166,7 @@ class IBroker:
                     yield entry.key, entry.fits(triple, text)
 
     def _touched(self, triple: Triple, text: Text | None) -> list[dict[_Entry, None]]:
-        """Return the buckets that a triple touches."""
+        """Return the buckets that a triple visits."""
         constants = dict.fromkeys((*triple, _NO_CONSTANT))
         if self.starts is Starts.CONSTANTS and text is not None:
             constants.update(dict.fromkeys(self._languages.keys(text)))
@@ -177,7 +177,7 @@ class IBroker:
         return held_bytes(self.__dict__)
 
     def _closes(self, start: _Entry, publication: Publication, touched_by: dict[str, list[int]]) -> bool:
-        """Follow a chain until it is back where it began, or breaks."""
+        """Follow a chain until it returns to its start, or breaks."""
         entry = start.following
         while entry is not start:
             self.touched += 1
@@ -205,7 +205,7 @@ class IBroker:
         return False
 
     def _constants(self, entry: _Entry) -> list[str]:
-        """Return the buckets that a pattern is entered in."""
+        """Return the buckets that hold a pattern."""
         if self.starts is not Starts.CONSTANTS:
             return [entry.bucket]
         found = [part for part in (entry.s, entry.p, entry.o) if part is not None]

@@ -1,26 +1,26 @@
 """The index of standing full-text queries that p2prdf uses.
 
-What a query asks for is a set of features (:mod:`p2prdf.text.features`): predicates with words, objects, subjects.  A
-publication that satisfies it has all of them, so candidates are the queries whose sets are contained in the
-publication's.  A trie over these sets finds them (:mod:`p2prdf.text.set_trie`); each set is a path in it with the
-rarest feature first, so that few paths are begun in vain, however many queries there are.
+A query requires a set of features (:mod:`p2prdf.text.features`): predicates with words, objects, subjects.
+Candidates for a publication are the queries with a set that is contained in the publication's set.  A trie over these
+sets finds them (:mod:`p2prdf.text.set_trie`).  Each set is a path with its rarest feature first, so few paths are
+followed without result, however many queries there are.
 
-Features do not say everything, and each query has flags for what they leave open:
+Each query has flags for requirements that features cannot express:
 
-* SAME: of a pattern with several features one triple has to have all.  In question only if a publication has several
-  triples with the predicate of such a pattern.
-* SUBJECT: variables occur in several patterns, but as subjects only, or a subject is given along with other features.
-  In question only if a publication has several subjects.
+* SAME: one triple must have all features of a pattern.  To be verified only if a publication has several triples with
+  the predicate of such a pattern.
+* SUBJECT: variables are shared between patterns as subjects only, or a subject is given along with other features.  To
+  be verified only if a publication has several subjects.
 * ALWAYS: anything else, such as phrases, nearness, negation, languages and other joins.
 
-A candidate none of whose flags is in question is satisfied: its subscribers are taken over as a list.  Others are
-verified pattern by pattern, a pattern that many queries have only once, and joined.
+A candidate without a flag to be verified is satisfied.  Others are verified pattern by pattern, equal patterns once,
+and joined.
 
-Disjunctions make several paths for one query, as long as they are few; beyond that, one path of what all alternatives
-need, and verification.  Queries that differ in nothing but the names of variables are held once.
+A few disjunctions give a query several paths; beyond ``PATHS_MAX``, it has one path of the common requirements and is
+verified.  Queries that differ only in names of variables are held once.
 
-Rarity is what publications were seen to have, and, before that, what queries ask for.  Paths keep the order that was
-best when they were made, which costs time only; ``refile`` makes them anew.
+Rarity is estimated from publications seen and, before that, from the queries.  Paths keep their order when estimates
+change, which affects speed only; ``refile`` rebuilds them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["PATHS_MAX", "FullTextIndex"]
 PATHS_MAX: Final = 16
 """Most paths of one query."""
 _SAMPLED: Final = 8
-"""Of this many publications the features of one are counted."""
+"""The features of one in this many publications are counted."""
 _KEYS_END: Final = 1 << 63
 
 _SAME, _SUBJECT, _ALWAYS = 1, 2, 4
@@ -60,7 +60,7 @@ _Shape = tuple[int, ...]
 
 
 class _Entry:
-    """A query, and the numbers of those that it is."""
+    """A query, and the numbers of all subscriptions to it."""
 
     __slots__ = ("checks", "flags", "joined", "keys", "paths", "shape")
 
@@ -69,14 +69,14 @@ class _Entry:
         self.shape = shape
         self.flags = flags
         self.joined = joined
-        """Whether variables are shared between patterns."""
+        """Whether patterns share variables."""
         self.keys: int | array[int] = array("q")
         """The one number, or several in ascending order."""
         self.paths = b""
-        """As :func:`_packed` makes them."""
+        """The paths in the encoding of :func:`_packed`."""
 
     def add(self, key: int) -> None:
-        """Take in a number."""
+        """Add a number."""
         if isinstance(self.keys, int):
             self.keys = array("q", sorted((self.keys, key)))
         elif self.keys:
@@ -85,7 +85,7 @@ class _Entry:
             self.keys = key
 
     def remove(self, key: int) -> bool:
-        """Forget a number; tell whether there are others."""
+        """Remove a number; tell whether others remain."""
         if isinstance(self.keys, int):
             return False
         del self.keys[bisect_left(self.keys, key)]
@@ -95,7 +95,7 @@ class _Entry:
 
 
 class FullTextIndex:
-    """Standing queries by what a publication has to have for them."""
+    """Standing queries, indexed by the features that they require of a publication."""
 
     def __init__(self, semantics: Semantics = Semantics.EXACT):
         self.semantics = semantics
@@ -112,9 +112,9 @@ class FullTextIndex:
         return len(self._of_key)
 
     def add(self, key: int, query: TextQuery) -> None:
-        """Take in a query, which the caller's number then stands for.
+        """Add a query under a number that the caller chooses.
 
-        Raises LocalProtocolError if the number is taken, or takes more than 64 bits.
+        Raises LocalProtocolError if the number is in use, or needs more than 64 bits.
         """
         refuse_known(key, key in self._of_key)
         if not -_KEYS_END <= key < _KEYS_END:
@@ -136,7 +136,7 @@ class FullTextIndex:
         self._of_key[key] = entry
 
     def remove(self, key: int) -> None:
-        """Forget a query.  Raises LocalProtocolError if there is none of this number."""
+        """Remove a query.  Raises LocalProtocolError if the number is unknown."""
         refuse_unknown(key, key in self._of_key)
         entry = self._of_key.pop(key)
         if entry.remove(key):
@@ -169,29 +169,29 @@ class FullTextIndex:
             doubtful = [entry for entry in candidates if entry.flags & question]
             satisfied += [
                 entry
-                for entry in dict.fromkeys(doubtful)  # each once, though several of its paths were found
+                for entry in dict.fromkeys(doubtful)  # each once, even if several of its paths were found
                 if verification.holds(entry.checks, entry.shape if entry.joined else None)
             ]
             self.touched += len(doubtful) + verification.evaluated
         return _numbers(satisfied)
 
     def refile(self) -> None:
-        """Make all paths anew, by how frequent features are by now.  Takes about as long as adding the queries did."""
+        """Rebuild all paths by the current frequencies of features, in about the time that adding the queries took."""
         filed = []
         for entry in self._entries.values():
             paths = [self._rarest_first(path) for path in _unpacked(entry.paths)]
             entry.paths = _packed(paths)
             filed += [(path, entry) for path in paths]
-        self._trie = SetTrie()  # nothing is left of the old one, not even room
-        for path, entry in sorted(filed, key=itemgetter(0)):  # what is visited together then lies together
+        self._trie = SetTrie()  # the old trie's memory is freed as a whole
+        for path, entry in sorted(filed, key=itemgetter(0)):  # nodes visited together are then adjacent in memory
             self._trie.add(path, entry)
 
     def memory_bytes(self) -> int:
-        """Return the bytes of all that is held."""
+        """Return the bytes of all data held."""
         return held_bytes(self.__dict__)
 
     def _made(self, patterns: tuple[TextPattern, ...], checks: tuple[Check, ...], shape: _Shape) -> _Entry:
-        """Return a new query, filed."""
+        """Return the entry of a new query, and add its paths to the trie."""
         choices = _choices(patterns)
         entry = _Entry(checks, shape, _flags(patterns, choices), is_joined(patterns))
         paths = []
@@ -215,8 +215,7 @@ class FullTextIndex:
 def _numbers(entries: list[_Entry]) -> list[int]:
     """Return the numbers of entries, ascending.
 
-    Those of popular queries are many, and lie together: they are neither made objects nor compared one by one before
-    they are in order.
+    Popular queries have many numbers in one array: numpy sorts them without making an object for each.
     """
     found = [entry.keys for entry in entries if type(entry.keys) is int]
     if len(found) < len(entries):
@@ -230,7 +229,7 @@ def _numbers(entries: list[_Entry]) -> list[int]:
 
 
 def _packed(paths: Iterable[tuple[int, ...]]) -> bytes:
-    """Return paths one after the other, END between them, in few bytes: they are needed when the query goes."""
+    """Return paths as bytes, separated by END; they are needed when the query is removed."""
     packed = array("i")
     for number, path in enumerate(paths):
         packed.extend((END, *path) if number else path)
@@ -254,13 +253,13 @@ def _nameless(pattern: TextPattern) -> TextPattern:
 
 
 def _order(pattern: TextPattern) -> tuple[str, ...]:
-    """Return by what patterns are put in order whatever their variables are called."""
+    """Return a sort key of patterns that is independent of the names of variables."""
     constants = (part if is_constant(part) else "" for part in (pattern.p, pattern.o, pattern.s))
     return (*constants, "" if pattern.condition is None else str(pattern.condition))
 
 
 def _choices(patterns: Sequence[TextPattern | Check]) -> list[tuple[Alternative, ...]]:
-    """Return the choices of an alternative for each pattern; where they are too many, of what all alternatives need."""
+    """Return each combination of one alternative per pattern; too many become the common requirements."""
     counts = [count(each.condition, whole=True) for each in patterns]
     whole = [False] * len(patterns)
     while prod(counts) > PATHS_MAX:
@@ -279,7 +278,7 @@ def _choices(patterns: Sequence[TextPattern | Check]) -> list[tuple[Alternative,
 
 
 def _flags(patterns: Sequence[TextPattern], choices: list[tuple[Alternative, ...]]) -> int:
-    """Return what the features of a query leave open."""
+    """Return the flags for requirements that the features of a query cannot express."""
     flags = _ALWAYS if len(choices) > 1 or any(needs.rest is not None for needs in choices[0]) else 0
     if _several(patterns, choices):
         flags |= _SAME
@@ -295,7 +294,7 @@ def _flags(patterns: Sequence[TextPattern], choices: list[tuple[Alternative, ...
 
 
 def _several(patterns: Sequence[TextPattern | Check], choices: list[tuple[Alternative, ...]]) -> list[str]:
-    """Return the predicates of patterns that ask for more than one feature beside a subject."""
+    """Return the predicates of patterns that require more than one feature besides a subject."""
     return [
         _predicate(each.p)
         for at, each in enumerate(patterns)
@@ -308,7 +307,7 @@ def _predicate(part: str) -> str:
 
 
 def _asked(pattern: TextPattern, needs: Alternative) -> list[Feature]:
-    """Return the features that a pattern asks for; there are none if it asks for just any triple."""
+    """Return the features that a pattern requires; none if any triple matches it."""
     predicate = _predicate(pattern.p)
     asked = [Feature("word", predicate, word) for word in needs.words]
     asked += [Feature("glob", predicate, glob) for glob in needs.globs]

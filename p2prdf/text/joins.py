@@ -1,9 +1,9 @@
-"""Whether the triples that match the patterns of a query can be chosen such that equal variables get equal terms.
+"""Decide whether triples that match the patterns of a query join: equal variables have equal terms.
 
-Patterns are joined one after the other, those with the fewest triples first and then those that share variables with
-what was joined.  Of each partial solution only the values of variables that are still to be compared are kept, and each
-such row once, so that joins in the shape of stars and paths never hold more rows than a pattern has triples.  Queries
-with cycles may hold more, up to a bound.
+Patterns are joined one after the other, starting with the fewest triples and continuing with patterns that share
+variables with the joined ones.  Of each partial solution, only values of variables that are compared later are kept,
+and duplicates are removed.  Joins in the shape of stars and paths thus never hold more rows than a pattern has
+triples. Cyclic queries may hold more, up to a bound.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from p2prdf.text.query import TextPattern, is_variable
 __all__ = ["ROWS_MAX", "agrees", "is_joined", "joinable"]
 
 ROWS_MAX: Final = 1_000_000
-"""Most rows that a join may look at for one query and publication."""
+"""Most rows that a join may examine for one query and publication."""
 
 
 def is_joined(patterns: Sequence[TextPattern]) -> bool:
@@ -28,7 +28,7 @@ def is_joined(patterns: Sequence[TextPattern]) -> bool:
 
 
 def agrees(pattern: TextPattern, triple: Triple) -> bool:
-    """Tell whether a triple has equal terms where a pattern has equal variables."""
+    """Tell whether a triple has equal terms at the positions of equal variables in a pattern."""
     s, p, o = pattern.parts
     return not (
         (s == p and is_variable(s) and triple[0] != triple[1])
@@ -38,10 +38,10 @@ def agrees(pattern: TextPattern, triple: Triple) -> bool:
 
 
 def joinable(patterns: Sequence[TextPattern], found: Sequence[Sequence[Triple]]) -> bool:
-    """Tell whether one triple of each pattern's can be chosen so that all agree.
+    """Tell whether one triple for each pattern can be chosen so that all agree.
 
-    ``found[i]`` are the triples that match pattern i by itself, repeated variables included.  Raises DataRefused if a
-    join looks at more than ROWS_MAX rows.
+    ``found[i]``: the triples that match pattern i by itself, repeated variables included.  Raises DataRefused if a
+    join examines more than ROWS_MAX rows.
     """
     if not all(found):
         return False
@@ -79,7 +79,7 @@ _Part = tuple[list[str], TextPattern, Sequence[Triple]]
 
 
 def _connected(parts: list[_Part]) -> list[_Part]:
-    """Return the patterns that share variables with others, so that each shares some with those before if it can."""
+    """Return the patterns with shared variables, ordered so that each shares one with earlier ones if possible."""
     often: dict[str, int] = {}
     for names, _, _ in parts:
         for name in names:

@@ -1,6 +1,6 @@
-"""In which languages the queries of a matcher ask for stems, so that texts are stemmed for those and no others.
+"""The languages in which queries of a matcher use stems, so that texts are stemmed only for those.
 
-A condition with stems is about literals in a language, so a text is stemmed in its own language or not at all.
+A condition with stems applies to literals of a language, so a text is stemmed in its own language or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 
 class Languages:
-    """Snowball's algorithms, and how many of the keys that are in use ask for each."""
+    """Snowball's algorithms, and the number of keys in use for each."""
 
     __slots__ = ("_uses",)
 
@@ -34,18 +34,18 @@ class Languages:
             self._uses[algorithm] = self._uses.get(algorithm, 0) + 1
 
     def release(self, keys: Iterable[str]) -> None:
-        """Take back one use of each of these keys."""
+        """Remove one use of each of these keys."""
         for algorithm in filter(None, map(algorithm_of_key, keys)):
             self._uses[algorithm] -= 1
             if not self._uses[algorithm]:
                 del self._uses[algorithm]
 
     def keys(self, text: Text) -> AbstractSet[str]:
-        """Return the words of a text, and its stems if some are asked for in its language."""
+        """Return the words of a text, and its stems if some key in use needs those of its language."""
         stems = self.stems(text)
         return text.places.keys() | stems if stems else text.places.keys()
 
     def stems(self, text: Text) -> AbstractSet[str]:
-        """Return the stems of a text, none if none are asked for in its language."""
+        """Return the keys of a text's stems; empty if no key in use needs those of its language."""
         algorithm = algorithm_of(text.language) if self._uses else None
         return text.stems(algorithm).keys() if algorithm in self._uses and algorithm is not None else _NONE

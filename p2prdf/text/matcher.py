@@ -1,4 +1,4 @@
-"""What all matchers have in common: queries come and go, and publications find those that they satisfy."""
+"""The interface of all matchers: add and remove queries, and match publications."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ __all__ = ["Matcher", "Semantics", "refuse_known", "refuse_unknown"]
 
 
 class Semantics(enum.Enum):
-    """What it means that a publication satisfies a query."""
+    """The condition under which a publication satisfies a query."""
 
     PAPER = "paper"
-    """Each pattern is matched by some triple.  Names of variables say nothing, as in the paper's tries."""
+    """Some triple matches each pattern.  Names of variables are ignored, as in the paper's tries."""
     EXACT = "exact"
-    """Each pattern is matched by some triple, equal variables by equal terms."""
+    """Some triple matches each pattern, with equal terms for equal variables."""
 
 
 class Matcher(Protocol):
-    """Finds which of many standing queries a publication satisfies."""
+    """Finds the standing queries that a publication satisfies."""
 
     touched: int
-    """Entries looked at, so far: what matching costs, whatever the machine."""
+    """Entries examined so far: the cost of matching, independent of the machine."""
 
     def __len__(self) -> int:
-        """Return how many queries there are."""
+        """Return the number of queries."""
         ...
 
     def add(self, key: int, query: TextQuery) -> None:
-        """Take in a query, which the caller's number then stands for.
+        """Add a query under a number that the caller chooses.
 
-        Raises LocalProtocolError if the number is taken, or the query is none that this matcher can hold.
+        Raises LocalProtocolError if the number is in use, or if this matcher cannot hold the query.
         """
         ...
 
     def remove(self, key: int) -> None:
-        """Forget a query.  Raises LocalProtocolError if there is none of this number."""
+        """Remove a query.  Raises LocalProtocolError if the number is unknown."""
         ...
 
     def match(self, publication: Publication) -> list[int]:
@@ -47,17 +47,17 @@ class Matcher(Protocol):
         ...
 
     def memory_bytes(self) -> int:
-        """Return how many bytes all that it holds takes; it looks at every object, so it is slow."""
+        """Return the bytes of all data held; slow, since it visits every object."""
         ...
 
 
 def refuse_known(key: int, known: bool) -> None:
-    """Raise LocalProtocolError if there is a query of this number."""
+    """Raise LocalProtocolError if there is a query with this number."""
     if known:
         raise LocalProtocolError(f"there is a full-text query of number {key} already")
 
 
 def refuse_unknown(key: int, known: bool) -> None:
-    """Raise LocalProtocolError if there is no query of this number."""
+    """Raise LocalProtocolError if there is no query with this number."""
     if not known:
         raise LocalProtocolError(f"there is no full-text query of number {key}")

@@ -1,4 +1,4 @@
-"""How much memory a structure holds: all objects that can be reached from it, each once."""
+"""The memory of a data structure: all objects that can be reached from it, each once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 __all__ = ["held_bytes"]
 
 _SHARED: Final = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
-"""Code, which is there without the structure."""
+"""Types of code objects, which exist without the structure."""
 
 
 def held_bytes(root: object) -> int:
-    """Return the bytes of an object and of all that it refers to, directly or not.
+    """Return the bytes of an object and of all objects reachable from it.
 
-    Small integers and names that the interpreter shares count, too; it is some hundred bytes in all.
+    Small integers and names that the interpreter shares are included, some hundred bytes in all.
     """
     seen = {id(root)}
     waiting, total = [root], 0

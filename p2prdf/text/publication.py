@@ -1,4 +1,4 @@
-"""A publication as matchers take it: distinct triples, and the texts of their objects in words."""
+"""A publication as input of matchers: distinct triples, and the words of their objects' texts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TRIPLES_MAX: Final = 65_536
 """Most triples of one publication."""
 
 Triple = tuple[str, str, str]
-"""Canonical terms."""
+"""Subject, predicate and object as canonical terms."""
 
 
 class Publication:
-    """Triples published together; to be matched once or more.  Raises DataRefused if there are too many."""
+    """Triples published together, for one or more matches.  Raises DataRefused if there are too many."""
 
     __slots__ = ("_texts", "triples")
 
@@ -30,13 +30,13 @@ class Publication:
 
     @classmethod
     def of_text(cls, text: Text) -> Publication:
-        """Return a publication of one literal whose text is known, for patterns that ask for nothing else."""
+        """Return a publication of one literal with a given text, for patterns with a condition only."""
         made = cls((("", "", '"'),))
         made._texts[0] = text
         return made
 
     def text(self, number: int) -> Text | None:
-        """Return the text of the object of a triple, by its place in ``triples``; None if it has none."""
+        """Return the text of a triple's object, by its index in ``triples``; None if it has no text."""
         found = self._texts.get(number)
         if found is None and number not in self._texts:
             found = self._texts[number] = text_of(self.triples[number][2])

@@ -1,8 +1,7 @@
-"""Standing full-text queries over publications: triple patterns, some with a condition on the text of the object.
+"""Standing full-text queries: triple patterns, some with a condition on the text of the object.
 
-A publication is a set of triples that are published together.  It satisfies a query if each pattern is matched by one
-of its triples such that equal variables are bound to equal terms.  A query and a publication stay within bounds, which
-are checked where they are made.
+A publication is a set of triples published together.  It satisfies a query if one of its triples matches each pattern
+and equal variables have equal terms.  The constructors of queries and publications check their bounds.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from p2prdf.rdf.fulltext import Condition
 __all__ = ["ANY", "PATTERNS_MAX", "TextPattern", "TextQuery", "is_constant", "is_variable"]
 
 ANY: Final = "*"
-"""Stands for any term in any place of a pattern, and binds nothing."""
+"""A wildcard: matches any term at any position of a pattern, and binds nothing."""
 PATTERNS_MAX: Final = 16
 """Most patterns of one query."""
 
@@ -38,7 +37,10 @@ def is_constant(part: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TextPattern:
-    """One triple pattern: canonical terms, variables (``?name``) or :data:`ANY`; ``condition`` is about the object."""
+    """One triple pattern of canonical terms, variables (``?name``) or :data:`ANY`.
+
+    ``condition`` applies to the text of the object.
+    """
 
     s: str
     p: str
@@ -64,13 +66,13 @@ class TextPattern:
 
     @property
     def variables(self) -> Iterator[str]:
-        """Its variables, as often as they occur."""
+        """Its variables, with repetitions."""
         return filter(is_variable, self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """Patterns that one publication has to match, all of them."""
+    """Patterns that one publication must match, all of them."""
 
     patterns: tuple[TextPattern, ...]
 

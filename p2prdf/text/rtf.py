@@ -1,23 +1,23 @@
-"""RTF, tries for standing full-text queries over RDF: what its two variants share.
+"""RTF, tries for standing full-text queries over RDF: the common base of its two variants.
 
-A pattern is a path through a forest: subject, predicate, object, and then the words of its condition.  Variables go to
-one node, which forgets their names, and wildcards to another.  Where a path ends, the node lists the numbers of the
-patterns (tIDs of the paper).  Beside the forest stand the query table, which says what patterns each query has, and a
-side table with what remains to be verified: distances, negation, language.
+A pattern is a path through a forest: subject, predicate, object, and then the words of its condition.  All variables
+share one node, without their names, and wildcards another.  The node at the end of a path lists the numbers of its
+patterns (tIDs of the paper).  Beside the forest are the query table, with the patterns of each query, and a side
+table with conditions to be verified: distances, negation, language.
 
-A triple takes every path that it fits, at most three at each of three levels, and then those words that its text has,
-in whatever order the trie has them.  Patterns that are reached, and verified, are marked; when all triples have been
-looked at, queries of which all patterns are marked are satisfied.  The paper finds these by going over the query table
-(``scans``); counting for each query how many of its patterns were marked gives the same without looking at the others.
+A triple follows every path that it matches, at most three at each of three levels, and then the words that its text
+contains.  Patterns that are reached and verified are marked; a query with all its patterns marked is satisfied.  The
+paper finds these queries by a scan of the query table (``scans``); counting the marked patterns per query gives the
+same result without the scan.
 
-Read into the paper, where it is silent or cannot be as it says:
+Interpretations where the paper is silent or inconsistent:
 
-* Not only roots with the triple's own subject are visited, but those for variables and wildcards, too.
-* The order of words in a path is chosen when a query comes: one that is a child already, as long as there is one.
-* A pattern with no more words ends at the node it has reached, which need not be a leaf.
-* Of a negated condition only the words that have to be there make the path; the rest is verified.
-* Names of variables are forgotten, so a publication about several subjects satisfies queries that it should not:
-  :class:`~p2prdf.text.matcher.Semantics` says whether that is so (PAPER) or whether candidates are joined (EXACT).
+* Roots for variables and wildcards are visited, not only those with the triple's subject.
+* The order of words in a path is chosen when a query is added: existing children first.
+* A pattern without further words ends at the node reached, which need not be a leaf.
+* Only the required words of a negated condition are in the path; the rest is verified.
+* Names of variables are ignored, so a publication about several subjects satisfies queries that it should not:
+  :class:`~p2prdf.text.matcher.Semantics` selects this (PAPER) or a join of the candidates (EXACT).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _VARIABLE: Final = "?"
 
 
 class Node:
-    """A node of a trie.  Children are found by content; those whose content is a glob are tried one by one."""
+    """A node of a trie.  Children are looked up by content; children with a glob are tried one by one."""
 
     __slots__ = ("children", "content", "globs", "parent", "patterns", "with_text")
 
@@ -54,19 +54,19 @@ class Node:
         self.children: dict[str, Node] = {}
         self.globs: dict[str, Node] = {}
         self.patterns: dict[int, None] = {}
-        """Numbers of the patterns that end here, nothing but what is to be verified asked of them."""
+        """Numbers of the patterns that end here; only their side conditions remain to be verified."""
         self.with_text: dict[int, None] = {}
-        """Numbers of the patterns whose words are elsewhere: in the word forest of RTFs."""
+        """Numbers of the patterns with words elsewhere: in the word forest of RTFs."""
 
     def down(self, contents: Iterable[str]) -> Node:
-        """Return the node at the end of a path, made as far as it is not there."""
+        """Return the node at the end of a path; missing nodes are created."""
         node = self
         for content in contents:
             node = _child(node.children, content, node)
         return node
 
     def down_words(self, words: Iterable[str]) -> Node:
-        """Return a node at the end of a path of these words, taking those first that are children already."""
+        """Return a node at the end of a path of these words, existing children first."""
         node, left = self, list(words)
         while left:
             at = next((at for at, word in enumerate(left) if word in node.children or word in node.globs), 0)
@@ -75,7 +75,7 @@ class Node:
         return node
 
     def prune(self) -> None:
-        """Take out the nodes that nothing is left of, from here upwards."""
+        """Remove empty nodes, from this one upwards."""
         node = self
         while node.parent is not None and not (node.children or node.globs or node.patterns or node.with_text):
             parent = node.parent
@@ -84,7 +84,7 @@ class Node:
             node = parent
 
     def reached(self, text: Text, languages: Languages) -> Iterator[Node]:
-        """Yield this node and those below it whose words, or stems in some language, the text has."""
+        """Yield this node and its descendants on paths of words, or stems, that the text contains."""
         keys = languages.keys(text)
         waiting = [self]
         while waiting:
@@ -106,28 +106,28 @@ def _child(among: dict[str, Node], content: str, parent: Node) -> Node:
 
 
 class Rtf(ABC):
-    """Queries in tries.  ``scans``: satisfied queries are found by going over the query table, as the paper does."""
+    """Queries in tries.  ``scans``: find satisfied queries by a scan of the query table, as in the paper."""
 
     def __init__(self, semantics: Semantics = Semantics.EXACT, *, scans: bool = False):
         self.semantics = semantics
         self.scans = scans
         self.touched = 0
         self.repeated = 0
-        """Notifications that the paper would have sent more than once, for queries with disjunctions."""
+        """Notifications that the paper would send repeatedly, for queries with disjunctions."""
         self._roots = Node("", None)
         self._table: dict[int, frozenset[int]] = {}
-        """The query table: patterns of each query without disjunction, by its number."""
+        """The query table: the patterns of each query without disjunction, by its number."""
         self._key_of: dict[int, int] = {}
-        """Which query one without disjunction is a part of."""
+        """The query that each query without disjunction is a part of."""
         self._parts: dict[int, tuple[int, ...]] = {}
         self._of_pattern: dict[int, int] = {}
-        """Which query without disjunction a pattern belongs to."""
+        """The query without disjunction that each pattern belongs to."""
         self._pattern: dict[int, TextPattern] = {}
-        """Where names of variables count."""
+        """The patterns, if names of variables matter."""
         self._rest: dict[int, Condition] = {}
         self._ends: dict[int, tuple[Node, ...]] = {}
         self._stemmed: dict[int, tuple[str, ...]] = {}
-        """The words of patterns that have stems among them."""
+        """The words of patterns with stems."""
         self._joined: set[int] = set()
         self._languages = Languages()
         self._made = 0
@@ -136,7 +136,7 @@ class Rtf(ABC):
         return len(self._parts)
 
     def add(self, key: int, query: TextQuery) -> None:
-        """Take in a query.  Raises QueryRefused if its disjunctions are too many."""
+        """Add a query.  Raises QueryRefused if it has too many disjunctions."""
         refuse_known(key, key in self._parts)
         parts = []
         for patterns in split(query):
@@ -150,7 +150,7 @@ class Rtf(ABC):
         self._parts[key] = tuple(parts)
 
     def remove(self, key: int) -> None:
-        """Forget a query, and the nodes that were only its."""
+        """Remove a query and the nodes that only it used."""
         refuse_unknown(key, key in self._parts)
         for number in self._parts.pop(key):
             for pattern in self._table.pop(number):
@@ -225,7 +225,7 @@ class Rtf(ABC):
         return number
 
     def _at_object(self, triple: Triple) -> list[Node]:
-        """Return the nodes at the end of the paths of subject, predicate and object that a triple fits."""
+        """Return the nodes at the end of the paths of subject, predicate and object that a triple matches."""
         nodes = [self._roots]
         for term in triple:
             nodes = [
@@ -239,8 +239,8 @@ class Rtf(ABC):
 
     @abstractmethod
     def _put(self, number: int, at_object: Node, words: tuple[str, ...]) -> tuple[Node, ...]:
-        """File a pattern under its words; return the nodes that list it."""
+        """Insert a pattern under its words; return the nodes that list it."""
 
     @abstractmethod
     def _reached(self, triple: Triple, text: Text | None) -> Iterator[Collection[int]]:
-        """Yield the numbers of the patterns that a triple and the words of its text lead to, each once, in parts."""
+        """Yield the numbers of the patterns that a triple and the words of its text reach, each once, in parts."""

@@ -1,4 +1,4 @@
-"""RTFm: many word tries, each below the object node that its words belong to."""
+"""RTFm: many word tries, each below the object node of its patterns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RtfM"]
 
 
 class RtfM(Rtf):
-    """Words continue the path of their pattern, so a text meets only the words of patterns that fit its triple."""
+    """Words continue the path of their pattern, so a text meets only words of patterns that match its triple."""
 
     def _put(self, number: int, at_object: Node, words: tuple[str, ...]) -> tuple[Node, ...]:
         end = at_object.down_words(words)

@@ -1,7 +1,7 @@
-"""RTFs: one word forest for all patterns, beside the structural one.
+"""RTFs: one word forest for all patterns, beside the structural forest.
 
 A pattern with words is listed twice, at the end of its structural path and at the end of its path of words, and is
-reached when the same triple leads to both.  Words that many patterns share are held, and compared, once.
+reached if the same triple leads to both.  Words that many patterns share are held, and compared, once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["RtfS"]
 
 
 class RtfS(Rtf):
-    """Structure and words apart."""
+    """Separate tries for structure and words."""
 
     def __init__(self, semantics: Semantics = Semantics.EXACT, *, scans: bool = False):
         super().__init__(semantics, scans=scans)
@@ -42,5 +42,5 @@ class RtfS(Rtf):
         for end in self._words.reached(text, self._languages):
             self.touched += 1
             if end.patterns:
-                for each in asked:  # of two sets of numbers, the smaller is gone through
+                for each in asked:  # the intersection iterates over the smaller set
                     yield end.patterns.keys() & each

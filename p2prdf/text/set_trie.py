@@ -1,22 +1,20 @@
-"""Which of many sets of small numbers are contained in a given one: a trie over their elements.
+"""Find the sets of small numbers that are contained in a given set, by a trie over their elements.
 
-Every set is a path of its elements, in an order that the caller chooses for each: rarest first, so that most paths end
-before they begin.  A node has elements and what is below each; a path that is shared with no other is not laid out but
-kept as the rest of it, the tail of a leaf, which one operation on sets compares.  What it takes to find all sets that
-are contained in a given one depends on how many paths it has the beginnings of, and not on how many sets there are.
+Every set is a path of its elements, in an order that the caller chooses: rarest first, so that most paths end at
+their first element.  A node maps elements to blocks.  An unshared rest of a path is kept in a leaf as its tail, which
+one set operation compares.  The cost of a search depends on the number of paths with a matching beginning, not on the
+number of sets.
 
-Of what finding takes among a million sets, most is waiting for memory: each visit of a node in vain is a handful of
-places that are in no cache, if nodes, elements and tails are objects of their own.  So all of the trie lies in one
-array of integers, where a node or a leaf with its elements is one place, and 4 bytes an element.  Blocks of it, by the
-number where they begin:
+With a million sets, most of the search time is cache misses, if nodes, elements and tails are objects of their own.
+So the whole trie is in one array of integers, where a node or leaf is contiguous, with 4 bytes per element.  Its
+blocks, identified by their start:
 
-* a node: how many elements, and each with the block below it; there is room for some more, up to 32, and a node that
-  outgrows it moves;
-* a leaf: -1 less the length of its tail, what is filed there (a place in a list), and the tail.
+* a node: its number of elements, and each element with the block below it; a node has spare room, up to 32 elements,
+  and moves when it outgrows it;
+* a leaf: -1 minus the length of its tail, the index of its content, and the tail.
 
-A node with more elements than that is a dictionary, to which a number below 0 refers; the elements that paths begin
-with have their blocks in an array by element.  0 is no block.  Blocks that are given up are used again for others of
-their size.
+A node with more elements is a dictionary, referred to by a negative number; the root elements have their blocks in an
+array by element.  0 is no block.  Freed blocks are reused for blocks of the same size.
 """
 
 from __future__ import annotations
@@ -28,40 +26,40 @@ from typing import Final, Generic, TypeVar, cast
 __all__ = ["END", "SetTrie"]
 
 END: Final = 0
-"""Stands in a node for the set whose path ends there: an element that every set given to ``find`` has to have."""
+"""The element that ends each path in a node; every set given to ``find`` must contain it."""
 
 _ROOMS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _ROOM_MOST: Final = _ROOMS[-1]
 _ROOM: Final = tuple(min(room for room in _ROOMS if room >= size) for size in range(_ROOM_MOST + 1))
-"""How many elements a node of so many has room for."""
+"""The room, in elements, of a node with the given number of elements."""
 _T = TypeVar("_T")
 
 
 class _Several(list[_T]):
-    """All that is filed under one path, if it is not one thing alone."""
+    """The contents of a path with more than one."""
 
     __slots__ = ()
 
 
 class SetTrie(Generic[_T]):
-    """Things filed under sets of distinct numbers from 1."""
+    """Objects filed under sets of distinct numbers from 1."""
 
     def __init__(self) -> None:
         self._blocks = array("i", [0])
         self._roots = array("i", [0])
         self._large: list[dict[int, int]] = [{}]
-        """By the number that refers to it, without its sign."""
+        """Nodes as dictionaries, by the absolute value of their number."""
         self._large_free: list[int] = []
         self._filed: list[_T | _Several[_T] | None] = []
         self._filed_free: list[int] = []
         self._free: dict[int, list[int]] = {}
-        """Blocks to be used again, by size."""
+        """Freed blocks, by size."""
 
     def __len__(self) -> int:
         return len(self._filed) - len(self._filed_free)
 
     def add(self, path: tuple[int, ...], thing: _T) -> None:
-        """File a thing under a set, its elements in the order to be used."""
+        """File an object under a set; the elements are in the order of the path."""
         blocks, roots = self._blocks, self._roots
         highest = max(path, default=END)
         if highest >= len(roots):
@@ -87,7 +85,7 @@ class SetTrie(Generic[_T]):
             element, tail = tail[0] if tail else END, tail[1:]
 
     def remove(self, path: tuple[int, ...], thing: _T) -> None:
-        """Take a thing out that was filed under this path; nodes that are no longer needed go."""
+        """Remove an object filed under this path, and the nodes that are no longer needed."""
         blocks = self._blocks
         above: list[tuple[int, int]] = []
         block = 0
@@ -109,7 +107,7 @@ class SetTrie(Generic[_T]):
         self._prune(above)
 
     def find(self, present: set[int]) -> list[_T]:
-        """Return what is filed under all sets that are contained in a given one, which has to have END in it."""
+        """Return the objects filed under all sets contained in a given set, which must contain END."""
         found: list[_T] = []
         blocks, roots, filed, large = self._blocks, self._roots, self._filed, self._large
         if max(present) >= len(roots):
@@ -122,13 +120,13 @@ class SetTrie(Generic[_T]):
             for block in waiting:
                 if block < 0:
                     node = large[-block]
-                    below += [node[element] for element in node.keys() & present]  # the smaller of both is gone through
+                    below += [node[element] for element in node.keys() & present]  # iterates over the smaller set
                     continue
                 size = blocks[block]
                 if size >= 0:
                     pairs += blocks[block + 1 : block + 1 + size + size]
                 elif size == -1 or (
-                    # Most tails that are not contained end at their first element, so the rest is seldom taken out.
+                    # Most tails fail at their first element, so the rest is rarely extracted.
                     blocks[block + 2] in present and (size == -2 or contained(blocks[block + 3 : block + 1 - size]))
                 ):
                     thing = filed[blocks[block + 1]]
@@ -157,7 +155,7 @@ class SetTrie(Generic[_T]):
         self._free.setdefault(size, []).append(block)
 
     def _leaf(self, tail: tuple[int, ...], thing: _T) -> int:
-        """Return a new leaf with a thing."""
+        """Return a new leaf with an object."""
         if self._filed_free:
             place = self._filed_free.pop()
             self._filed[place] = thing
@@ -167,7 +165,7 @@ class SetTrie(Generic[_T]):
         return self._made(-1 - len(tail), (place, *tail))
 
     def _join(self, place: int, thing: _T) -> None:
-        """File a thing where there is one already."""
+        """File an object under a path that has one already."""
         filed = self._filed[place]
         if isinstance(filed, _Several):
             filed.append(thing)
@@ -178,7 +176,7 @@ class SetTrie(Generic[_T]):
         return tuple(self._blocks[leaf + 2 : leaf + 1 - self._blocks[leaf]])
 
     def _with_tail(self, leaf: int, tail: tuple[int, ...]) -> int:
-        """Return a leaf in the place of another."""
+        """Return a leaf that replaces another one, with a different tail."""
         place = self._blocks[leaf + 1]
         self._give_up(leaf, 1 - self._blocks[leaf])
         return self._made(-1 - len(tail), (place, *tail))
@@ -199,7 +197,7 @@ class SetTrie(Generic[_T]):
         return self._made(len(children), (*chain.from_iterable(children), *spare))
 
     def _dissolved(self, node: int) -> list[tuple[int, int]]:
-        """Return the elements of a node and the blocks below them, and give the node up."""
+        """Return the elements of a node and the blocks below them, and free the node."""
         if node < 0:
             children = list(self._large[-node].items())
             self._large[-node] = {}
@@ -212,7 +210,7 @@ class SetTrie(Generic[_T]):
         return children
 
     def _place(self, node: int, element: int) -> int:
-        """Return where the block below an element of a small node stands; 0 if it has no such element."""
+        """Return the position of the block below an element of a small node; 0 if there is no such element."""
         elements = self._blocks[node + 1 : node + 1 + 2 * self._blocks[node] : 2]
         return node + 2 + 2 * elements.index(element) if element in elements else 0
 
@@ -224,7 +222,7 @@ class SetTrie(Generic[_T]):
         return self._large[-node].get(element, 0) if node else self._roots[element]
 
     def _set(self, node: int, element: int, block: int) -> None:
-        """Put another block below an element that a node has."""
+        """Replace the block below an existing element of a node."""
         if node > 0:
             self._blocks[self._place(node, element)] = block
         elif node:
@@ -233,7 +231,7 @@ class SetTrie(Generic[_T]):
             self._roots[element] = block
 
     def _with(self, node: int, element: int, block: int) -> int:
-        """Return a node with one element more; it is another one if there was no room."""
+        """Return a node with one more element; it is a new node if there was no room."""
         if node <= 0:
             self._set(node, element, block)
             return node
@@ -246,7 +244,7 @@ class SetTrie(Generic[_T]):
         return node
 
     def _without(self, node: int, element: int) -> int:
-        """Return a node with one element less; it is another one if it had more room than it then needs."""
+        """Return a node with one element less; it is a new node if the old one had too much room."""
         if not node:
             self._roots[element] = 0
             return node
@@ -262,7 +260,7 @@ class SetTrie(Generic[_T]):
         return node
 
     def _prune(self, above: list[tuple[int, int]]) -> None:
-        """Take out an empty leaf, and lay together what is left of nodes that then have one path only."""
+        """Remove an empty leaf, and merge nodes that have a single path left."""
         node, element = above.pop()
         smaller = self._without(node, element)
         if smaller != node:

@@ -1,11 +1,10 @@
-"""Which of many conditions about similarity hold of a text, without trying them all.
+"""Find the conditions about similarity that hold for a text, without trying all of them.
 
-A text of sixty words is not very similar to any three, so thresholds are low, and then what a text has to have
-(:func:`p2prdf.rdf.fulltext.needed`) is any one of the words.  So a trie would lead to every condition that has one word
-in common with the text, to be verified one by one.  Instead each word has a list of the conditions that it is given in,
-and its weight there: over the words of a text the products are summed up for all conditions at once, as search engines
-score documents.  Sums are floating point numbers and decide nothing: what comes near its threshold, or above, is
-decided exactly.
+A text of sixty words is not very similar to any three, so thresholds are low, and a single common word makes a text a
+candidate (:func:`p2prdf.rdf.fulltext.similarity.needed`).  A trie would therefore lead to every condition with a
+common word.  Instead, each word has a posting list of the conditions that contain it, with its weight in each: the
+products over the words of a text are summed for all conditions at once, as search engines score documents.  The sums
+are floating point numbers and only select candidates: a condition near or above its threshold is evaluated exactly.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from p2prdf.rdf.fulltext.stems import algorithm_of
 __all__ = ["Similars"]
 
 _NEARLY: Final = 1 - 1e-9
-"""Of a threshold: sums of some hundred products are exact to a part in ten to the fourteen."""
+"""Factor on thresholds that covers rounding: sums of some hundred products are exact to 1 part in 10^14."""
 
 
 class _Kind(NamedTuple):
-    """How words are compared, and in which language if that takes one."""
+    """The comparison of words, and the stemming algorithm if it needs one."""
 
     using: Using
     algorithm: str | None
 
 
 class _List:
-    """The conditions that a word is given in, by place, and its weight in each."""
+    """The posting list of a word: conditions by index, and its weight in each."""
 
     __slots__ = ("places", "weights")
 
@@ -45,13 +44,13 @@ class _List:
 
 
 class Similars:
-    """Conditions that are one similarity each, with a number."""
+    """Conditions of a single similarity each, with their numbers."""
 
     def __init__(self) -> None:
         self._places: dict[Condition, int] = {}
         self._held: list[tuple[Condition, int] | None] = []
         self._reached = array("d")
-        """By place: what a sum is to reach, for a text of length 1."""
+        """The sum that each condition requires, by index, for a text of length 1."""
         self._free: list[int] = []
         self._lists: dict[_Kind, dict[str, _List]] = {}
 
@@ -59,13 +58,13 @@ class Similars:
         return len(self._places)
 
     def number(self, condition: Condition) -> int | None:
-        """Return the number of a condition; None if it is not there."""
+        """Return the number of a condition; None if it is unknown."""
         place = self._places.get(condition)
         held = None if place is None else self._held[place]
         return None if held is None else held[1]
 
     def add(self, condition: Condition, number: int) -> None:
-        """Take in a condition that is not there yet."""
+        """Add a new condition."""
         kind, similar = _kind(condition)
         weights, square = vector_of(similar, condition.language)
         if self._free:
@@ -84,7 +83,7 @@ class Similars:
             of.weights.append(weight)
 
     def remove(self, condition: Condition) -> None:
-        """Forget a condition."""
+        """Remove a condition."""
         kind, similar = _kind(condition)
         place = self._places.pop(condition)
         self._held[place] = None
@@ -103,7 +102,7 @@ class Similars:
             del self._lists[kind]
 
     def fitting(self, text: Text) -> Iterable[int]:
-        """Yield the numbers of the conditions that hold of a text, each once."""
+        """Yield the numbers of the conditions that hold for a text, each once."""
         for kind, lists in self._lists.items():
             if kind.using != PLAIN and kind.algorithm != algorithm_of(text.language):
                 continue

@@ -1,7 +1,7 @@
-"""Queries without disjunction: what the paper's structures hold, each a part of a query as it was given.
+"""Split queries at disjunctions, for the paper's data structures, which hold conjunctions only.
 
 "Disjunction is several queries": a query becomes one for each choice of alternatives of its conditions, all for the
-same subscriber.  They may be many, so there is a bound.
+same subscriber.  Their number is bounded.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from p2prdf.text.query import TextPattern, TextQuery
 __all__ = ["SPLITS_MAX", "SplitPattern", "split"]
 
 SPLITS_MAX: Final = 64
-"""Most queries without disjunction that a query may be split into."""
+"""Most queries without disjunction for one query."""
 
 
 class SplitPattern(NamedTuple):
-    """A pattern and which alternative of its condition counts here."""
+    """A pattern and one alternative of its condition."""
 
     pattern: TextPattern
     needs: Alternative
 
 
 def split(query: TextQuery) -> list[tuple[SplitPattern, ...]]:
-    """Return the queries without disjunction; raises QueryRefused if there are more than SPLITS_MAX."""
+    """Return the queries without disjunction.  Raises QueryRefused if there are more than SPLITS_MAX."""
     number = prod(count(each.condition) for each in query.patterns)
     if number > SPLITS_MAX:
         reason = f"without ftOR it is {number} queries, and this index takes {SPLITS_MAX} for one"
