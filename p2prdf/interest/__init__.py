@@ -1,10 +1,10 @@
-"""Interest replicas (iRap): which part of an evolving dataset somebody wants, kept true from its changesets.
+"""Interest replicas (iRap): the part of an evolving dataset that a consumer wants, maintained from its changesets.
 
-``interests`` is what is used: all interests in one dataset, changesets in, changes of targets out.  ``expression``
-reads an interest, ``changeset`` is what comes in.  Below: ``pattern_index`` and ``relation`` (``holdings`` has them
-all) hold triples, each once for all interests; ``join_tree`` orders an interest's patterns, ``evaluation`` makes
-``node``s and perhaps a ``core`` of them and counts.  Beside it stands ``paper``, the evaluation as printed, to
-compare; ``saved`` writes all of it down.
+``interests`` is the interface: all interests in one dataset, changesets in, changes of targets out.  ``expression``
+parses an interest, ``changeset`` is the input.  Below, ``pattern_index``, ``relation`` and ``holdings`` hold triples,
+each once for all interests; ``join_tree`` orders an interest's patterns, ``evaluation`` makes ``node`` objects and
+perhaps a ``core`` from them and counts.  ``paper`` is the evaluation as printed, for comparison; ``saved`` serialises
+everything.
 """
 
 from p2prdf.interest.changeset import Changeset, NotApplied, Triple

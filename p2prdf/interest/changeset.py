@@ -1,4 +1,4 @@
-"""Changesets: what a dataset lost and gained from one moment to the next (iRap, definition 3)."""
+"""Changesets: the triples that a dataset lost and gained from one moment to the next (iRap, definition 3)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class NotApplied(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changeset:
-    """Triples to delete, then triples to insert.  The order of either plays no role.
+    """Triples to delete, then triples to insert, both without an order.
 
-    A triple in both is there afterwards, whether or not it was before; deleting what is not there and inserting what is
-    changes nothing.  ``sequence``: its number in its dataset, consecutive from whichever came first.
-    ``not_applied``: a part of the published changeset that is in neither; it does not count when two are compared.
+    A triple in both is present afterwards, present before or not; deleting a missing triple and inserting a present
+    one changes nothing.  ``sequence``: its number in its dataset, consecutive from an arbitrary first one.
+    ``not_applied``: a part of the published changeset that is in neither; comparisons ignore it.
     """
 
     removed: tuple[Triple, ...] = ()
@@ -49,7 +49,7 @@ class Changeset:
         return cls(tuple(dict.fromkeys(removed)), tuple(dict.fromkeys(added)), sequence)
 
     def effective(self, before: AbstractSet[Triple]) -> tuple[tuple[Triple, ...], tuple[Triple, ...]]:
-        """Return what a dataset that holds ``before`` really loses, and what it gains."""
+        """Return the triples that a dataset with content ``before`` really loses, and those that it gains."""
         kept = frozenset(self.added)
         return (
             tuple(triple for triple in dict.fromkeys(self.removed) if triple in before and triple not in kept),

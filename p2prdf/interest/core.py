@@ -1,9 +1,9 @@
-"""The core of a join tree: patterns that go round in a circle, and their matches.
+"""The core of a join tree: patterns in a cycle, and their matches.
 
-Its keys are matches: the values of all variables that matter to others, or to a condition across patterns.  They are
-enumerated when a key of a pattern comes to be there, by looking up the other patterns in an order in which as much as
-possible is known of each; when a key goes, its matches go, and nothing is joined.  There are no more of them than
-``matches_max``: more refuse the changeset, and the interest.
+Its keys are matches: the values of all variables that other patterns, or a condition across patterns, use.  When a
+key of a pattern appears, its matches are enumerated by looking up the other patterns, the most constrained first;
+when a key goes, its matches go, without a join.  More than ``matches_max`` matches refuse the changeset, and the
+interest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from p2prdf.interest.relation import Columns, Key, Projection, Relation, project
 __all__ = ["MATCHES_MAX", "Core"]
 
 MATCHES_MAX: Final = 1_000_000
-"""Most matches of a core (about 500 bytes of memory each)."""
+"""Bound on the matches of a core (about 500 bytes of memory each)."""
 
 Match = tuple[int, ...]
 
@@ -40,13 +40,15 @@ class Core:
         self._matches_max = matches_max
         self._places = [tuple(variables.index(name) for name in key) for _, key in members]
         self.key_of: list[Projection] = [projection(self.columns, places) for places in self._places]
-        """From a match to the key that each member has in it."""
+        """For each member, the function from a match to the member's key."""
         self._by_key: list[dict[Key, dict[Key, None]]] = [{} for _ in members]
         self._indexes: dict[Columns, tuple[Projection, dict[Key, dict[Key, None]]]] = {}
         self._ways = [self._way(start) for start in range(len(members))]
 
     def _way(self, start: int) -> list[tuple[int, Columns, tuple[int, ...], tuple[int, ...]]]:
-        """Return in which order to look up the others: member, its known columns, their places and all its places."""
+        """Return the order in which to look up the others: member, its known columns, their places and all its
+        places.
+        """
         known = set(self._places[start])
         rest = [at for at in range(len(self._places)) if at != start]
         found = []
@@ -61,19 +63,19 @@ class Core:
         return found
 
     def with_joint(self, columns: Columns, joint: Key) -> Iterable[Key]:
-        """Return the matches with a value in some columns, for which there is an index."""
+        """Return the matches with a value in some columns, which must be indexed."""
         return self._indexes[columns][1].get(joint, ())
 
     def index(self, columns: Columns) -> None:
-        """Keep matches by the values in some columns, too; before there are any."""
+        """Index matches by the values in some columns too; before there are any."""
         if columns not in self._indexes:
             assert not self.keys, "an index is made with the core"
             self._indexes[columns] = (projection(self.columns, columns), {})
 
     def settle(self, touched: Mapping[Relation, Sequence[Key]], *, fresh: bool = False) -> Iterable[Key]:
-        """Find what matches came and went with keys of members; return these.
+        """Determine the matches that came and went with keys of members; return these.
 
-        ``fresh``: all keys are new here, whenever they came to be there.
+        ``fresh``: all keys are new here, whenever they appeared.
         """
         self._gone, self._new = {}, {}
         mine = [(at, key) for at, relation in enumerate(self._relations) for key in touched.get(relation, ())]

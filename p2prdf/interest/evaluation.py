@@ -1,11 +1,12 @@
-"""One interest over the relations of all: its trees of nodes, and which triples are in its target.
+"""Evaluation of one interest over the shared relations: its trees of nodes, and the triples in its target.
 
-The target holds a triple for as long as a key of it is in a full match: of the required patterns, for these; of the
-required patterns and an optional group together, for that group's.  A triple may match several patterns, so it has a
-count of those by which it is in the target (its *support*), and is there while that is not zero.
+The target holds a triple as long as one of its keys is in a full match: of the required patterns, or of the required
+patterns together with an optional group.  A triple may match several patterns, so it counts the patterns by which it
+is in the target (its *support*), and stays while that count is above zero.
 
-An optional group whose patterns make a tree of their own, and which meets the required patterns in variables that one
-of them has, hangs in the tree of these.  Else it gets a tree of its own, made of the required patterns and the group's.
+An optional group hangs below the tree of the required patterns if its own patterns form a tree and one required
+pattern has all variables that both share.  Otherwise it gets a tree of its own, from the required patterns and the
+group's.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from p2prdf.rdf.sparql import compile_filter
 __all__ = ["Evaluation", "Pending"]
 
 Pending: TypeAlias = Mapping[Node, Mapping[Relation, Sequence[Key]]]
-"""By node, the keys that were touched in this round and concern it."""
+"""By node, the keys touched in this round that concern it."""
 
 _NOTHING: Final[Mapping[Relation, Sequence[Key]]] = {}
 
 
 class _Tally:
-    """Counts the support that triples have by one pattern: for each key, in how many full keys of the node it is."""
+    """Counts the support of triples by one pattern: for each key, the number of the node's full keys that contain it.
+    """
 
     __slots__ = ("counts", "key_of", "node", "relation")
 
@@ -40,10 +42,10 @@ class _Tally:
         self.relation = relation
         self.key_of = key_of
         self.counts: dict[Key, int] = {}
-        """Of a core's pattern; elsewhere a node's key is the pattern's."""
+        """For a core's pattern only; elsewhere the node's key is the pattern's."""
 
     def turned(self, keys: Iterable[Key]) -> dict[Key, bool]:
-        """Return the pattern's keys that came to be in full matches or are so no more, with what was."""
+        """Return the pattern's keys that entered or left full matches, with the former state."""
         full = self.node.full
         if self.key_of is None:
             return {key: key not in full for key in keys}
@@ -60,7 +62,7 @@ class _Tally:
         return {key: before for key, before in flips.items() if (key in self.counts) != before}
 
     def is_full(self, key: Key) -> bool:
-        """Tell whether a key is in a full match."""
+        """Return whether a key is in a full match."""
         return key in (self.node.full if self.key_of is None else self.counts)
 
 
@@ -71,18 +73,18 @@ class Evaluation:
         self.name = name
         self.interest = interest
         self.selections: list[Selection] = []
-        """What it asks for, each once, in the order of its patterns."""
+        """The selections of its patterns, each once, in order."""
         self.support: dict[Fact, int] = {}
         """The target: by triple, the number of patterns by which it is there."""
         self.changed: dict[Fact, bool] = {}
-        """Triples whose support changed in this round, with whether they were in the target before it."""
+        """Triples with a change of support in this round, with whether they were in the target before it."""
         self._holdings = holdings
         self._trees: list[list[Node]] = []
         self._tallies: dict[Node, list[_Tally]] = {}
         self._relations: list[Relation] = []
         self._build()
 
-    # --- how it is put together --------------------------------------------------------------------
+    # --- construction ------------------------------------------------------------------------------
 
     def _build(self) -> None:
         required = self.interest.required
@@ -111,7 +113,9 @@ class Evaluation:
             self._trees.append(self._planted(join_tree(patterns, also, self._cost), own)[0])
 
     def _hanging(self, group: PatternGroup) -> tuple[int, JoinTree] | None:
-        """Return on which required pattern an optional group can hang, and its tree; None if on none."""
+        """Return the required pattern that an optional group can hang on, and the group's tree; None if there is
+        none.
+        """
         required = self.interest.required.patterns
         shared = set(variables_of(required)).intersection(variables_of(group.patterns))
         holders = [at for at, pattern in enumerate(required) if shared <= set(pattern)]
@@ -135,7 +139,7 @@ class Evaluation:
     ) -> tuple[list[Node], dict[int, tuple[Node, tuple[str, ...]]]]:
         """Make the nodes of a tree; return them, and by pattern its node with the variables of that node's keys.
 
-        ``own``: the patterns whose triples it is asked about.
+        ``own``: the patterns with triples that belong to the target.
         """
         relations = [self._relation(leaf) for leaf in tree.leaves]
         nodes: list[Node] = []
@@ -236,7 +240,7 @@ class Evaluation:
     # --- rounds --------------------------------------------------------------------------------------
 
     def everything(self) -> Pending:
-        """Return all keys there are, for an interest that is new to triples that are there."""
+        """Return all present keys, for an interest that is added to present triples."""
         roots = {nodes[0] for nodes in self._trees}
         found: dict[Node, dict[Relation, list[Key]]] = {}
         for relation in self._relations:
@@ -246,9 +250,9 @@ class Evaluation:
         return found
 
     def settle(self, pending: Pending, *, fresh: bool = False) -> None:
-        """Take account of keys that were touched, and of the triples with these.
+        """Process touched keys, and their triples.
 
-        ``fresh``: it is the first time, and the keys are all there are.
+        ``fresh``: this is the first call, with all present keys.
         """
         for nodes in self._trees:
             if any(node in pending for node in nodes):
@@ -274,7 +278,7 @@ class Evaluation:
                     self._count(tally, tally.turned(turned), touched.get(tally.relation, ()))
 
     def _count(self, tally: _Tally, flips: Mapping[Key, bool], touched: Iterable[Key]) -> None:
-        """Count the support of triples: of those of keys that turned, and of those that came or went themselves."""
+        """Count the support of triples: those of keys that turned, and those that came or went themselves."""
         relation = tally.relation
         for key, before in flips.items():
             for fact in relation.facts_before(key) if before else relation.facts(key):
@@ -298,13 +302,13 @@ class Evaluation:
             del self.support[fact]
 
     def turned(self) -> Iterator[tuple[Fact, bool]]:
-        """Yield the triples that came to the target or left it in this round, with whether they were in it."""
+        """Yield the triples that entered or left the target in this round, with whether they were in it."""
         for fact, before in self.changed.items():
             if (fact in self.support) != before:
                 yield fact, before
 
     def close(self) -> list[Relation]:
-        """Want nothing any more; return the relations that were used, once for each use."""
+        """Remove all wants; return the relations that were used, once for each use."""
         for nodes in self._trees:
             for node in nodes:
                 node.forget()

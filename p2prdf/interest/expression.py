@@ -1,6 +1,6 @@
-"""Interest expressions: which part of a dataset a replica is to hold (iRap, section 2, definitions 5 to 7).
+"""Interest expressions: the part of a dataset that a replica holds (iRap, section 2, definitions 5 to 7).
 
-An interest is written as a query, and read by the reader of standing queries::
+An interest is written as a query, and parsed by the parser of standing queries::
 
     SELECT * WHERE {
       ?footballer a dbo:SoccerPlayer ; foaf:name ?name ; dbo:team ?team .
@@ -9,16 +9,16 @@ An interest is written as a query, and read by the reader of standing queries::
       OPTIONAL { ?footballer foaf:homepage ?page }
     }
 
-The patterns outside of OPTIONAL are the *required* group; each OPTIONAL is a group of its own, which matches as a whole
-or not at all, as SPARQL says (the paper's "at least one of the optional patterns" would keep half of a group).  What
-the replica holds is what ``CONSTRUCT { all patterns } WHERE { ... }`` answers; CONSTRUCT may be written, too.
+The patterns outside of OPTIONAL are the *required* group; each OPTIONAL is a group of its own, which matches as a
+whole or not at all, as in SPARQL (the paper's "at least one of the optional patterns" would keep half of a group).
+The replica holds the result of ``CONSTRUCT { all patterns } WHERE { ... }``; CONSTRUCT may be written, too.
 
-Patterns are connected if they share variables, in any of the three places.  Constants in common connect nothing: two
-people in one city have nothing to do with each other.  Each optional group is connected to the required one.
+Patterns are connected if they share variables, in any of the three places.  Common constants do not connect: two
+people in one city are unrelated.  Each optional group is connected to the required one.
 
-A variable that two optional groups share has to be in the required group: else the second would mean one thing where
-the first has matched and another where it has not (such queries are not *well-designed*, Pérez et al. 2009), and which
-triples are of interest could change by what is added to an unrelated group.
+A variable that two optional groups share must be in the required group.  Otherwise the meaning of the second group
+would depend on whether the first has matched (such queries are not *well-designed*, Pérez et al. 2009), and a triple
+for an unrelated group could change the interesting triples.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ __all__ = ["OPTIONALS_MAX", "PATTERNS_MAX", "Interest", "Pattern", "PatternGroup
            "variables_of"]  # fmt: skip
 
 PATTERNS_MAX: Final = 32
-"""Most triple patterns of one interest, optional ones included."""
+"""Bound on the triple patterns of one interest, optional ones included."""
 OPTIONALS_MAX: Final = 8
-"""Most optional groups of one interest."""
+"""Bound on the optional groups of one interest."""
 
 Pattern: TypeAlias = tuple[str, str, str]
 """Subject, predicate and object: canonical terms, or ``?`` and the name of a variable."""
@@ -53,7 +53,7 @@ Pattern: TypeAlias = tuple[str, str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PatternGroup:
-    """Patterns that match together, and what has to hold of their variables.
+    """Patterns that match together, and the conditions on their variables.
 
     The variables of a condition are numbered as in :attr:`Interest.variables`.
     """
@@ -92,7 +92,7 @@ def variables_of(patterns: Iterable[Pattern]) -> tuple[str, ...]:
 
 
 def connected(patterns: Iterable[Pattern]) -> bool:
-    """Tell whether a way over shared variables leads from each pattern to each other one."""
+    """Return whether shared variables lead from each pattern to each other one."""
     left = list(patterns)
     reached = set(variables_of([left.pop(0)])) if left else set[str]()
     while left:
@@ -106,22 +106,22 @@ def connected(patterns: Iterable[Pattern]) -> bool:
 
 @as_written
 def parse_interest(text: str) -> Interest:
-    """Return the interest that a SELECT or CONSTRUCT query says.
+    """Return the interest that a SELECT or CONSTRUCT query expresses.
 
-    Raises QueryRefused, naming construct and place, for what is malformed, longer than ``tokens.QUERY_BYTES_MAX``, or
-    no interest: anything beside triple patterns, FILTER and OPTIONAL.
+    Raises QueryRefused, with construct and place, for text that is malformed, longer than ``tokens.QUERY_BYTES_MAX``,
+    or not an interest: an interest contains only triple patterns, FILTER and OPTIONAL.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
     cursor = Cursor(text, with_full_text(text, symbols), base)
     try:
         query = QueryReader(cursor).query()
-    except RecursionError:  # whoever called may have left little room
+    except RecursionError:  # the caller may have left little stack
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
     return _Reading(cursor, query).interest()
 
 
 class _Reading:
-    """Takes a query's tree for an interest, or refuses it."""
+    """Reads an interest from a query's tree, or refuses it."""
 
     def __init__(self, cursor: Cursor, query: syntax.Query):
         self._cursor = cursor
@@ -161,7 +161,7 @@ class _Reading:
             raise self._refusal(select.at, "CONSTRUCT", reason)
         return made
 
-    # --- what a query may not have --------------------------------------------------------------
+    # --- refused constructs ---------------------------------------------------------------------
 
     def _check_form(self) -> None:
         query, select = self._query, self._query.select
@@ -235,7 +235,7 @@ class _Reading:
         return self._refusal(left[0][1].at, "unconnected pattern", reason)
 
     def _check_shared(self, groups: list[tuple[Pattern, ...]], optionals: list[syntax.OptionalGroup]) -> None:
-        """Refuse variables that optional groups share with one another alone."""
+        """Refuse variables that optional groups share only with each other."""
         known = set(variables_of(groups[0]))
         for patterns, optional in zip(groups[1:], optionals, strict=True):
             own = dict.fromkeys(variables_of(patterns))
@@ -289,7 +289,7 @@ class _Reading:
 
 
 def _named(element: syntax.Element, group: syntax.Group) -> tuple[str, int]:
-    """Return what an element is called, and about where it stands."""
+    """Return the name of an element, and its approximate place."""
     match element:
         case syntax.Group(at=at):
             return "{ } in a group", at

@@ -1,4 +1,4 @@
-"""What all interests in one dataset hold together: terms, triples, selections and relations, each once."""
+"""The shared state of all interests in one dataset: terms, triples, selections and relations, each once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Holdings"]
 
 
 class Holdings:
-    """The triples that match some pattern of some interest, and what was changed of them in this round."""
+    """The triples that match some pattern of some interest, and their changes in this round."""
 
     def __init__(self, matches_max: int):
         self.matches_max = matches_max
@@ -33,7 +33,7 @@ class Holdings:
         self.selected: dict[Selection, None] = {}
         """Selections that gained or lost triples in this round."""
         self.gone: dict[Fact, int] = {}
-        """Triples that left in this round, with the number of targets they were in; their terms keep their numbers."""
+        """Triples that left in this round, with the number of targets that had them; their terms keep their numbers."""
         self.new: dict[Fact, None] = {}
         """Triples that came in this round."""
         self._index = PatternIndex()
@@ -43,9 +43,9 @@ class Holdings:
     # --- selections and relations --------------------------------------------------------------------
 
     def cost(self, pattern: Pattern) -> tuple[int, ...]:
-        """Return how likely a pattern is to take many triples, among patterns: by its constants, then by what is known.
+        """Return the expected cost of a pattern, for comparison: by its constants, then by the present triples.
 
-        A pattern that many interests have in common is a bad one to begin with: each would look at all its triples.
+        A pattern that many interests share is a bad root: each would look at all its triples.
         """
         s, p, o = (not is_variable(part) for part in pattern)
         rank = 0 if s else 1 if p and o else 2 if o else 3 if p else 4
@@ -53,7 +53,7 @@ class Holdings:
         return (rank, 0, 0) if known is None else (rank, sum(each.users for each in known.relations), len(known.facts))
 
     def relation(self, pattern: Pattern, columns: Columns, tests: Sequence[tuple[Filter, Columns]]) -> Relation:
-        """Return the relation of a pattern, which is used once more; it is filled with the triples there are."""
+        """Return the relation of a pattern and count one more use; a new one is filled with the present triples."""
         identity = (identity_of(pattern), columns, tuple((each.text, at) for each, at in tests))
         relation = self._relations.get(identity)
         if relation is None:
@@ -62,7 +62,7 @@ class Holdings:
             relation = self._relations[identity] = Relation(identity, selection, columns, made)
             for fact in selection.facts:
                 relation.put(fact, self.triple(fact))
-            relation.touched.clear()  # it is the interest that is new, not the triples
+            relation.touched.clear()  # the interest is new, not the triples
             selection.relations.append(relation)
         relation.users += 1
         return relation
@@ -79,7 +79,7 @@ class Holdings:
         return found
 
     def release(self, relations: Iterable[Relation]) -> None:
-        """Take back one use of each; with the last ones go the triples that nobody asks for."""
+        """Release one use of each relation; the last one removes the triples that no interest needs."""
         for relation in relations:
             relation.users -= 1
             if relation.users:
@@ -111,7 +111,7 @@ class Holdings:
         return (s, p, o) if (s, p, o) in self.facts else None
 
     def begin(self) -> None:
-        """Begin a round: what changed in the last one is over."""
+        """Begin a round: forget the changes of the last one."""
         for relation in self.touched:
             relation.touched.clear()
         for selection in self.selected:
@@ -127,7 +127,7 @@ class Holdings:
         self.new.clear()
 
     def put(self, triple: Triple) -> Fact | None:
-        """Take a triple if any pattern does, and it is not here; return it if it was taken."""
+        """Add a triple that some pattern matches and that is not held; return it if it was added."""
         selections = self._index.matching(triple)
         if not selections or self.find(triple) is not None:
             return None
@@ -145,7 +145,7 @@ class Holdings:
         return fact
 
     def drop(self, fact: Fact, triple: Triple, *, given_up: bool = False) -> None:
-        """Forget a triple that is here; ``given_up``: for a bound."""
+        """Remove a held triple; ``given_up``: for a bound."""
         self.gone[fact] = self.facts.pop(fact)
         for selection in self._index.matching(triple):
             del selection.facts[fact]
@@ -157,12 +157,12 @@ class Holdings:
                     self.touched[relation] = None
 
     def nothing_given_up(self) -> None:
-        """Note that all triples are here."""
+        """Record that all triples are held."""
         for selection in self._selections.values():
             selection.given_up = 0
 
     def concerned(self) -> dict[Evaluation, dict[Node, dict[Relation, list[Key]]]]:
-        """Return whom the keys that were touched in this round concern: their nodes, by interest."""
+        """Return the nodes that the keys touched in this round concern, by interest."""
         found: dict[Evaluation, dict[Node, dict[Relation, list[Key]]]] = {}
         for relation in self.touched:
             by_node: dict[Node, list[Key]] = {node: list(relation.touched) for node in relation.roots}

@@ -1,25 +1,24 @@
-"""All interests in one dataset, kept true from its changesets: the engine of iRap replicas.
+"""All interests in one dataset, maintained from its changesets: the engine of iRap replicas.
 
-For each interest there are two sets of triples.  Its *target* is what its replica holds: the triples of full matches of
-the required patterns, and of optional groups that match along with these.  *Potentially interesting* are the others
-that match some pattern: they may become interesting when what they lack arrives, and would have to be fetched from
-the source then, were they not kept.  After each changeset, with V what the dataset holds::
+Each interest has two sets of triples.  Its *target* is the content of its replica: the triples of full matches of the
+required patterns, and of optional groups that match along with these.  *Potentially interesting* triples match some
+pattern without a full match; they may become interesting later, and would otherwise have to be fetched from the
+source then.  After each changeset, with V the content of the dataset::
 
     S       = triples of V that match some pattern of the interest
     target  = triples of CONSTRUCT { patterns } WHERE { required OPTIONAL { ... } ... } over S
     rho     = S without target
 
-This depends on V alone, not on how it came to be, so a changeset is taken as what it changes in the end: a triple that
-is deleted and inserted stays where it is.  The paper's own evaluation (sections 3 and 4) is not that exact;
-:mod:`p2prdf.interest.paper` has it, to compare.
+Both sets depend on V alone, not on its history, so only the net effect of a changeset counts.  The paper's own
+evaluation (sections 3 and 4) is less exact; :mod:`p2prdf.interest.paper` has it, for comparison.
 
-Interests share what they have in common (:mod:`p2prdf.interest.relation`), and one pass over a changeset serves all.
-It costs one to a few looks into dictionaries for each triple, then work for those interests alone that the triple's
-key leads to (:mod:`p2prdf.interest.node`).
+Interests share their common parts (:mod:`p2prdf.interest.relation`), and one pass over a changeset serves all.  A
+triple costs a few dictionary look-ups, then work only for the interests that its key leads to
+(:mod:`p2prdf.interest.node`).
 
-Without the dataset's start the sets are those of a dataset that was empty then: ``apply`` a changeset that adds it, or
-its triples that match (:meth:`Interests.add` comes first).  ``potential_max`` bounds what is kept of potentially
-interesting triples, the oldest going first; then a target may lack triples, and never has one too many.
+Without the dataset's initial content, the sets are those of a dataset that was empty then: ``apply`` a changeset that
+adds the content, or its matching triples (:meth:`Interests.add` comes first).  ``potential_max`` bounds the
+potentially interesting triples, the oldest leave first; a target may then lack triples, and never has one too many.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from p2prdf.interest.relation import Fact
 __all__ = ["INTERESTS_MAX", "Change", "Interests", "Round"]
 
 INTERESTS_MAX: Final = 100_000
-"""Most interests in one dataset."""
+"""Bound on the interests in one dataset."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """What a changeset makes of one target.
+    """The change of one target by a changeset.
 
-    ``removed`` are no longer in the dataset, ``demoted`` lost what they matched with and are potentially interesting
-    now; ``added`` are new in the dataset, ``promoted`` were potentially interesting before.
+    ``removed`` triples are no longer in the dataset; ``demoted`` ones lost their match and are potentially
+    interesting now; ``added`` ones are new in the dataset; ``promoted`` ones were potentially interesting before.
     """
 
     removed: tuple[Triple, ...] = ()
@@ -60,30 +59,30 @@ class Change:
 
     @property
     def deletions(self) -> tuple[Triple, ...]:
-        """What to delete from the target."""
+        """The triples to delete from the target."""
         return self.removed + self.demoted
 
     @property
     def insertions(self) -> tuple[Triple, ...]:
-        """What to insert into the target."""
+        """The triples to insert into the target."""
         return self.added + self.promoted
 
 
 class Round:
-    """What one changeset made of all targets.  To be looked at before the next one is applied."""
+    """The changes of all targets by one changeset; valid until the next changeset is applied."""
 
     def __init__(
         self, changes: Mapping[str, Change], union: Change, holdings: Holdings, evaluations: Mapping[str, Evaluation]
     ):
         self.changes = changes
-        """By interest; those whose target stays as it is are left out."""
+        """By interest; interests with an unchanged target are left out."""
         self.union = union
-        """Of one target for all interests: a triple is there as long as any of them wants it."""
+        """The change of one target for all interests: a triple is present as long as any interest wants it."""
         self._holdings = holdings
         self._evaluations = evaluations
 
     def potential(self, name: str) -> tuple[tuple[Triple, ...], tuple[Triple, ...]]:
-        """Return what left the potentially interesting triples of an interest, and what came to them."""
+        """Return the triples that left the potentially interesting ones of an interest, and those that joined them."""
         evaluation = self._evaluations[name]
         change = self.changes.get(name, Change())
         removed = {fact: None for each in evaluation.selections for fact in each.removed}
@@ -98,9 +97,9 @@ class Interests:
     """The interests in one dataset."""
 
     def __init__(self, *, potential_max: int | None = None, matches_max: int = MATCHES_MAX):
-        """``potential_max``: most triples that are kept without being in any target; None: all.
+        """``potential_max``: bound on the triples outside all targets that are kept; None: no bound.
 
-        ``matches_max``: most matches of patterns that go round in a circle, for one interest.
+        ``matches_max``: bound on the matches of patterns in a cycle, for one interest.
         """
         if potential_max is not None and potential_max < 0:
             raise LocalProtocolError(f"the potentially interesting triples kept cannot be {potential_max}")
@@ -114,9 +113,11 @@ class Interests:
         self._failed: str | None = None
         self._looked_at: tuple[Evaluation, ...] = ()
         self.evicted = 0
-        """Potentially interesting triples that were given up for the bound, ever."""
+        """Number of potentially interesting triples that were ever given up for the bound."""
         self.given_up = 0
-        """How many since the dataset was here as a whole (:meth:`note_whole`): targets may lack triples if any were."""
+        """Number given up since the dataset was complete here (:meth:`note_whole`); above 0, targets may lack
+        triples.
+        """
 
     def __len__(self) -> int:
         return len(self._evaluations)
@@ -129,11 +130,11 @@ class Interests:
 
     @property
     def triples(self) -> int:
-        """The number of triples held for all interests together."""
+        """Number of triples held for all interests together."""
         return len(self._holdings.facts)
 
     def held(self) -> Iterator[Triple]:
-        """Yield all triples: those of targets, then the others, those that a bound gives up first coming first."""
+        """Yield all triples: those of targets, then the others in the order in which a bound gives them up."""
         facts, triple = self._holdings.facts, self._holdings.triple
         yield from (triple(fact) for fact, targets in facts.items() if targets)
         if self.potential_max is None:
@@ -144,10 +145,10 @@ class Interests:
     # --- interests ---------------------------------------------------------------------------------------
 
     def add(self, name: str, interest: Interest) -> Change:
-        """Take in an interest; return what its target begins with, of triples that are there for others.
+        """Add an interest; return its initial target, from triples that are held for other interests.
 
-        Triples that nobody asked for before are not there: :meth:`apply` them.  Raises LocalProtocolError for a name
-        that is taken or one interest too many, InterestOverflow for too many matches.
+        Triples that no interest asked for before are missing: :meth:`apply` them.  Raises LocalProtocolError for a
+        name in use or one interest too many, InterestOverflow for too many matches.
         """
         self._check()
         if name in self._evaluations:
@@ -160,15 +161,15 @@ class Interests:
         try:
             evaluation.settle(evaluation.everything(), fresh=True)
         except InterestOverflow:
-            evaluation.support.clear()  # none of it was told
+            evaluation.support.clear()  # none of it was reported
             self.remove(name)
             raise
         return self._outcome({evaluation: None})[0].get(name, Change())
 
     def remove(self, name: str) -> Change:
-        """Forget an interest, and what no other one asks for; return what one target for all of them loses.
+        """Remove an interest, and triples that no other one needs; return the loss of one target for all of them.
 
-        Raises LocalProtocolError if there is none of the name.
+        Raises LocalProtocolError if the name is unknown.
         """
         evaluation = self._evaluation(name)
         del self._evaluations[name]
@@ -190,15 +191,15 @@ class Interests:
         return self._evaluation(name).interest
 
     def union(self) -> Iterator[Triple]:
-        """Yield what one target for all interests holds."""
+        """Yield the content of one target for all interests."""
         return (self._holdings.triple(fact) for fact, targets in self._holdings.facts.items() if targets)
 
     def target(self, name: str) -> Iterator[Triple]:
-        """Yield what the replica of an interest holds."""
+        """Yield the content of an interest's replica."""
         return map(self._holdings.triple, self._evaluation(name).support)
 
     def target_size(self, name: str) -> int:
-        """Return how many triples the replica of an interest holds."""
+        """Return the number of triples in an interest's replica."""
         return len(self._evaluation(name).support)
 
     def potential(self, name: str) -> Iterator[Triple]:
@@ -208,7 +209,7 @@ class Interests:
         return (self._holdings.triple(fact) for fact in facts if fact not in evaluation.support)
 
     def potential_size(self, name: str) -> int:
-        """Return how many triples are potentially interesting to an interest."""
+        """Return the number of potentially interesting triples of an interest."""
         evaluation = self._evaluation(name)
         if len(evaluation.selections) == 1:
             (selection,) = evaluation.selections
@@ -223,7 +224,7 @@ class Interests:
         return found
 
     def forget_potential(self) -> None:
-        """Forget all triples that are in no target: what their partners would make of them later is missed."""
+        """Forget all triples in no target; matches that they would complete later are missed."""
         self._begin()
         for fact in [fact for fact, targets in self._holdings.facts.items() if not targets]:
             self._holdings.drop(fact, self._holdings.triple(fact))
@@ -234,10 +235,10 @@ class Interests:
     # --- changesets ----------------------------------------------------------------------------------------
 
     def apply(self, changeset: Changeset) -> Round:
-        """Take account of a changeset; return what becomes of the targets.
+        """Apply a changeset; return the changes of the targets.
 
-        Raises InterestOverflow if an interest's bound does not allow it; then the targets are to be begun anew, or
-        from a state that was saved before.
+        Raises InterestOverflow if an interest exceeds its bound; then the targets must be built again, from the start
+        or from a saved state.
         """
         self._check()
         self._begin()
@@ -269,7 +270,7 @@ class Interests:
         return self._outcome(concerned)
 
     def _outcome(self, concerned: Iterable[Evaluation]) -> tuple[dict[str, Change], Change]:
-        """Return the changes of targets, and of all as one; count in how many of them triples are."""
+        """Return the changes of targets, and of all as one; count the targets that contain each triple."""
         self._looked_at = tuple(concerned)
         facts = self._holdings.facts
         before: dict[Fact, bool] = {}
@@ -306,23 +307,23 @@ class Interests:
         return Change(tuple(removed), tuple(demoted), tuple(added), tuple(promoted))
 
     def trim(self) -> None:
-        """Give up what is over the bound now; otherwise that is done when the next changeset comes."""
+        """Give up the triples beyond the bound now, instead of with the next changeset."""
         self._evict()
 
     def note_whole(self) -> None:
-        """Note that all triples of the dataset that match have been applied: targets lack nothing now."""
+        """Record that all matching triples of the dataset have been applied: targets lack nothing now."""
         self.given_up = 0
         self._holdings.nothing_given_up()
 
     def given_up_of(self, name: str) -> int:
-        """Return how many triples that an interest's patterns take were given up since the dataset was here as a whole.
+        """Return the number of an interest's triples given up since the dataset was complete here.
 
-        One that several of its patterns take counts for each.
+        A triple that several of its patterns match counts for each.
         """
         return sum(selection.given_up for selection in self._evaluation(name).selections)
 
     def _begin(self) -> None:
-        """Begin a round: give up what is over the bound, and forget what the last round changed."""
+        """Begin a round: give up the triples beyond the bound, and forget the changes of the last round."""
         self._evict()
         for evaluation in self._looked_at:
             evaluation.changed.clear()
@@ -330,9 +331,9 @@ class Interests:
         self._holdings.begin()
 
     def _evict(self) -> None:
-        """Give up the oldest triples that are in no target.
+        """Give up the oldest triples in no target.
 
-        No target loses by that, for a triple in no full match holds up none; but one may lack a match later.
+        No target changes, because a triple in no full match supports none; but a target may lack a match later.
         """
         if self.potential_max is None or len(self._potential) <= self.potential_max:
             return

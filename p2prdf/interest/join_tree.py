@@ -1,22 +1,21 @@
-"""Patterns as a tree in which each has to look at its neighbours alone.
+"""Join trees: patterns as a tree in which each pattern interacts with its neighbours alone.
 
-The problem.  Counting the full matches that use a triple is exact, and costs as much as there are matches: a place with
-20 labels, 20 abstracts and 50 types has 20,000 of them, and one label more brings a thousand.  Nothing of that is
-needed: a triple is of interest if there is *one* match.
+Counting the full matches of a triple is exact, but costs as much as there are matches: a place with 20 labels, 20
+abstracts and 50 types has 20,000, and one more label adds a thousand.  A triple is of interest if there is *one*
+match.
 
-The idea.  Which values of an abstract a place has is nobody's concern but that there is one.  So of each pattern only
-its *key* takes part in joins: the values of variables that other patterns have, too.  Patterns are then put into a tree
-such that what a pattern shares with the rest of the tree it shares with its neighbour (a join tree, Beeri et al. 1983;
-found by taking away one *ear* after the other, Graham, and Yu and Özsoyoğlu 1979).  In a tree it is enough to know of
-each key whether its neighbours' keys fit it, which counters tell (:mod:`p2prdf.interest.node`, after the dynamic
-Yannakakis algorithm of Idris et al. 2017): work is bounded by the keys that change and their neighbours.
+Only the *key* of each pattern therefore takes part in joins: the values of variables that other patterns have too.
+Patterns are put into a tree such that everything a pattern shares with the rest, it shares with its neighbour (a join
+tree, Beeri et al. 1983; found by removing one *ear* after the other, Graham, and Yu and Özsoyoğlu 1979).  In a tree,
+counters of fitting neighbour keys are enough (:mod:`p2prdf.interest.node`, after the dynamic Yannakakis algorithm of
+Idris et al. 2017): work is bounded by the changed keys and their neighbours.
 
-Where patterns go round in a circle there is no such tree, and a condition on variables that no single pattern has holds
-patterns together likewise.  What is left when no ear is left is one *core*: its matches are enumerated and counted
-(:mod:`p2prdf.interest.core`), and are the root of the tree that the rest makes.
+Patterns in a cycle have no such tree; a condition on variables of several patterns ties these together likewise.  The
+patterns without an ear form one *core*: its matches are enumerated and counted (:mod:`p2prdf.interest.core`), and
+form the root of the tree of the others.
 
-The root is otherwise the pattern that is likely to take the fewest triples, since what no key of the root leads to is
-not looked at: a label of something that is no place costs one look into a dictionary.
+Otherwise the root is the pattern with the fewest expected triples, because keys that no root key leads to are
+ignored: a label of something that is no place costs one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
-    """A pattern with the variables that matter to others, and the conditions that it decides by itself."""
+    """A pattern with its join variables, and the conditions on this pattern alone."""
 
     pattern: Pattern
     key: tuple[str, ...]
@@ -51,7 +50,9 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Branch:
-    """A node: patterns by number (several only in the core), its neighbour towards the root and what they share."""
+    """A node: patterns by number (several only in the core), its neighbour towards the root and their shared
+    variables.
+    """
 
     members: tuple[int, ...]
     key: tuple[str, ...]
@@ -75,10 +76,10 @@ def join_tree(
     patterns: Sequence[Pattern], conditions: Iterable[Condition], cost: Callable[[Pattern], tuple[int, ...]], *,
     root: int | None = None, outward: Mapping[int, Iterable[str]] = MappingProxyType({}),
 ) -> JoinTree:  # fmt: skip
-    """Return the tree of connected patterns.  ``cost`` tells which pattern is likely to take more triples.
+    """Return the join tree of connected patterns.  ``cost``: compares the expected numbers of triples of patterns.
 
-    ``root``: the pattern to be the root, unless there is a core.  ``outward``: by pattern, variables that matter to
-    what hangs on it from elsewhere.
+    ``root``: the pattern at the root, unless there is a core.  ``outward``: by pattern, variables that external nodes
+    below it use.
     """
     owned: list[list[Condition]] = [[] for _ in patterns]
     across: list[Condition] = []
@@ -100,7 +101,7 @@ def join_tree(
 def _ears(
     keys: list[set[str]], held: set[str], costs: list[tuple[int, ...]]
 ) -> tuple[list[tuple[int, int]], list[int]]:
-    """Take away ears, the costly first; return them with the neighbour of each, and what is left."""
+    """Remove ears, the costly first; return them with the neighbour of each, and the remaining patterns."""
     left = sorted(range(len(keys)), key=costs.__getitem__, reverse=True)
     edges: list[tuple[int, int]] = []
     while len(left) > 1:

@@ -1,19 +1,19 @@
-"""One node of a join tree: which keys of a pattern are in some match, kept by counting.
+"""A node of a join tree: the keys of a pattern that are in some match, maintained by counting.
 
-A key of a node goes through three states, each a step up in what is known of it:
+A key of a node passes through three states:
 
-- *member*: it is there, and a member of the node above leads to it (the root wants every key).  What nobody leads to is
-  not looked at, and that is most of what common predicates bring.
-- *satisfied*: each node below has a satisfied key that fits.  So there is a match of this node and all below it.
-- *full*: it is satisfied, and a full key of the node above fits.  So there is a match of all patterns that it is in.
+- *member*: it is present, and a member of the node above leads to it (all keys of the root are members).  Other keys
+  are ignored, which is most of the content of common predicates.
+- *satisfied*: each node below has a satisfied key that fits, so there is a match of this node and all below it.
+- *full*: it is satisfied, and a full key of the node above fits, so it is in a match of all patterns.
 
-What holds of one key depends on its neighbours by counts alone: ``satisfied_below[v]`` of a node counts its satisfied
-keys with value v in the columns that it shares with the node above; ``full_above[v]`` counts the full keys there that
-have v. A change therefore goes through the tree three times, and no match is enumerated: down (members), up
-(satisfied), down again (full); each time only keys are visited whose neighbours went from none to some, or from some
-to none.
+The state of a key depends on its neighbours only through counts: ``satisfied_below[v]`` of a node counts its
+satisfied keys with value v in the columns shared with the node above; ``full_above[v]`` counts the full keys there
+with v.  A change therefore passes through the tree three times without enumerating a match: down (members), up
+(satisfied), down again (full).  Each pass visits only keys with a neighbour count that went from none to some, or
+back.
 
-Nodes of optional groups hang below required ones and are not waited for: ``optional`` nodes leave satisfaction above
+Nodes of optional groups hang below required ones and do not block them: ``optional`` nodes leave satisfaction above
 them alone.
 """
 
@@ -28,23 +28,23 @@ __all__ = ["Keys", "Node"]
 
 
 class Keys(Protocol):
-    """Where the keys of a node are."""
+    """The source of a node's keys."""
 
     columns: Columns
 
     @property
     def keys(self) -> Container[Key]:
-        """All that are there."""
+        """All present keys."""
 
     def index(self, columns: Columns) -> None:
-        """Keep them by the values in some columns, too."""
+        """Index the keys by the values in some columns too."""
 
     def with_joint(self, columns: Columns, joint: Key) -> Iterable[Key]:
-        """Return those with a value in some columns, for which there is an index."""
+        """Return the keys with a value in some columns, which must be indexed."""
 
 
 class Node:
-    """One node.  ``wanted_by`` and ``columns`` say where it hangs, and are None and empty for the root."""
+    """One node.  ``above`` and ``columns`` are its place in the tree, and are None and empty for the root."""
 
     __slots__ = (
         "_full_flips", "_full_turned", "_joined", "_left", "_satisfied_flips", "_turned", "_want_flips", "above",
@@ -56,7 +56,7 @@ class Node:
         self, source: Keys, above: Node | None, columns: Columns, columns_above: Columns, watch: Watch | None,
         joint_above: Projection | None, *, optional: bool = False,
     ):  # fmt: skip
-        """``columns``: what is shared with the node above, here; ``columns_above``: the same, there."""
+        """``columns``: the columns shared with the node above, here; ``columns_above``: the same, there."""
         self.source = source
         self.above = above
         self.columns = columns
@@ -67,9 +67,9 @@ class Node:
         self.optional = optional
         self.below: list[Node] = []
         self.told = False
-        """Whether anybody asks which keys are full, here or below."""
+        """Whether a tally needs the full keys of this node or of one below."""
         self.missing: dict[Key, int] = {}
-        """Members, with the number of required nodes below that have nothing for them."""
+        """Members, with the number of required nodes below that have no satisfied key for them."""
         self.satisfied_below: dict[Key, int] = {}
         self.full: dict[Key, None] = {}
         self.full_above: dict[Key, int] = {}
@@ -84,13 +84,13 @@ class Node:
         self._joined: list[Key] = []
         self._left: dict[Key, int] = {}
         self._turned: dict[Key, bool] = {}
-        """Keys whose satisfaction changed, with what it was."""
+        """Keys whose satisfaction changed, with the former value."""
         self._full_turned: dict[Key, None] = {}
 
-    # --- down: who is a member --------------------------------------------------------------------
+    # --- down: members ----------------------------------------------------------------------------
 
     def settle_members(self, touched: Iterable[Key]) -> None:
-        """Let keys join and leave; ``touched``: those that came to be there or went, perhaps."""
+        """Let keys join and leave; ``touched``: keys that may have come or gone."""
         keys, missing = self.source.keys, self.missing
         for key in self._membership_doubtful(touched):
             there = key in keys and self._is_wanted(key)
@@ -119,7 +119,7 @@ class Node:
         return found is not None and self in found
 
     def want(self, key: Key, change: int) -> None:
-        """Count a member above that leads here, or that does so no more."""
+        """Count a member above that begins, or ceases, to lead here."""
         assert self.watch is not None
         assert self.joint_above is not None
         joint = self.joint_above(key)
@@ -133,10 +133,10 @@ class Node:
             if not wanted:
                 del self.watch.wanted[joint]
 
-    # --- up: who is satisfied -----------------------------------------------------------------------
+    # --- up: satisfied keys -------------------------------------------------------------------------
 
     def settle_satisfied(self) -> None:
-        """Count what is below; all nodes below have done so."""
+        """Count the satisfied keys below; all nodes below have done so."""
         required = [node for node in self.below if not node.optional]
         missing, turned = self.missing, self._turned
         new = frozenset(self._joined)
@@ -155,7 +155,7 @@ class Node:
                         turned.setdefault(key, missing[key] == 0)
                         missing[key] += step
         for key, count in self._left.items():
-            # A key that left in this round was satisfied by what there was before it.
+            # A key that left in this round was satisfied by the state before it.
             turned[key] = count == 0
         self._count_satisfied()
 
@@ -178,10 +178,10 @@ class Node:
             if (joint in self.satisfied_below) != before:
                 yield joint, before
 
-    # --- down again: who is full --------------------------------------------------------------------
+    # --- down again: full keys ----------------------------------------------------------------------
 
     def settle_full(self) -> None:
-        """Find who is in full matches; the node above has done so."""
+        """Determine the keys in full matches; the node above has done so."""
         for key in self._fullness_doubtful():
             now = self.missing.get(key) == 0 and self._is_full_above(key)
             if now == (key in self.full):
@@ -199,14 +199,14 @@ class Node:
         yield from self._turned
         for joint, before in self._full_flips.items():
             if (joint in self.full_above) != before:
-                # What is gone since has left, and so is among those that turned.
+                # Keys that have gone since have left, so they are among those that turned.
                 yield from list(self.source.with_joint(self.columns, joint))
 
     def _is_full_above(self, key: Key) -> bool:
         return self.joint_of is None or self.joint_of(key) in self.full_above
 
     def count_full(self, key: Key, change: int) -> None:
-        """Count a full key above, or one that is no more."""
+        """Count a full key above that appears or disappears."""
         assert self.joint_above is not None
         joint = self.joint_above(key)
         count = self.full_above.get(joint, 0)
@@ -214,13 +214,13 @@ class Node:
         _count(self.full_above, joint, count + change)
 
     def finish(self) -> list[Key]:
-        """Return the keys that became full or are so no more, and be ready for the next round."""
+        """Return the keys that became full or ceased to be, and reset for the next round."""
         turned = list(self._full_turned)
         self._clear()
         return turned
 
     def forget(self) -> None:
-        """Want nothing any more."""
+        """Withdraw all wants of this node."""
         if self.watch is not None and self.above is not None and self.joint_above is not None:
             for key in self.above.missing:
                 wanted = self.watch.wanted.get(self.joint_above(key))

@@ -1,14 +1,14 @@
-"""The evaluation of the iRap paper (definitions 8 to 18), to compare with: as printed, or with its slips mended.
+"""The evaluation of the iRap paper (definitions 8 to 18), for comparison: as printed, or with its slips corrected.
 
-A changeset's triples are sorted into *candidates*: sets of them that match some of an interest's required patterns
-together, the fullest first.  What a candidate lacks is looked for in the target (*assertion*).  Candidates that lack
-nothing then are interesting, the others potentially so; what was found in the target for a removed candidate loses its
-partner and becomes potentially interesting.
+A changeset's triples are sorted into *candidates*: sets of triples that match some of an interest's required patterns
+together, the fullest first.  The missing parts of a candidate are looked up in the target (*assertion*).  Candidates
+that then lack nothing are interesting, the others potentially interesting.  Triples of the target that completed a
+removed candidate lose their partner and become potentially interesting.
 
-Read to the letter this gives wrong targets: see :class:`Fix` for what, and why.  With the first three mended it is the
-*sequential* reading; that is still wrong where candidates share triples, or where what connects two new triples is not
-new.  With all mended it was right in all histories tried.  Either way each changeset is joined anew, over all subsets
-of the patterns: this is for comparison, and bounded accordingly.
+Read to the letter this gives wrong targets; :class:`Fix` lists the reasons.  With the first three corrected it is the
+*sequential* reading, which is still wrong if candidates share triples, or if the connection of two new triples is not
+new.  With all corrected it was right in all histories tried.  Either way each changeset is joined anew, over all
+subsets of the patterns; the bounds reflect that.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from p2prdf.rdf.standing.syntax import is_variable
 __all__ = ["CANDIDATES_MAX", "PAPER_PATTERNS_MAX", "SEQUENTIAL", "Fix", "PaperReplica"]
 
 PAPER_PATTERNS_MAX: Final = 8
-"""Most required patterns: there is a candidate set for each connected choice of them."""
+"""Bound on required patterns: there is a candidate set for each connected choice of them."""
 CANDIDATES_MAX: Final = 1_000_000
-"""Most candidates and partial matches looked at for one changeset."""
+"""Bound on the candidates and partial matches looked at for one changeset."""
 
 Values: TypeAlias = dict[str, str]
 
 
 class Fix(enum.Enum):
-    """What is mended of the definitions as printed."""
+    """The corrections of the printed definitions."""
 
     DELETIONS_FIRST = "definition 14 asserts additions in the target before the deletions, and brings back what left"
     PROMOTED_LEAVE = "definition 18 leaves in the potentially interesting triples what became interesting"
@@ -59,7 +59,7 @@ class _Graph:
                 self._by.setdefault(parts, []).append((s, p, o))
 
     def matching(self, pattern: Pattern, values: Mapping[str, str]) -> Iterator[tuple[Triple, Values]]:
-        """Yield triples that match where some variables have values, with the values of the others."""
+        """Yield triples that match, given values of some variables, with the values of the others."""
         parts = [values.get(part) if is_variable(part) else part for part in pattern]
         s, p, o = parts
         where = (s, p, None) if s and p else (None, p, o) if p and o else (s, None, None) if s else (None, p, o)
@@ -85,7 +85,7 @@ class _Candidate:
 
 
 class PaperReplica:
-    """One interest by the paper's definitions.  ``target`` and ``potential`` may be set to begin with."""
+    """One interest by the paper's definitions.  ``target`` and ``potential`` may be set initially."""
 
     def __init__(self, interest: Interest, fixes: frozenset[Fix] = SEQUENTIAL):
         if len(interest.required.patterns) > PAPER_PATTERNS_MAX:
@@ -113,7 +113,7 @@ class PaperReplica:
         self._steps = 0
 
     def apply(self, changeset: Changeset) -> None:
-        """Take account of a changeset.  Raises InterestOverflow for more than CANDIDATES_MAX partial matches."""
+        """Apply a changeset.  Raises InterestOverflow for more than CANDIDATES_MAX partial matches."""
         self._steps = 0
         fixes, removed = self.fixes, frozenset(changeset.removed)
         target, potential = self.target, self.potential
@@ -135,7 +135,9 @@ class PaperReplica:
     # --- definitions 11 to 14 ------------------------------------------------------------------------
 
     def _sorted(self, triples: Iterable[Triple], target: _Graph) -> tuple[set[Triple], set[Triple], set[Triple]]:
-        """Return interesting triples, potentially interesting ones, and what of the target interesting ones go with."""
+        """Return interesting triples, potentially interesting ones, and the partners of interesting ones in the
+        target.
+        """
         interesting: set[Triple] = set()
         near: set[Triple] = set()
         partners: set[Triple] = set()
@@ -154,7 +156,7 @@ class PaperReplica:
         return interesting, near - interesting, partners - interesting
 
     def _candidates(self, triples: Iterable[Triple]) -> Iterator[_Candidate]:
-        """Yield candidates, those first that lack the least; what matches optional patterns alone comes last."""
+        """Yield candidates, the most complete first; matches of optional patterns alone come last."""
         required = self.interest.required.patterns
         left = _Graph(triples)
         whole = left
@@ -190,7 +192,10 @@ class PaperReplica:
     def _solutions(
         self, patterns: tuple[Pattern, ...], graph: _Graph, values: Values, number: int
     ) -> Iterator[tuple[Values, tuple[Triple, ...]]]:
-        """Yield values and triples by which patterns match.  ``number``: the group whose conditions count, -1: none."""
+        """Yield values and triples by which patterns match.
+
+        ``number``: the group with the conditions to test, -1: none.
+        """
         self._steps += 1
         if self._steps > CANDIDATES_MAX:
             raise InterestOverflow(f"the paper's evaluation looks at more than {CANDIDATES_MAX:,} partial matches")
@@ -198,7 +203,7 @@ class PaperReplica:
             if number < 0 or self._hold(values, number):
                 yield values, ()
             return
-        # The pattern of which most is known comes next.
+        # the pattern with the most known parts comes next
         pattern = max(patterns, key=lambda each: sum(not is_variable(part) or part in values for part in each))
         rest = tuple(each for each in patterns if each != pattern)
         for triple, new in graph.matching(pattern, values):
@@ -206,7 +211,7 @@ class PaperReplica:
                 yield found, (triple, *used)
 
     def _hold(self, values: Values, number: int) -> bool:
-        """Tell whether the conditions hold whose variables all have values."""
+        """Return whether all conditions hold that have values for all their variables."""
         return all(
             test([values[name] for name in names])
             for at in {0, number}

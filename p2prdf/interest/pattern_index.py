@@ -1,7 +1,7 @@
-"""Which of the patterns of all interests a triple matches: a look into a dictionary for each kind of pattern there is.
+"""The index from a triple to the matching patterns of all interests: a look-up per kind of pattern.
 
-Patterns are filed by their constants.  There are eight choices of places for these, of which few occur; a triple is
-looked up once for each that does, whatever the number of patterns.
+Patterns are filed by their constants.  There are eight combinations of places for these, of which few occur; a triple
+is looked up once for each that does, independently of the number of patterns.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class PatternIndex:
         self._any_predicate = 0
 
     def add(self, selection: Selection) -> None:
-        """Take in a selection."""
+        """Add a selection."""
         places, key = self._filed(selection)
         self._tables.setdefault(places, {}).setdefault(key, []).append(selection)
         self._count(selection, 1)
 
     def remove(self, selection: Selection) -> None:
-        """Forget a selection."""
+        """Remove a selection."""
         places, key = self._filed(selection)
         table = self._tables[places]
         table[key].remove(selection)
@@ -55,7 +55,7 @@ class PatternIndex:
         self._count(selection, -1)
 
     def matching(self, triple: Triple) -> list[Selection]:
-        """Return the selections that take a triple, in the order of how they are filed."""
+        """Return the selections that match a triple, in the order of their filing."""
         if not self._any_predicate and triple[1] not in self._predicates:
             return []  # most triples end here
         found: list[Selection] = []

@@ -1,18 +1,18 @@
-"""Interests that are registered in an overlay, keepers of replicas, and which keeper keeps which: names and forms.
+"""Registrations of interests in an overlay, sync workers (keepers), and the assignment of interests to workers.
 
-All of it is triples of known graphs, kept and copied as everything is, so whoever registers an interest can go away:
+All this is stored as triples of known graphs, with replicas like any other, so the registering client may go away:
 
-- ``<urn:p2prdf:interests>``: of each interest one triple, its name and a literal that says the rest.  One triple, for a
-  publication of several is not atomic, and half an interest means nothing.  A second triple says that it is paused.
-- ``<urn:p2prdf:keepers>``: of each keeper one triple, its number and which hosts its operator allows.  The number is
-  that of a subscription which the keeper keeps alive: its lease tells whether the keeper lives.
-- ``<urn:p2prdf:interest-requests>``: what somebody asks of keepers, and what they answer; removed by who asked.
+- ``<urn:p2prdf:interests>``: one triple per interest, with its name and a literal for the rest.  A publication of
+  several triples is not atomic, and half an interest means nothing.  A second triple marks it as paused.
+- ``<urn:p2prdf:keepers>``: one triple per worker, with its number and the hosts that its operator allows.  The number
+  is that of a subscription that the worker renews: its lease shows whether the worker is alive.
+- ``<urn:p2prdf:interest-requests>``: requests to workers, and their responses; the requester deletes them.
 
-Anybody may publish into these graphs, so what is read of them is checked, and refused by name.
+Any client may publish into these graphs, so their content is checked, and refused by name.
 
-A dataset's interests are to be with one keeper, who reads the dataset once for all of them: the keepers are ranked for
-the dataset (:mod:`p2prdf.presence.group`), and an interest is with the first one that allows the target's host.  Two
-that rank different sets, for a while, keep the same interest; targets allow for that.
+All interests of a dataset belong to one worker, which reads the dataset once: workers are ranked per dataset
+(:mod:`p2prdf.presence.group`), and an interest belongs to the first one that allows the target's host.  Two workers
+that temporarily see different sets of workers may serve the same interest; targets tolerate that.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ KEEPS: Final = "<urn:p2prdf:keeps>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
 KEEPERS: Final = Group("keeper", KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
-"""Who keeps targets."""
+"""The workers that maintain targets."""
 
 _NAMES: Final = Names("<urn:p2prdf:interest:")
 subject_of: Final = _NAMES.subject
-"""Returns the IRI of a name; raises LocalProtocolError for what is none."""
+"""Returns the IRI of a name; raises LocalProtocolError if the name is invalid."""
 name_of: Final = _NAMES.name
 """Returns the name in an IRI, None for other terms."""
 _URL_MAX: Final = 2_000
@@ -60,8 +60,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 def checked_url(url: str) -> tuple[str, int]:
     """Return host and port of an endpoint.
 
-    Raises TargetRefused for a URL that is not of HTTP, has no host, or has credentials in it, where logs would show
-    them.
+    Raises TargetRefused for a URL that is not HTTP, has no host, or contains credentials, which logs would show.
     """
     try:
         parts = urlsplit(url)
@@ -79,8 +78,9 @@ def checked_url(url: str) -> tuple[str, int]:
 class Registration:
     """An interest as it is registered.
 
-    ``dataset``: the canonical IRI of its graph; ``target``, ``query_url``: where the target is written and asked;
-    ``graph``: the canonical IRI of the target graph, None for the default graph; ``query``: the interest as text.
+    ``dataset``: the canonical IRI of its graph; ``target``, ``query_url``: the endpoints that write and query the
+    target; ``graph``: the canonical IRI of the target graph, None for the default graph; ``query``: the interest as
+    text.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Registration:
     query: str
 
     def check(self) -> None:
-        """Raise LocalProtocolError (of the kinds that name what is wrong) for what is no interest."""
+        """Raise LocalProtocolError (a subclass that names the fault) for an invalid interest."""
         subject_of(self.name)
         for iri in (self.dataset, self.graph):
             if iri is not None and terms.kind(terms.parse_term(iri)) is not terms.Kind.IRI:
@@ -104,7 +104,7 @@ class Registration:
 
     @property
     def triple(self) -> Triple:
-        """The triple that says it."""
+        """The triple that represents it."""
         told = {
             "dataset": self.dataset, "target": self.target, "query_url": self.query_url, "graph": self.graph,
             "query": self.query,
@@ -113,17 +113,17 @@ class Registration:
 
     @property
     def place(self) -> tuple[str, str | None]:
-        """Where its triples are: no other interest may have the same."""
+        """The location of its triples: no other interest may have the same."""
         return self.target, self.graph
 
 
 def default_name(dataset: str, target: str, graph: str | None) -> str:
-    """Return the name of an interest that is given none: the same for the same place."""
+    """Return the name of an interest without a given name: the same for the same place."""
     return hashlib.sha256(f"{dataset}\n{target}\n{graph or ''}".encode()).hexdigest()[:12]
 
 
 def read_registration(subject: str, text: str) -> Registration:
-    """Return what a triple of the graph of interests says.  Raises DataRefused for what is none."""
+    """Return the registration in a triple of the graph of interests.  Raises DataRefused for an invalid one."""
     name = name_of(subject)
     if name is None:
         raise DataRefused("not the name of an interest", source=subject[:120])
@@ -143,11 +143,11 @@ def read_registration(subject: str, text: str) -> Registration:
     return found
 
 
-# --- keepers -----------------------------------------------------------------------------------------------
+# --- workers -----------------------------------------------------------------------------------------------
 
 
 def read_hosts(text: str) -> frozenset[str]:
-    """Return the hosts that a keeper says it allows; none for what says nothing of the kind."""
+    """Return the hosts that a worker's triple allows; none if the triple is invalid."""
     try:
         told: Any = json.loads(terms.lexical(text))
     except ValueError:
@@ -157,27 +157,27 @@ def read_hosts(text: str) -> frozenset[str]:
 
 
 def host_entry(host: str, port: int | None) -> str:
-    """Return a host as lists have it."""
+    """Return a host in the form of the lists of hosts."""
     spelled = f"[{host}]" if ":" in host else host
     return spelled if port is None else f"{spelled}:{port}"
 
 
 def is_listed(registration: Registration, hosts: Collection[str]) -> bool:
-    """Tell whether a list has the hosts of a target."""
+    """Return whether a list contains the hosts of a target."""
     return all(is_host_listed(url, hosts) for url in (registration.target, registration.query_url))
 
 
 def is_host_listed(url: str, hosts: Collection[str]) -> bool:
-    """Tell whether a list has the host of a URL, with its port or without one."""
+    """Return whether a list contains the host of a URL, with its port or without one."""
     host, port = checked_url(url)
     return host_entry(host, None) in hosts or host_entry(host, port) in hosts
 
 
 def keeper_of(registration: Registration, keepers: Mapping[str, Collection[str]]) -> str | None:
-    """Return who is to keep an interest: the first keeper of its dataset that allows its hosts.
+    """Return the worker of an interest: the first in the ranking for its dataset that allows its hosts.
 
-    ``keepers``: those that live, with the hosts that they allow.  If none does it is the first, who says so; None
-    without keepers.
+    ``keepers``: the live workers, with the hosts that they allow.  If none allows the hosts it is the first, which
+    reports that; None without workers.
     """
     order = ranked(registration.dataset, keepers)
     return next((each for each in order if is_listed(registration, keepers[each])), order[0] if order else None)

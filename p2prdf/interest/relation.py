@@ -1,11 +1,11 @@
-"""The triples that patterns take, held once however many interests ask for them.
+"""The triples that match patterns, held once for all interests.
 
-A *selection* is what a pattern says by its constants and by variables that stand in it twice; a *relation* is a
-selection with conditions of its own, and by the values of which places its triples are joined: its keys.  Interests
-that differ in other patterns share them, so ten thousand that ask for names hold each name once, and a new one is
-looked at once: by its key, which tells whom it concerns (``watches``).
+A *selection* is a pattern without the names of its variables: its constants, and the places with the same variable.
+A *relation* is a selection with conditions and with the places by which its triples are joined: its keys.  Interests
+with other patterns share both, so ten thousand interests in names hold each name once, and a new name is looked up
+once: by its key, which leads to the interests that it concerns (``watches``).
 
-Terms are numbers here, given out by :class:`Terms` and taken back when no triple has the term any more.
+Terms are numbers here, assigned by :class:`Terms` and released when no triple has the term any more.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = [
 
 Fact: TypeAlias = tuple[int, int, int]
 Key: TypeAlias = int | tuple[int, ...]
-"""Numbers of terms: one by itself, none or several as a tuple."""
+"""Numbers of terms: one alone, none or several as a tuple."""
 Columns: TypeAlias = tuple[int, ...]
 """Places of a triple: 0 is the subject."""
 Projection: TypeAlias = Callable[[Key], Key]
 
 
 def projection(source: tuple[object, ...], target: tuple[object, ...]) -> Projection:
-    """Return the function from keys with some columns to keys with others of these."""
+    """Return the function from keys with some columns to keys with a subset of these."""
     if source == target:
         return _same
     if not target:
@@ -56,7 +56,7 @@ def _nothing(key: Key) -> Key:
 
 
 class Terms:
-    """Numbers for terms while they are used."""
+    """Numbers for terms in use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -68,7 +68,7 @@ class Terms:
         return len(self._numbers)
 
     def use(self, text: str) -> int:
-        """Return the number of a term, which is used once more."""
+        """Return the number of a term and count one more use."""
         number = self._numbers.get(text)
         if number is None:
             if self._free:
@@ -83,7 +83,7 @@ class Terms:
         return number
 
     def release(self, number: int) -> None:
-        """Take back one use."""
+        """Release one use."""
         self._uses[number] -= 1
         if self._uses[number] == 0:
             del self._numbers[self._texts[number]]
@@ -91,11 +91,11 @@ class Terms:
             self._free.append(number)
 
     def find(self, text: str) -> int | None:
-        """Return the number of a term, None if it is in no use."""
+        """Return the number of a term, None if it is not in use."""
         return self._numbers.get(text)
 
     def text(self, number: int) -> str:
-        """Return the term that a number stands for."""
+        """Return the term of a number."""
         return self._texts[number]
 
 
@@ -107,17 +107,17 @@ class Test:
     columns: Columns
 
     def __call__(self, triple: tuple[str, str, str]) -> bool:
-        """Tell whether a triple of canonical terms meets the condition."""
+        """Return whether a triple of canonical terms meets the condition."""
         return self.holds(tuple(triple[at] for at in self.columns))
 
 
 def identity_of(pattern: Pattern) -> tuple[object, ...]:
-    """Return what patterns with one selection have in common."""
+    """Return the identity of a pattern's selection."""
     return (*(None if is_variable(part) else part for part in pattern), _twice(pattern))
 
 
 class Selection:
-    """The triples that patterns alike in all but the names of their variables take."""
+    """The triples that match a pattern; equal for patterns that differ only in the names of variables."""
 
     def __init__(self, pattern: Pattern):
         self.constants: tuple[str | None, ...] = tuple(None if is_variable(part) else part for part in pattern)
@@ -127,16 +127,16 @@ class Selection:
         self.relations: list[Relation] = []
         self.added: list[Fact] = []
         self.removed: list[Fact] = []
-        """What this round brought and took."""
+        """Triples that this round removed; ``added`` holds those that it added."""
         self.given_up = 0
-        """Triples that were given up for a bound since all were there."""
+        """Number of triples given up for a bound since all were held."""
 
     def takes(self, triple: tuple[str, str, str]) -> bool:
-        """Tell whether a triple matches; its constants are known to fit."""
+        """Return whether a triple matches, given that its constants fit."""
         return all(triple[one] == triple[other] for one, other in self.twice)
 
     def matches(self, triple: tuple[str, str, str]) -> bool:
-        """Tell whether a triple matches."""
+        """Return whether a triple matches."""
         fits = all(part is None or part == found for part, found in zip(self.constants, triple, strict=True))
         return fits and self.takes(triple)
 
@@ -150,7 +150,7 @@ def _twice(pattern: Pattern) -> tuple[tuple[int, int], ...]:
 
 
 class Watch:
-    """Who wants which values of some columns of a relation.
+    """The nodes that want each value of some columns of a relation.
 
     ``wanted``: by value, the nodes with the number of keys above them that lead there.
     """
@@ -178,7 +178,7 @@ class Relation:
         self.tests = tests
         self.keys: dict[Key, dict[Fact, None]] = {}
         self.touched: dict[Key, tuple[list[Fact], list[Fact]]] = {}
-        """By key, the triples that this round brought and took."""
+        """By key, the triples that this round added and removed."""
         self.watches: dict[Columns, Watch] = {}
         self.roots: dict[Node, None] = {}
         """Nodes that want all keys."""
@@ -187,7 +187,7 @@ class Relation:
         self._key_of: Callable[[Fact], Key] = projection((0, 1, 2), columns)
 
     def put(self, fact: Fact, triple: tuple[str, str, str]) -> bool:
-        """Take a triple that the selection takes; tell whether it meets the conditions."""
+        """Add a triple of the selection; return whether it meets the conditions."""
         if not all(test(triple) for test in self.tests):
             return False
         key = self._key_of(fact)
@@ -202,7 +202,7 @@ class Relation:
         return True
 
     def drop(self, fact: Fact) -> bool:
-        """Forget a triple; tell whether it was here."""
+        """Remove a triple; return whether it was held."""
         key = self._key_of(fact)
         found = self.keys.get(key)
         if found is None or fact not in found:
@@ -224,25 +224,25 @@ class Relation:
         return self.keys.get(key, _NO_FACTS)
 
     def facts_before(self, key: Key) -> Iterator[Fact]:
-        """Return the triples with a key that there were before this round."""
+        """Return the triples with a key that were held before this round."""
         added, removed = self.touched.get(key, ((), ()))
         known = frozenset(added)
         yield from (fact for fact in self.facts(key) if fact not in known)
         yield from removed
 
     def was_there(self, key: Key) -> bool:
-        """Tell whether there was a triple with this key before this round."""
+        """Return whether a triple with this key was held before this round."""
         added, removed = self.touched.get(key, ((), ()))
         return len(self.keys.get(key, ())) - len(added) + len(removed) > 0
 
     def with_joint(self, columns: Columns, joint: Key) -> Iterable[Key]:
-        """Return the keys with a value in some columns, for which there is an index."""
+        """Return the keys with a value in some columns, which must be indexed."""
         if columns == self.columns:
             return (joint,) if joint in self.keys else ()
         return self._indexes[columns][1].get(joint, _NO_KEYS)
 
     def index(self, columns: Columns) -> None:
-        """Keep keys by the values in some columns, too."""
+        """Index keys by the values in some columns too."""
         if columns == self.columns or columns in self._indexes:
             return
         joint_of = projection(self.columns, columns)
@@ -252,7 +252,7 @@ class Relation:
         self._indexes[columns] = (joint_of, index)
 
     def watch(self, columns: Columns) -> Watch:
-        """Return who wants which values of some columns."""
+        """Return the watch on some columns: the nodes that want each value."""
         self.index(columns)
         return self.watches.setdefault(columns, Watch(projection(self.columns, columns)))
 

@@ -1,9 +1,9 @@
-"""Interests with their triples as bytes, so that a replica goes on after a restart where it was.
+"""Serialisation of interests with their triples, so that a replica continues after a restart.
 
-What is written are the interests as text and the triples they hold as N-Triples: those of targets, then the potentially
-interesting ones in the order in which a bound gives them up.  All else follows from these, and is worked out again when
-it is read; so nothing in a file can make the counts wrong, and older ones can be read by newer programs.  A checksum at
-the end tells damage.
+The bytes contain the interests as text and the held triples as N-Triples: those of targets, then the potentially
+interesting ones in the order in which a bound gives them up.  Everything else follows from these and is computed when
+they are read, so no file can make the counts wrong, and newer programs can read older files.  A checksum at the end
+reveals damage.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DIGEST: Final = hashlib.sha256().digest_size * 2 + 1
 
 
 def save(interests: Interests, *, position: str = "", note: str = "") -> bytes:
-    """Return interests as bytes.  ``position``: of the changeset that was applied last; ``note``: what else to keep."""
+    """Return interests as bytes.  ``position``: of the last applied changeset; ``note``: any further text to keep."""
     head = {
         "interests": [[name, interests.interest(name).text] for name in interests],
         "potential_max": interests.potential_max,
@@ -43,9 +43,9 @@ def save(interests: Interests, *, position: str = "", note: str = "") -> bytes:
 def restore(
     data: bytes, *, source: str = "saved interests", matches_max: int = MATCHES_MAX
 ) -> tuple[Interests, str, str]:
-    """Return the interests that were saved, the position of the changeset that was applied last, and the note.
+    """Return the saved interests, the position of the last applied changeset, and the note.
 
-    Raises DataRefused, which names ``source``, for what is damaged or none of it.
+    Raises DataRefused, which names ``source``, for damaged data or data of another kind.
     """
     if not data.startswith(_MAGIC):
         raise DataRefused("no saved interests, or those of another version", source=source)
