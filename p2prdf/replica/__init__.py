@@ -1,13 +1,12 @@
-"""Replicas of a part of a dataset: changesets read, targets written, resumable in between.
+"""Replicas of a part of a dataset: read changesets, write targets, resume after any interruption.
 
-``changeset_files``, ``rdf_patch`` and ``dump_diff`` are sources on the disk, ``changeset_server`` is one on the web (by
-``downloads`` and ``server_index``), and ``sources`` tells them apart by their names; ``target`` is what all targets
-are, ``endpoint``, ``embedded`` and ``triple_files`` are the three kinds; ``replica`` applies changesets to a target
-under an interest.
-What is to be sent is decided by :mod:`p2prdf.interest`; ``following`` does without it, by a standing query in an
-overlay, to which ``publishing`` brings a dataset's changesets.
+Sources: ``changeset_files``, ``rdf_patch`` and ``dump_diff`` read files, ``changeset_server`` a web server
+(through ``downloads`` and ``server_index``); ``sources`` selects by name. Targets: ``target`` is their
+interface, ``endpoint``, ``embedded`` and ``triple_files`` are its implementations. ``replica`` applies
+changesets to a target under an interest; :mod:`p2prdf.interest` computes the changes. ``following`` uses a
+standing query in an overlay instead, to which ``publishing`` brings a dataset's changesets.
 
-Interests that are registered in an overlay are kept by a ``keeper``: ``registry`` says which are its own,
-``dataset_pass`` reads a dataset for all of them (``candidates`` is the query), ``kept_target`` brings each target up,
-``answers`` tells whoever asks.
+A ``keeper`` (interest worker) maintains the interests registered in an overlay: ``registry`` assigns its share,
+``dataset_pass`` reads a dataset for all of them (``candidates`` makes the query), ``kept_target`` updates each
+target, and ``answers`` answers requests.
 """

@@ -1,7 +1,7 @@
-"""What a keeper answers when somebody asks: how its targets are, whether one is what it should be, and to make it so.
+"""Answers of an interest worker: the state of its targets, their comparison, and their repair.
 
-How is told by :mod:`p2prdf.presence.answering`.  Keepers reach targets and have credentials, those who ask need
-neither.
+:mod:`p2prdf.presence.answering` delivers them. Workers reach targets and have credentials; clients that ask
+need neither.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["STATES", "answer", "report"]
 
 STATES: Final = ("current", "behind", "reading", "paused", "failing", "refused")
-"""What an interest may be in, as a keeper tells it."""
+"""The states of an interest, as an interest worker reports them."""
 
 Told: TypeAlias = dict[str, object]
 
 
 async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
-    """Answer a request, if it is one and this keeper has something to say."""
+    """Answer a request, if it is valid and concerns this worker."""
     asked = read_request(request)
     if asked is None:
         return
@@ -45,10 +45,9 @@ async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
 
 
 async def _compared(keeper: Keeper, name: str, *, mend: bool) -> Told:
-    """Compare a target with what it should hold; ``mend``: after what was given up has been read again, and for good.
+    """Compare a target with its expected content; ``mend``: first read evicted triples again, then repair.
 
-    What is read again is on its way to the target like any change, so it is not among what was lacking, unless it has
-    not arrived yet.
+    Triples read again are in transit like any change. They count as lacking only if they have not arrived yet.
     """
     kept = keeper.kept[name]
     dataset = keeper.passes.get(kept.registration.dataset)
@@ -67,11 +66,12 @@ async def _compared(keeper: Keeper, name: str, *, mend: bool) -> Told:
 
 
 async def report(keeper: Keeper, names: Iterable[str] | None = None) -> list[Told]:
-    """Return how interests are that a keeper has to do with; ``names``: of these alone.
+    """Return the state of a worker's interests; ``names``: only of these.
 
-    ``as_of`` and ``position``: up to which time, and to which changeset, the target has the dataset; ``lag_seconds``:
-    how long ago that was.  ``given_up_triples``, where there are any: of the potentially interesting ones, for a bound;
-    ``whole_as_of``: up to when the target lacks nothing for that.
+    ``as_of`` and ``position``: the time, and the changeset, up to which the target has the dataset;
+    ``lag_seconds``: the age of that time. ``given_up_triples``, if there are any: potentially interesting
+    triples evicted because of the bound; ``whole_as_of``: the time up to which the target is complete despite
+    that.
     """
     wanted = None if names is None else frozenset(names)
     kept = {name: each for name, each in keeper.kept.items() if wanted is None or name in wanted}

@@ -1,13 +1,15 @@
-"""The one standing query by which a keeper hears of all that may matter to the interests in a dataset.
+"""The standing query for the candidates of all interests in a dataset.
 
-For each predicate of their patterns it asks for all its triples, or, where all patterns with it have a constant
-object (or all a constant subject), for those with these constants alone.  So no triple comes by two branches, and
-an answer that comes or goes is a triple that comes or goes.  If that makes more branches than a query may have, those
-of the predicate with the most become one; if there are too many predicates, or one is a variable, the whole
-dataset is asked for.
+An interest worker registers one such query for each dataset.
 
-One more branch tells how far the dataset is (:mod:`p2prdf.replica.publishing`).  That is noted when the changeset is
-published as a whole, so at a bookmark all of it has come.
+For each predicate of the interests' patterns it asks for all triples. If all patterns with the predicate have a
+constant object (or all a constant subject), it asks for these constants only. No triple thus comes by two
+branches, and a new or retracted solution is a new or deleted triple. If a query has too many branches, those of
+the predicate with the most are merged. If there are too many predicates, or one is a variable, it asks for the
+whole dataset.
+
+A further branch reports the dataset's position (:mod:`p2prdf.replica.publishing`). It is written after a
+changeset is published completely, so at a bookmark all of the changeset has arrived.
 """
 
 from __future__ import annotations
@@ -24,15 +26,15 @@ from p2prdf.replica.publishing import AT, DATASETS
 __all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "branches_of", "candidates_text", "covers"]
 
 BRANCHES_MAX: Final = 31
-"""Beside that of the position; a standing query has at most 32 basic graph patterns."""
+"""Bound on branches besides the position's; a standing query has at most 32 basic graph patterns."""
 POSITION: Final = "<urn:p2prdf:position-of>"
-"""Stands for the predicate where the answer is the dataset's position."""
+"""Stands for the predicate in solutions that give the dataset's position."""
 
 WHOLE: Final[Branch] = (None, None, None)
 
 
 def branches_of(patterns: Iterable[Pattern]) -> tuple[Branch, ...]:
-    """Return branches that take each triple that a pattern takes, and no triple twice."""
+    """Return branches that match every triple that a pattern matches, and no triple twice."""
     by_predicate: dict[str, list[Branch]] = {}
     for pattern in dict.fromkeys(patterns):
         if is_variable(pattern[1]):
@@ -50,7 +52,7 @@ def branches_of(patterns: Iterable[Pattern]) -> tuple[Branch, ...]:
 
 
 def _apart(predicate: str, found: Sequence[Branch]) -> list[Branch]:
-    """Return branches for patterns of one predicate: by objects, by subjects, or one for all."""
+    """Return branches for patterns of one predicate: by object, by subject, or a single one."""
     objects, subjects = {o for _, _, o in found}, {s for s, _, _ in found}
     if None not in objects:
         return [(None, predicate, o) for o in sorted(filter(None, objects))]
@@ -60,13 +62,13 @@ def _apart(predicate: str, found: Sequence[Branch]) -> list[Branch]:
 
 
 def _too_long(made: dict[str, list[Branch]]) -> bool:
-    # Each constant stands in the template and in the pattern.
+    # Each constant appears in the template and in the pattern.
     size = sum(len(part.encode()) * 2 + 100 for found in made.values() for each in found for part in each if part)
     return size > QUERY_BYTES_MAX - 2_000
 
 
 def covers(branches: Iterable[Branch], pattern: Pattern) -> bool:
-    """Tell whether one of the branches takes all triples that a pattern takes."""
+    """Return whether one of the branches matches all triples that a pattern matches."""
     return any(
         all(part is None or part == other for part, other in zip(branch, pattern, strict=True)) for branch in branches
     )

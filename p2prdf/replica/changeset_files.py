@@ -1,21 +1,22 @@
-"""Changesets as files: the layout of DBpedia Live, and folders like it.
+"""Changesets as files: the layout of DBpedia Live, and similar folders.
 
-A changeset is a pair of N-Triples files whose names differ in one word, with ``.gz`` or without; where nothing was
-removed, or nothing added, one file may be missing.  DBpedia Live has two more: ``reinserted`` is added, and ``clear``,
-whose subjects lose all their triples, is counted and not applied (:attr:`~p2prdf.interest.Changeset.not_applied`)::
+A changeset is a pair of N-Triples files with names that differ in one word, with or without ``.gz``. If nothing
+was removed, or nothing added, one file may be missing. DBpedia Live has two further files: ``reinserted``
+triples are added; ``clear``, for subjects that lose all their triples, is counted and not applied
+(:attr:`~p2prdf.interest.Changeset.not_applied`)::
 
     2014/10/02/21/000003.removed.nt.gz      (DBpedia Live: year, month, day, hour, number within the hour)
     2014/10/02/21/000003.added.nt.gz
     changes/000003.added.nt                 (one folder: the numbers are the sequence)
 
-Names in order are changesets in order.  In one folder numbers have to be consecutive: what comes behind a missing one
-is not there yet.  Numbers of DBpedia Live begin anew each hour, and an hour may have none, so a gap can be told
-within an hour only.  Either way a changeset's *position*, its path without the words, is what a replica remembers,
-and its sequence counts from the first that is there.
+The order of names is the order of changesets. In one folder numbers must be consecutive: a changeset after a
+gap is not read yet. DBpedia Live restarts the numbers each hour, and an hour may have none, so a gap is only
+visible within an hour. A replica remembers a changeset's *position*, its path without the words; its sequence
+number counts from the first file present.
 
-A blank node's label means nothing beyond its file, so none of these changesets could remove it again: blank nodes are
-refused.  Where labels are known to be stable in all files of a dataset, ``blank_scope`` names that, and they become
-IRIs of it (:func:`p2prdf.rdf.terms.skolem`).
+A blank node's label has no meaning outside its file, so a later changeset could not remove it: blank nodes are
+refused. If labels are stable in all files of a dataset, ``blank_scope`` names this scope, and they become IRIs
+of it (:func:`p2prdf.rdf.terms.skolem`).
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ __all__ = [
 ]  # fmt: skip
 
 CHANGESET_TRIPLES_MAX: Final = 10_000_000
-"""Most triples of one file of a changeset (about 500 bytes of memory each while it is applied)."""
+"""Bound on the triples in one file of a changeset (about 500 bytes of memory each when applied)."""
 
 FILE_NAME: Final = re.compile(r"([0-9]{1,18})\.(added|removed|reinserted|clear)\.nt(?:\.gz)?")
-"""Number and word of a file of a changeset."""
+"""Number and word of a changeset file."""
 _POSITION: Final = re.compile(r"[0-9]{1,18}(?:/[0-9]{1,18}){0,7}")
 _REFUSED_SCOPE: Final = "refused"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesetFiles:
-    """One changeset's files.
+    """The files of one changeset.
 
     ``position``: its path in the folder, without words; ``number``: the digits of its name.
     """
@@ -58,18 +59,18 @@ class ChangesetFiles:
     removed: Path | None
     added: Path | None
     reinserted: Path | None = None
-    """Triples that did not change and are inserted once more, which mends a target that lacks them."""
+    """Unchanged triples, inserted again to repair a target that lacks them."""
     clear: Path | None = None
-    """Triples whose subjects lose all their triples; counted only, since it takes look-ups by subject."""
+    """Triples of subjects to clear; only counted, since removing them needs look-ups by subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What a folder has: changesets in order, and the positions behind which one is missing."""
+    """The content of a folder: changesets in order, up to the first missing one."""
 
     ready: tuple[ChangesetFiles, ...]
     gap: str | None
-    """The position that is waited for: others behind it are there already."""
+    """The missing position, if later changesets are present."""
 
 
 class ChangesetFolder:
@@ -82,12 +83,11 @@ class ChangesetFolder:
         self.folder = folder
 
     def scan(self, after: str | None = None, *, growing: bool = False) -> Scanned:
-        """Return the changesets behind a position, up to the first that is missing, be it the next one.
+        """Return the changesets after a position, up to the first missing one.
 
-        ``growing``: the last one is left for later if it has one file only, for the other may be on its way.
-
-        A file that is still being written has another name until it is whole: what ends otherwise is not looked at.
-        Raises DataRefused for a changeset that is there twice, compressed and not.
+        ``growing``: skip the last one if only one of its files is present, since the other may follow. Files
+        still being written have another ending and are ignored. Raises DataRefused for a file that is present
+        both compressed and not.
         """
         found: dict[tuple[str, ...], dict[str, Path]] = {}
         for path in self.folder.rglob("*.nt*"):
@@ -120,14 +120,14 @@ class ChangesetFolder:
 
 
 def checked_position(position: str) -> str:
-    """Return a position that was typed.  Raises LocalProtocolError for one that is not of numbers."""
+    """Return a position from user input.  Raises LocalProtocolError if its parts are not numbers."""
     if _POSITION.fullmatch(position) is None:
         raise LocalProtocolError(f"not a position, as 2014/10/02/21/000004 or 000004: {position[:100]!r}")
     return position
 
 
 def position_order(position: str) -> tuple[tuple[int, int, str], ...]:
-    """Return by what positions are in order: numbers by their values, before names."""
+    """Return the sort key of a position: numbers by value, before names."""
     return _order(tuple(position.split("/")))
 
 
@@ -136,15 +136,15 @@ def _order(parts: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
 
 
 def _place(parts: tuple[str, ...]) -> tuple[tuple[str, ...], int] | None:
-    """Return a changeset's folder and number, None for a position that is of no changeset."""
+    """Return a changeset's folder and number, None for other positions."""
     return (parts[:-1], int(parts[-1])) if parts[-1].isdecimal() else None
 
 
 def read_changeset(files: ChangesetFiles, *, sequence: int = 0, blank_scope: str | None = None) -> Changeset:
     """Return a changeset from its files, with the number of triples to clear, which it leaves out.
 
-    Raises DataRefused, which names file and line, for damaged compression, for what is no triple, for a blank node
-    without a ``blank_scope``, and for more than CHANGESET_TRIPLES_MAX triples in a file.
+    Raises DataRefused with file and line for damaged compression, an invalid triple, a blank node without a
+    ``blank_scope``, and more than CHANGESET_TRIPLES_MAX triples in a file.
     """
     removed = () if files.removed is None else read_file(files.removed, blank_scope=blank_scope)
     added = () if files.added is None else read_file(files.added, blank_scope=blank_scope)
@@ -190,7 +190,7 @@ def read_file(
 
 
 def _line_of(path: Path, label: str, *, compressed: bool) -> int | None:
-    """Return the first line with a blank node of a label."""
+    """Return the first line that contains a blank node of a label."""
     pattern = re.compile(rb"_:" + re.escape(label.encode()) + rb"(?![\w.:-])")
     with (gzip.open(path, "rb") if compressed else path.open("rb")) as stream:
         return next((number for number, line in enumerate(stream, 1) if pattern.search(line)), None)

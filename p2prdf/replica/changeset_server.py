@@ -1,22 +1,23 @@
-"""Changesets of a web server: in the layouts of folders, found without seeing the folder.
+"""Changesets of a web server, in the layouts of folders, without access to the folder.
 
-What there is has to be told apart from what is not there *yet*, and numbers of DBpedia Live begin anew each hour.
-A server says so in three ways, by what it has at the URL:
+The reader must distinguish changesets that do not exist from those that do not exist *yet*, and DBpedia Live
+restarts its numbers each hour. There are three ways, by the content of the URL:
 
-1. ``lastPublishedFile.txt``: ``YYYY-MM-DD-HH-NNNNNN``, DBpedia Live's.  It is written before the changeset that it
-   names, so all before that one is final, and an hour before its own is over.  (That it names one that is not there
-   yet is no error but the rule.)
-2. Index pages.  Those of a folder and of the folders in it are read in this order, so that what is in the earlier ones
-   is all that there will be when a later one is seen.
-3. Neither.  Then numbers are tried, in one folder only: whether an hour of DBpedia Live is over could not be known, so
-   its positions are refused.  Where numbers begin is tried as well (0 or 1, of six digits), else it has to be said.
+1. ``lastPublishedFile.txt``: ``YYYY-MM-DD-HH-NNNNNN``, by DBpedia Live. The server writes it before the
+   changeset it names (which is therefore often absent), so all earlier ones are final, and earlier hours are
+   over.
+2. Index pages. A folder's page is read before those of the folders in it, so the content of an earlier folder
+   is complete when a later one is seen.
+3. Neither. The reader tries numbers, in one folder only: it could not know whether an hour of DBpedia Live is
+   over, so such positions are refused. It tries 0 and 1, of six digits, as first numbers; otherwise the user
+   must give a position.
 
-Without an index a number that is not there ends an hour, or what there is so far, unless one of the LOOK_AHEAD behind
-it is there: then it is missing, and nothing behind it is read.  What lies further behind a gap than that is not found
-by trying.  With an index every gap is seen.
+Without an index, an absent number ends an hour or the present changesets, unless one of the next LOOK_AHEAD
+numbers exists: then a changeset is missing, and reading stops. Larger gaps are not found by trying; with an
+index every gap is.
 
-Of the last changeset one file may be there before the other.  If another changeset is behind it, or
-``lastPublishedFile.txt`` names a later one, it is whole; else it is left for later, as in folders.
+Of the last changeset, one file may appear before the other. It is complete if a later changeset exists or
+``lastPublishedFile.txt`` names a later one; otherwise it is left for later, as in folders.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from p2prdf.replica.server_index import INDEX_BYTES_MAX, Listing, read_index
 __all__ = ["EMPTY_HOURS_MAX", "LOOK_AHEAD", "ChangesetServer"]
 
 LOOK_AHEAD: Final = 3
-"""Numbers that are tried behind one that is not there."""
+"""Number of positions tried after an absent one."""
 EMPTY_HOURS_MAX: Final = 366 * 24
-"""Hours in a row that are tried without finding a changeset."""
+"""Bound on consecutive hours without a changeset."""
 
 _POINTER: Final = re.compile(rb"\s*([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2})-([0-9]{6,18})\s*")
 _POINTER_NAME: Final = "lastPublishedFile.txt"
@@ -51,18 +52,18 @@ _DIGITS: Final = 6
 _SUFFIXES: Final = (".nt.gz", ".nt")
 _WORDS: Final = ("added", "removed")
 _MORE_WORDS: Final = ("reinserted", "clear")
-"""Files that few servers have; a changeset is whole without them."""
+"""Files that few servers have; a changeset is complete without them."""
 _HOUR: Final = 4
-"""Numbers of a folder of DBpedia Live: year, month, day, hour."""
+"""Number of path parts of an hour of DBpedia Live: year, month, day, hour."""
 
 _Place = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A changeset that is there, or that is missing.
+    """A changeset that exists, or that is missing.
 
-    ``whole``: both its files are there if they ever will be; ``newest``: the server is about to write it.
+    ``whole``: no further file of it will appear; ``newest``: the server may still be writing it.
     """
 
     position: str
@@ -75,7 +76,7 @@ class ChangesetServer:
     """The changesets below a URL."""
 
     def __init__(self, url: str, downloads: Downloads, scratch: Path, *, blank_scope: str | None = None):
-        """``url``: as :func:`~p2prdf.replica.downloads.checked_source` has it; ``scratch``: an empty folder."""
+        """``url``: from :func:`~p2prdf.replica.downloads.checked_source`; ``scratch``: an empty folder."""
         self.url = url.rstrip("/") + "/"
         self._downloads = downloads
         self._scratch = scratch
@@ -86,14 +87,14 @@ class ChangesetServer:
         self._seen = False
 
     async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
-        """Yield positions and changesets behind a position, in order; None for one that is missing, and then no more.
+        """Yield positions and changesets after a position, in order; None for a missing one, at the end.
 
-        ``growing``: half a changeset at the end is left for later, and so is one whose last file is damaged, since it
-        may still be written.  Raises Unavailable, and DataRefused, which name URL and reason.
+        ``growing``: leave an incomplete changeset at the end for later, also one with a damaged file, which may
+        still be written. Raises Unavailable, and DataRefused with URL and reason.
         """
         held: str | None = None
         async for step in self._steps(after):
-            if held is not None:  # another one is behind it, so both its files are there if they ever will be
+            if held is not None:  # a later one exists, so no further file of it will appear
                 changeset = await self._changeset(held)
                 yield held, changeset
                 if changeset is None:
@@ -123,11 +124,11 @@ class ChangesetServer:
         if held is not None and not growing:
             yield held, await self._changeset(held)
 
-    # --- what there is -------------------------------------------------------------------------------------
+    # --- discovery -----------------------------------------------------------------------------------------
 
     async def _steps(self, after: str | None) -> AsyncIterator[_Step]:
         last = None if after is None else self._place(after)
-        pointer = await self._last_published()  # before all else: what is before it is final
+        pointer = await self._last_published()  # first of all: earlier changesets are final then
         root = await self._index(())
         folders = pointer is not None or (root is not None and bool(root.folders))
         files = pointer is None and (root is None or bool(root.changesets))
@@ -161,7 +162,7 @@ class ChangesetServer:
     async def _tree(
         self, names: tuple[str, ...], listing: Listing, after: _Place | None, pointer: _Place | None
     ) -> AsyncIterator[_Step]:
-        """Go through a folder by its index, which was read before those of the folders in it."""
+        """Walk a folder by its index page, which was read before those of the folders in it."""
         place = tuple(map(int, names))
         expected = after[-1] + 1 if after is not None and after[:-1] == place else None
         entries = [(number, digits, False) for number, digits in listing.changesets.items()]
@@ -190,7 +191,7 @@ class ChangesetServer:
     async def _between(
         self, names: tuple[str, ...], start: int, stop: int, width: int, pointer: _Place | None
     ) -> AsyncIterator[_Step]:
-        """Yield numbers that the index does not name though it should: some came while it was written."""
+        """Yield numbers that the index page lacks: some files appeared while it was written."""
         for number in range(start, stop):
             position = "/".join((*names, f"{number:0{width}}"))
             if not await self._exists(position):
@@ -208,7 +209,7 @@ class ChangesetServer:
         return found
 
     async def _hours(self, after: _Place, pointer: _Place) -> AsyncIterator[_Step]:
-        """Try numbers, hour by hour, up to that of the last published file."""
+        """Try numbers, hour by hour, up to the hour of the last published file."""
         shown = "/".join(f"{each:02}" for each in after)
         if len(after) > len(pointer):
             raise DataRefused(f"{shown} is deeper than an hour's changesets", source=self.url)
@@ -245,7 +246,7 @@ class ChangesetServer:
         self._seen = True
 
     async def _tried(self, folder: str, number: int | None, width: int, ceiling: int | None) -> AsyncIterator[_Step]:
-        """Try numbers of a folder from one on, else from 0 or 1, up to the one that may be written just now."""
+        """Try numbers of a folder, from ``number`` (or 0 or 1) up to ``ceiling``, which may be incomplete."""
         if number is None:
             for first in (0, 1):
                 if await self._exists(f"{folder}{first:0{width}}"):
@@ -262,7 +263,7 @@ class ChangesetServer:
                     return
                 if ceiling is None and not await self._is_any_behind(folder, number, width):
                     return
-                if not await self._exists(position):  # nor did it come in between
+                if not await self._exists(position):  # nor did it appear meanwhile
                     yield _Step(position, missing=True)
                     return
             yield _Step(position)
@@ -277,7 +278,7 @@ class ChangesetServer:
     # --- requests ------------------------------------------------------------------------------------------
 
     async def _last_published(self) -> _Place | None:
-        """Return what ``lastPublishedFile.txt`` names, None without it."""
+        """Return the position in ``lastPublishedFile.txt``, None without that file."""
         url = self.url + _POINTER_NAME
         attempt = 1
         while True:
@@ -290,7 +291,7 @@ class ChangesetServer:
             if attempt == self._downloads.config.damaged_attempts:
                 shown = page.body[:60].decode(errors="replace")
                 raise DataRefused(f"not YYYY-MM-DD-HH-NNNNNN but {shown!r}", source=url)
-            await self._downloads.rest(attempt)  # it may be written just now
+            await self._downloads.rest(attempt)  # it may be written at this moment
             attempt += 1
         found = tuple(map(int, match.groups()))
         try:
@@ -325,7 +326,7 @@ class ChangesetServer:
         return await self._read(position, found) if found else None
 
     async def _fetch(self, position: str) -> dict[str, Saved]:
-        """Download a changeset's files, those that are there, by their words."""
+        """Download the existing files of a changeset, by word."""
         found: dict[str, Saved] = {}
         for word in (*_WORDS, *_MORE_WORDS):
             # the more common files have shown how names end
@@ -367,7 +368,7 @@ def _step(position: str, place: _Place, pointer: _Place | None) -> _Step:
 
 
 def _hour_at(place: _Place) -> datetime:
-    """Return the hour of a position, the first one of a day, month or year.  Raises ValueError if there is none."""
+    """Return the hour of a position, or the first hour of a day, month or year; else ValueError."""
     year, month, day, hour = (*place[:_HOUR], *(0, 1, 1, 0)[len(place[:_HOUR]) :])
     return datetime(year, month, day, hour)
 

@@ -1,4 +1,4 @@
-"""Credentials for an endpoint: from a file or the environment, never from a command line, which all can read."""
+"""Credentials for an endpoint: from a file or the environment, since others can read a command line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CREDENTIALS_VARIABLE: Final = "P2PRDF_ENDPOINT_AUTH"
 
 
 class Credentials:
-    """What is sent to prove who asks.  It does not show itself in messages and logs."""
+    """Credentials for HTTP requests.  Their representation, in messages and logs, hides them."""
 
     __slots__ = ("_header",)
 
     def __init__(self, text: str, *, source: str):
-        """``text``: ``basic USER:PASSWORD`` or ``bearer TOKEN``; raises LocalProtocolError, without repeating it."""
+        """``text``: ``basic USER:PASSWORD`` or ``bearer TOKEN``; LocalProtocolError, without the text."""
         scheme, _, rest = text.strip().partition(" ")
         rest = rest.strip()
         printable = rest.isprintable() and rest
@@ -36,7 +36,7 @@ class Credentials:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The header that proves it."""
+        """The authorization header."""
         return {"Authorization": self._header}
 
     def __repr__(self) -> str:
@@ -55,12 +55,13 @@ def find_credentials(file: Path | None, environment: Mapping[str, str] = os.envi
 
 
 class CredentialsByHost:
-    """Credentials for several hosts, from a file of the operator's."""
+    """Credentials for several hosts, from the operator's file."""
 
     def __init__(self, text: str, *, source: str):
-        """``text``: in each line ``HOST`` or ``HOST:PORT``, then what :class:`Credentials` takes; ``#`` comments.
+        """``text``: one entry a line: ``HOST`` or ``HOST:PORT``, then credentials; ``#`` begins a comment.
 
-        Raises LocalProtocolError, which names the line and does not repeat it.
+        Credentials are as for :class:`Credentials`. Raises LocalProtocolError, which names the line without its
+        text.
         """
         self._by_host: dict[str, Credentials] = {}
         for number, line in enumerate(text.splitlines(), 1):
@@ -69,14 +70,14 @@ class CredentialsByHost:
                 self._by_host[host.lower()] = Credentials(rest, source=f"{source}:{number}")
 
     def of(self, url: str) -> Credentials | None:
-        """Return what is sent to the host of an endpoint; an entry with its port goes first."""
+        """Return the credentials for an endpoint; an entry with its port has precedence."""
         host, port = checked_url(url)
         return self._by_host.get(host_entry(host, port)) or self._by_host.get(host_entry(host, None))
 
 
 def read_credentials(file: Path | None) -> CredentialsByHost:
-    """Return the credentials of a file by host; none without one.
+    """Return the credentials in a file, by host; none without a file.
 
-    Raises LocalProtocolError for a file that others may read, that cannot be read, or that has a line that is none.
+    Raises LocalProtocolError for a file that others may read, that cannot be read, or that has an invalid line.
     """
     return CredentialsByHost("" if file is None else read_private(file, "credentials"), source=str(file))

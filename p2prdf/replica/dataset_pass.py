@@ -1,20 +1,20 @@
-"""All interests in one dataset that a keeper keeps: read once from the overlay, evaluated in one pass.
+"""The interests of one worker in one dataset: read once from the overlay, evaluated in one pass.
 
-One standing query (:mod:`p2prdf.replica.candidates`) tells the triples that may matter to any of the interests, as they
-come and go.  At each of its bookmarks what changed is a changeset for the engine
-(:class:`p2prdf.interest.Interests`), and each target that changes is told.
+A standing query (:mod:`p2prdf.replica.candidates`) reports new and deleted candidates for all interests. At
+each bookmark the changes since the last form a changeset for the engine (:class:`p2prdf.interest.Interests`),
+which computes the change of each target.
 
-When interests are added whose patterns none has yet, another query is left, wider than the first, which goes on
-meanwhile.  At the first bookmark at which the second one has told all, and is as far as the first, the engine
-gets the new interests, and the difference between what the second tells and what the engine holds as a
-changeset: for the others that is next to nothing.  Then the first ends.  The same is done when answers were dropped or
-the query's lease ran out; so the engine's state is always that of one query at one of its bookmarks.
+New interests may need triples outside the query. Then a second, wider query runs beside the first. At the first
+bookmark at which its backfill is complete and it has caught up with the first, the engine gets the new
+interests, and the difference between the second query's triples and the engine's as a changeset; for the other
+interests it is nearly empty. Then the first query ends. The same happens after dropped solutions or an expired
+lease, so the engine's state is always that of one query at one of its bookmarks.
 
-With a bound on what is kept of potentially interesting triples, targets are exact when the dataset has been read, and
-may lack what would be made of triples that were given up since.  It is read again for an interest that is added then,
-and when that is asked for (:meth:`DatasetPass.read_anew`).
+With a bound on potentially interesting triples, targets are exact after a complete reading. Later they may lack
+triples whose partners were evicted. Adding an interest reads the dataset again, and so does
+:meth:`DatasetPass.read_anew`.
 
-The engine works in a thread if there is much to do, so that leases are renewed meanwhile; a lock keeps others from it.
+Large changes run in a thread, so that leases are renewed meanwhile; a lock protects the engine.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ __all__ = ["DatasetPass", "Sizes"]
 
 _LEASE_SECONDS: Final = 30.0
 _INLINE_TRIPLES: Final = 500
-"""A changeset of so many triples is applied at once, a larger one in a thread."""
+"""A changeset of up to this many triples is applied inline, a larger one in a thread."""
 _PAUSE_SECONDS: Final = 2.0
 _STEPS_WAITING: Final = 4
 
 
 class Sizes(NamedTuple):
-    """How many triples an interest's target is to hold, are potentially interesting, and were given up of these."""
+    """Numbers of an interest's target triples, potentially interesting triples and evicted triples."""
 
     target: int
     potential: int
@@ -63,35 +63,36 @@ class DatasetPass:
 
     def __init__(self, overlay: Overlay, dataset: str, *, on_refused: Callable[[str, str], None],
                  on_error: Callable[[str], None], potential_max: int | None = None):  # fmt: skip
-        """``on_refused`` is called with the name of an interest that the engine refuses, and why.
+        """``on_refused`` is called with the name of an interest that the engine refuses and the reason.
 
-        ``potential_max``: most triples that are kept between bookmarks without being in any target; None: all.
+        ``potential_max``: bound on the triples kept between bookmarks without being in any target; None: no
+        bound.
         """
         self._overlay = overlay
         self.dataset = dataset
         self.as_of = 0
-        """Up to when all that was published has been taken account of, in milliseconds; 0: nothing has yet."""
+        """Time, in milliseconds, up to which all publications are processed; 0: none is."""
         self.position: str | None = None
         self.error: str | None = None
         self.read = 0
-        """Solutions that came from the overlay."""
+        """Number of solutions received from the overlay."""
         self.seconds = 0.0
-        """That the engine worked, by the clock."""
+        """Total time of the engine's work, by the wall clock."""
         self.steps = 0
-        """Bookmarks that were reached."""
+        """Number of bookmarks processed."""
         self.changesets = 0
-        """Those at which something had changed."""
+        """Number of bookmarks with changes."""
         self.readings = 0
-        """How often the dataset was read as a whole."""
+        """Number of complete readings of the dataset."""
         self.passes = Histogram()
-        """How long the engine took for each changeset and reading."""
+        """Time that the engine took for each changeset and reading."""
         self.whole_as_of: int | None = None
-        """Up to when, in milliseconds, no target lacks anything for what was given up; None: nothing was given up."""
+        """Time, in milliseconds, up to which all targets are complete despite evictions; None: no evictions."""
         self._potential_max = potential_max
         self._interests = Interests(potential_max=potential_max)
         self._read_before: dict[str, Interest] = {}
         self._evaluated: dict[str, Registration] = {}
-        """The interests that the engine has."""
+        """The interests that the engine evaluates."""
         self._wanted: dict[str, Registration] = {}
         self._targets: dict[str, KeptTarget] = {}
         self._lock = asyncio.Lock()
@@ -102,23 +103,23 @@ class DatasetPass:
         self._next: Reading | None = None
         self._positions: Counter[str] = Counter()
         self._readers: list[asyncio.Future[None]] = []
-        """Who waits until the dataset has been read anew."""
+        """Callers that wait for a new reading of the dataset."""
 
     # --- interests ---------------------------------------------------------------------------------------------
 
     def want(self, wanted: Mapping[str, Registration], targets: Mapping[str, KeptTarget]) -> None:
-        """Keep these interests from now on, at these targets, and no others."""
+        """Maintain exactly these interests, at these targets, from now on."""
         if dict(wanted) != self._wanted:
             self._wanted, self._targets = dict(wanted), dict(targets)
             self._nudge()
 
     def _nudge(self) -> None:
-        """Have it looked at what is wished for."""
-        with contextlib.suppress(asyncio.QueueFull):  # then a step is there, and wishes are looked at after it
+        """Wake the worker to compare the wanted interests with the evaluated ones."""
+        with contextlib.suppress(asyncio.QueueFull):  # a step is queued, and the comparison follows it
             self._steps.put_nowait(None)
 
     async def read_anew(self) -> None:
-        """Have the dataset read once more; return when targets have been told what they lacked.
+        """Read the dataset again; return when targets have been told their missing triples.
 
         Raises Unavailable if the pass ends before.
         """
@@ -129,17 +130,14 @@ class DatasetPass:
 
     @contextlib.asynccontextmanager
     async def content(self, name: str) -> AsyncIterator[Content]:
-        """Tell what a target is to hold; it does not change meanwhile."""
+        """Yield the expected content of a target, which does not change while the context lasts."""
         async with self._lock:
             if name not in self._interests:
                 raise Unavailable(f"the dataset {self.dataset} has not been read for it yet")
             yield Content(await asyncio.to_thread(lambda: set(self._interests.target(name))), self.as_of)
 
     async def sizes(self, names: Iterable[str]) -> dict[str, Sizes]:
-        """Return how many triples interests have, where that is known.
-
-        Nothing is while the engine has much to do.
-        """
+        """Return the known sizes of interests; none while the engine is busy."""
         interests = self._interests
         if self._lock.locked():
             return {}
@@ -155,29 +153,29 @@ class DatasetPass:
             )
 
     async def given_up_of(self, name: str) -> int:
-        """Return how many triples of an interest's patterns were given up since the dataset was read as a whole."""
+        """Return the number of triples evicted for an interest since the last complete reading."""
         async with self._lock:
             return self._interests.given_up_of(name) if name in self._interests else 0
 
     @property
     def triples(self) -> int:
-        """The number of triples that are held for all interests together."""
+        """The number of triples held for all interests together."""
         return self._interests.triples
 
     @property
     def given_up(self) -> int:
-        """Potentially interesting triples that were given up since the dataset was read as a whole."""
+        """Potentially interesting triples evicted since the last complete reading."""
         return self._interests.given_up
 
     # --- the work ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep targets until cancelled; begin anew, after a pause, whenever the overlay cannot be read."""
+        """Maintain targets until cancelled; start again, after a pause, when the overlay cannot be read."""
         try:
             while True:
                 try:
                     await self._follow()
-                except InterestOverflow as error:  # the engine is of no use any more
+                except InterestOverflow as error:  # the engine's state is unusable now
                     self._refuse(error.interest, str(error))
                     self._interests, self._evaluated = Interests(potential_max=self._potential_max), {}
                 except (Unavailable, Busy, SubscriptionGone, QueryRefused) as error:
@@ -191,7 +189,7 @@ class DatasetPass:
     def _end_waiting(self, error: P2PRDFError | None) -> None:
         readers, self._readers = self._readers, []
         for each in readers:
-            if each.done():  # who waited was cancelled
+            if each.done():  # the waiting task was cancelled
                 continue
             if error is None:
                 each.set_result(None)
@@ -216,15 +214,15 @@ class DatasetPass:
             await self._look_at_wishes()
 
     async def _look_at_wishes(self) -> None:
-        """Forget interests that are not wanted any more, and begin with those that are new."""
+        """Drop interests that are no longer wanted, and start with new ones."""
         for name in [name for name, each in self._evaluated.items() if self._wanted.get(name) != each]:
             async with self._lock:
                 del self._evaluated[name]
                 self._interests.remove(name)
-                self._interests.trim()  # what was in its target alone is potentially interesting now
+                self._interests.trim()  # triples of its target alone are only potentially interesting now
                 self._note_given_up()
         for name in list(self._evaluated):
-            if not self._targets[name].is_begun:  # it was given up for a moment, and taken on again
+            if not self._targets[name].is_begun:  # it was unwanted for a moment, and is wanted again
                 await self._begin(name)
         if self._next is not None:
             return
@@ -237,7 +235,7 @@ class DatasetPass:
             self._next = await self._leave()
 
     async def _add_known(self) -> None:
-        """Begin with interests all of whose patterns others have as well: their triples are there, if all were kept."""
+        """Start interests with patterns that others have, too: their triples are known if none was evicted."""
         if self.given_up:
             return
         known = {_shape(each) for name in self._interests for each in self._interests.interest(name).patterns}
@@ -251,7 +249,7 @@ class DatasetPass:
             await self._begin(name)
 
     async def _begin(self, name: str) -> None:
-        """Begin with a target of which the engine knows what it is to hold."""
+        """Start a target of an interest that the engine evaluates."""
         async with self._lock:
             digest = await self._digest(name)
             if name in self._targets:
@@ -259,7 +257,7 @@ class DatasetPass:
                 self._targets[name].reach(self.as_of, self.position)
 
     async def _leave(self) -> Reading:
-        """Leave a query for all interests that are wanted now."""
+        """Register a query for all interests that are wanted now."""
         wanted = dict(self._wanted)
         texts = {each.query for each in wanted.values()}
         self._read_before = {text: each for text, each in self._read_before.items() if text in texts}
@@ -276,7 +274,7 @@ class DatasetPass:
         self.read += count
 
     async def _catch_up(self, step: Step) -> None:
-        """Take in what the wider query tells; when it is as far as the other one, it takes its place."""
+        """Process the wider query; it replaces the other one when it has caught up."""
         reading = step.reading
         if step.error is not None:
             self._next = None
@@ -294,7 +292,7 @@ class DatasetPass:
         await self._exchange(step)
 
     async def _exchange(self, step: Step) -> None:
-        """Make what a query has told the engine's state, and begin with the interests that it was left for."""
+        """Make the triples of a query the engine's state, and start the interests that the query serves."""
         reading = step.reading
         fresh = {name: each for name, each in reading.wanted.items() if self._wanted.get(name) == each}
         async with self._lock:
@@ -317,7 +315,7 @@ class DatasetPass:
         return await asyncio.to_thread(lambda: Digest(self._interests.target(name)))
 
     async def _added(self, new: Mapping[str, Registration]) -> list[str]:
-        """Let the engine have interests; return those that it takes."""
+        """Add interests to the engine; return those that it accepts."""
         refused: dict[str, str] = {}
 
         def add() -> None:
@@ -335,7 +333,7 @@ class DatasetPass:
         return list(added)
 
     def _parsed(self, registration: Registration) -> Interest:
-        """Return an interest; each is read once, for reading many takes a while."""
+        """Return an interest; each text is parsed once, since parsing many takes time."""
         text = registration.query
         found = self._read_before.get(text)
         if found is None:
@@ -343,18 +341,18 @@ class DatasetPass:
         return found
 
     def _difference(self, state: Counter[Triple]) -> Mapping[str, Change]:
-        """Apply what is between what the engine holds and what a query has told."""
-        self._interests.trim()  # what goes when changes are applied would be missed
+        """Apply the difference between the engine's triples and those of a query."""
+        self._interests.trim()  # later evictions during apply would be missed
         held = dict.fromkeys(self._interests.held())
         removed = tuple(triple for triple in held if state.get(triple, 0) <= 0)
         added = tuple(triple for triple, count in state.items() if count > 0 and triple not in held)
-        self._interests.note_whole()  # what is given up on the way is over the bound after all
+        self._interests.note_whole()  # evictions on the way exceed the bound after all
         changes = self._interests.apply(Changeset(removed, added)).changes
         self._interests.trim()
         return changes
 
     async def _apply(self, step: Step) -> None:
-        """Take account of what came up to a bookmark."""
+        """Process the changes up to a bookmark."""
         async with self._lock:
             change = self._without_positions(step.change)
             removed = tuple(triple for triple, count in change.items() if count < 0)
@@ -376,7 +374,7 @@ class DatasetPass:
     async def _worked(
         self, work: Callable[[], Mapping[str, Change]], *, inline: bool = False
     ) -> Mapping[str, Change]:
-        """Return what the engine does, in a thread unless it is little."""
+        """Return the result of the engine's work, done in a thread unless ``inline``."""
         began = time.perf_counter()
         try:
             return work() if inline else await asyncio.to_thread(work)
@@ -386,29 +384,29 @@ class DatasetPass:
             self.passes.observe(seconds)
 
     def _tell(self, changes: Mapping[str, Change], as_of: float) -> None:
-        """Tell targets what changes, all at one moment."""
+        """Report changes to targets, all at one time."""
         self.steps += 1
         self.error = None
-        former = 0 if hlc.is_ahead(self.as_of / 1000, time.time()) else self.as_of  # nodes whose clocks were ahead
+        former = 0 if hlc.is_ahead(self.as_of / 1000, time.time()) else self.as_of  # clocks of nodes were ahead
         self.as_of = max(former, _milliseconds(as_of))
         self.position = self._latest()
         self._note_given_up()
         for name, change in changes.items():
-            if name in self._targets and self._targets[name].is_begun:  # it may be wanted no more
+            if name in self._targets and self._targets[name].is_begun:  # it may be unwanted now
                 self._targets[name].note(change.deletions, change.insertions)
         for name in self._interests:
             if name in self._targets and self._targets[name].is_begun:
                 self._targets[name].reach(self.as_of, self.position)
 
     def _note_given_up(self) -> None:
-        """Note up to when targets lack nothing, if something was given up now."""
+        """Note the time up to which targets are complete, if triples were evicted now."""
         if not self.given_up:
             self.whole_as_of = None
         elif self.whole_as_of is None:
             self.whole_as_of = self.as_of
 
     def _without_positions(self, change: Counter[Triple]) -> Counter[Triple]:
-        """Take out of a change what it says of the dataset's position."""
+        """Remove the dataset's positions from a change and count them."""
         for triple in [each for each in change if each[1] == POSITION]:
             self._positions[triple[2]] += change.pop(triple)
         return change
@@ -431,7 +429,7 @@ class DatasetPass:
 
 
 def _shape(pattern: Pattern) -> Pattern:
-    """Return a pattern with its variables numbered: equal for patterns that take the same triples."""
+    """Return a pattern with numbered variables: equal for patterns that match the same triples."""
     numbers: dict[str, str] = {}
     s, p, o = (numbers.setdefault(part, f"?{len(numbers)}") if is_variable(part) else part for part in pattern)
     return s, p, o

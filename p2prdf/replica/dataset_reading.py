@@ -1,4 +1,4 @@
-"""A standing query for a dataset's candidates, handed on bookmark by bookmark."""
+"""A standing query for a dataset's candidates, processed bookmark by bookmark."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from p2prdf.presence.overlay import Left
 __all__ = ["Reading", "Step"]
 
 _TRIPLES_MAX: Final = 10_000_000
-"""Most candidates of one dataset."""
+"""Bound on the candidates of one dataset."""
 _GOODBYE_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What came up to a bookmark, or why nothing comes any more."""
+    """The changes up to a bookmark, or the error that ended the query."""
 
     reading: Reading
     change: Counter[Triple]
@@ -32,13 +32,13 @@ class Step:
 
 
 class Reading:
-    """One query, and what it has told up to its last bookmark that was dealt with."""
+    """A standing query, and its results up to the last processed bookmark."""
 
     def __init__(
         self, left: Left, wanted: Mapping[str, Registration], steps: asyncio.Queue[Step | None], *,
         on_read: Callable[[int], None],
     ):  # fmt: skip
-        """``wanted``: the interests that it was left for; ``on_read`` is told how many solutions have come."""
+        """``wanted``: the interests that it serves; ``on_read`` is called with numbers of solutions."""
         self.wanted = wanted
         self.state: Counter[Triple] = Counter()
         """All candidates; kept only until the engine has them."""
@@ -67,7 +67,7 @@ class Reading:
         await self._steps.put(Step(self, Counter(), 0, error))
 
     async def end(self) -> None:
-        """Read no more, and have the query ended."""
+        """Stop reading, and end the query."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task

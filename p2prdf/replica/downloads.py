@@ -1,15 +1,15 @@
-"""Files over HTTP: whole or not at all, within bounds, and not there told from not answered.
+"""Files over HTTP: complete or not at all, within bounds; "absent" is distinguished from "no answer".
 
-- **Whole**: a file counts when all is there that was announced, and, if it is compressed, when its trailer fits.  What
-  came otherwise is thrown away and asked for again.  A plain file of which nobody says how long it is, is refused:
-  it would end anywhere.
-- **Not there** (404, 410) is an answer.  No answer, and those that are about the server (5xx, 408, 425, 429), are asked
-  again after pauses that double, and in the end are Unavailable.  All else that is no success is refused at once.
-- **Bounds**: bytes as they come and as they are when uncompressed, the time of a download and of a silence in it, and
-  redirects, which lead to HTTP and HTTPS only, not from the second to the first, and to no private network but that of
-  the host that was typed (:mod:`p2prdf.replica.hosts`).
-- **Unchanged** (304) is asked for where the server's dates tell versions apart: they count seconds, so a version that
-  is younger than two might be changed within the same one.
+- **Complete**: a file counts when its announced length has arrived and, if compressed, its trailer matches.
+  Otherwise it is discarded and requested again. A plain file of unknown length is refused: it could end
+  anywhere.
+- **Absent** (404, 410) is an answer. After no answer, or an error of the server (5xx, 408, 425, 429), the
+  request is repeated with doubling pauses, then Unavailable. Other failures are refused at once.
+- **Bounds**: bytes as received and uncompressed, the times of a download and of a silence in it, and redirects.
+  Redirects lead to HTTP and HTTPS only, never from HTTPS to HTTP, and to no private network except that of the
+  user's host (:mod:`p2prdf.replica.hosts`).
+- **Unchanged** (304) is requested only where the server's dates distinguish versions. They count seconds, so a
+  version younger than two might change within the same second.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ _T = TypeVar("_T")
 
 
 class Damaged(DataRefused):
-    """A file came as the server has it, and is damaged or not whole there: perhaps it is still being written."""
+    """The server's file is damaged or incomplete; perhaps it is still being written."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadConfig:
     """Bounds of downloads.
 
-    ``attempts``: of one file before it is given up, with pauses of ``pause_seconds``, twice that, and so on, up to half
-    a minute (together 62 s).  ``damaged_attempts``: as many of these may find it damaged.  ``idle_seconds``: without a
-    byte; ``total_seconds``: for one attempt.  ``stored_bytes_max``: as it comes; ``plain_bytes_max``: uncompressed.
+    ``attempts``: attempts per file, with pauses of ``pause_seconds``, twice that, and so on, up to half a
+    minute (62 s in all). ``damaged_attempts``: how many of them may find the file damaged. ``idle_seconds``:
+    without a byte; ``total_seconds``: for one attempt. ``stored_bytes_max``: as received; ``plain_bytes_max``:
+    uncompressed.
     """
 
     attempts: int = 8
@@ -66,7 +67,7 @@ class DownloadConfig:
     redirects_max: int = 5
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for bounds that are none."""
+        """Raise LocalProtocolError for values out of bounds."""
         for name in ("attempts", "damaged_attempts", "stored_bytes_max", "plain_bytes_max"):
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name} has to be at least 1, not {getattr(self, name)}")
@@ -76,7 +77,7 @@ class DownloadConfig:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A small text as a server has it.  ``validators``: headers that ask whether it has changed, empty if none can."""
+    """A small text of a server.  ``validators``: headers of a conditional request, empty if impossible."""
 
     body: bytes
     is_html: bool
@@ -85,7 +86,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A file that has been downloaded; ``compressed``: with gzip.  ``validators`` as those of a Page."""
+    """A downloaded file; ``compressed``: with gzip.  ``validators``: as those of a Page."""
 
     url: str
     path: Path
@@ -96,8 +97,8 @@ class Saved:
 def checked_source(url: str) -> str:
     """Return the URL of changesets.
 
-    Raises DataRefused for one that is not of HTTP or HTTPS, has no host, or has credentials, a query or a fragment in
-    it; credentials are not repeated in the message.
+    Raises DataRefused for other schemes than HTTP and HTTPS, for a URL without a host, and for one with
+    credentials, a query or a fragment; messages do not repeat credentials.
     """
     parts = _check_web(url)
     if parts.query or parts.fragment:
@@ -120,44 +121,44 @@ def _check_web(url: str) -> SplitResult:
 
 
 class _Failed(Exception):
-    """An attempt has to be made again; ``error`` is what it comes to if it was the last."""
+    """An attempt must be repeated; after the last attempt, ``error`` is raised."""
 
     def __init__(self, error: Unavailable | Damaged):
         self.error = error
 
 
 class Downloads:
-    """Downloads for one source; connections are kept."""
+    """Downloads from one source, with persistent connections."""
 
     def __init__(
         self, source: str, config: DownloadConfig | None = None, *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ):  # fmt: skip
-        """``source``: the URL that was typed, whose host may be anywhere.  ``pause``: what waits."""
+        """``source``: the user's URL; its host may be on any network.  ``pause``: the function that waits."""
         self.config = config or DownloadConfig()
         self.config.validate()
         self.requests = 0
-        """Requests that were sent."""
+        """Number of requests sent."""
         self._typed = urlsplit(checked_source(source)).hostname
         self._pause = pause
         self._session: aiohttp.ClientSession | None = None
 
     async def exists(self, url: str) -> bool:
-        """Return whether there is a file."""
+        """Return whether a file exists."""
 
         async def once() -> bool:
             async with self._answer("HEAD", url, {}) as answer:
                 if answer.status not in (405, 501):
                     return self._is_there(answer, url)
-            async with self._answer("GET", url, {}) as answer:  # its body is not read
+            async with self._answer("GET", url, {}) as answer:  # the body is not read
                 return self._is_there(answer, url)
 
         return await self._until_answered(url, once)
 
     async def page(self, url: str, bytes_max: int, known: Page | None = None) -> Page | None:
-        """Return a small text, ``known`` itself if that is unchanged, None if there is none.
+        """Return a small text; ``known`` itself if that is unchanged, None if there is none.
 
-        A page that must not be read (401, 403) is none.
+        A forbidden page (401, 403) counts as absent.
         """
 
         async def once() -> Page | None:
@@ -177,10 +178,10 @@ class Downloads:
         return await self._until_answered(url, once)
 
     async def file(self, url: str, path: Path, *, compressed: bool, known: Saved | None = None) -> Saved | None:
-        """Download a file to a path, whole and checked; return ``known`` if it is unchanged, None if there is none.
+        """Download a file completely and check it; return ``known`` if it is unchanged, None if absent.
 
-        ``compressed``: with gzip, by its name.  It is so as well if the server says that it has compressed it.
-        Raises Unavailable, Damaged, and DataRefused for what is too large or must not be read.
+        ``compressed``: with gzip, by its name; the server may also declare compression. Raises Unavailable,
+        Damaged, and DataRefused for a file that is too large or forbidden.
         """
 
         async def once() -> Saved | None:
@@ -211,7 +212,7 @@ class Downloads:
         return await self._until_answered(url, once)
 
     async def rest(self, attempt: int) -> None:
-        """Wait after an attempt, from 1 on, before the next one."""
+        """Wait after the given attempt (from 1) before the next one."""
         await self._pause(min(self.config.pause_seconds * 2 ** (attempt - 1), _PAUSE_MAX))
 
     async def close(self) -> None:
@@ -221,7 +222,7 @@ class Downloads:
             self._session = None
 
     def check_address(self, host: str, address: str) -> None:
-        """Raise TargetRefused if a host must not be at an address: private networks are for the host that was typed."""
+        """Raise TargetRefused for a forbidden address: only the user's host may be on a private network."""
         Hosts([], private=host == self._typed).check_address(host, address)
 
     # --- one attempt ---------------------------------------------------------------------------------------
@@ -247,7 +248,7 @@ class Downloads:
 
     @asynccontextmanager
     async def _answer(self, method: str, url: str, headers: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Ask, through redirects."""
+        """Send a request and follow redirects."""
         at = url
         for _ in range(self.config.redirects_max + 1):
             self._check_literal(urlsplit(at).hostname or "")
@@ -272,7 +273,7 @@ class Downloads:
         raise DataRefused(f"more than {self.config.redirects_max} redirects", source=url)
 
     def _check_literal(self, host: str) -> None:
-        """Look at a host that is written as an address: the connection is made to it without a resolver."""
+        """Check a host written as an address, which no resolver sees."""
         try:
             ipaddress.ip_address(host)
         except ValueError:
@@ -290,7 +291,7 @@ class Downloads:
         return True
 
     async def _pieces(self, answer: aiohttp.ClientResponse, url: str, bytes_max: int) -> AsyncIterator[bytes]:
-        """Yield a body up to its end, which has to be where it was announced."""
+        """Yield a body; its end must match the announced length."""
         length = answer.content_length
         count = 0
         if length is not None and length > bytes_max:
@@ -322,7 +323,7 @@ class Downloads:
             timeout = aiohttp.ClientTimeout(
                 total=self.config.total_seconds, connect=self.config.idle_seconds, sock_read=self.config.idle_seconds
             )
-            # Bodies are kept as they come, so that what a server says of compression cannot hide their size.
+            # Bodies are kept as received: a server's declaration of compression cannot hide their size.
             options: dict[str, Any] = {
                 "trust_env": False, "cookie_jar": aiohttp.DummyCookieJar(), "auto_decompress": False,
                 "headers": {"Accept-Encoding": "identity"},
@@ -332,7 +333,7 @@ class Downloads:
 
 
 def _unpacked(body: bytes, url: str, bytes_max: int) -> bytearray:
-    """Return a page that came compressed though that was not asked for."""
+    """Return the text of a page compressed without request."""
     try:
         found = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, bytes_max + 1)
     except zlib.error as error:
@@ -343,7 +344,7 @@ def _unpacked(body: bytes, url: str, bytes_max: int) -> bytearray:
 
 
 def _plain_size(path: Path, bytes_max: int) -> int:
-    """Return how many bytes a compressed file has, or a number above the bound.  Raises what gzip does."""
+    """Return the uncompressed size of a file, or a number above the bound.  Raises gzip's errors."""
     size = 0
     if not path.stat().st_size:
         raise EOFError
@@ -354,7 +355,7 @@ def _plain_size(path: Path, bytes_max: int) -> int:
 
 
 def _validators(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return what asks whether something has changed, nothing where the answer might be wrong."""
+    """Return headers of a conditional request; none where the answer could be wrong."""
     modified, date, tag = (headers.get(name) for name in ("Last-Modified", "Date", "ETag"))
     if modified is not None:
         try:

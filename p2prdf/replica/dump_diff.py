@@ -1,9 +1,9 @@
 """The changeset between two dumps of a dataset, in bounded memory.
 
-Each dump is read once, in any order and format that can be published; its triples are sorted in runs of
-``run_triples``, which go to files in a folder of the caller's, and the runs of both are merged.  So a run is what is
-held in memory (about 400 bytes a triple), and the folder needs about the size of both dumps as N-Triples.  A triple
-that stands in a dump several times counts once.
+Each dump is read once, in any order and any supported format. Its triples are sorted in runs of
+``run_triples``, stored as files in the caller's folder, and the runs of both dumps are merged. Memory holds one
+run (about 400 bytes a triple); the folder needs about the size of both dumps as N-Triples. A repeated triple of
+a dump counts once.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["RUN_TRIPLES", "RUNS_MAX", "diff_dumps", "sorted_lines"]
 
 RUN_TRIPLES: Final = 500_000
 RUNS_MAX: Final = 200
-"""Most files that are merged at once: what open files a process is allowed usually."""
+"""Bound on files merged at once: the usual limit of open files per process."""
 
 
 def diff_dumps(
     old: Path, new: Path, scratch: Path, *, run_triples: int = RUN_TRIPLES, blank_scope: str | None = None
 ) -> Iterator[tuple[bool, str]]:
-    """Yield what differs as lines of N-Triples without their ends, in order, each with whether the new dump has it.
+    """Yield differences as sorted N-Triples lines without line ends; True for lines of the new dump.
 
-    ``scratch``: a folder for runs, which are taken away again.  Raises DataRefused, naming file and line.
+    ``scratch``: a folder for runs, which are deleted afterwards. Raises DataRefused with file and line.
     """
     before = sorted_lines(old, scratch / "old", run_triples=run_triples, blank_scope=blank_scope)
     after = sorted_lines(new, scratch / "new", run_triples=run_triples, blank_scope=blank_scope)
@@ -43,7 +43,7 @@ def diff_dumps(
 def sorted_lines(
     dump: Path, scratch: Path, *, run_triples: int = RUN_TRIPLES, blank_scope: str | None = None
 ) -> Iterator[str]:
-    """Yield a dump's triples as lines without their ends, sorted, each once."""
+    """Yield a dump's triples as sorted lines without line ends, each once."""
     if run_triples < 1:
         raise ValueError("a run has at least one triple")
     scratch.mkdir(parents=True, exist_ok=True)

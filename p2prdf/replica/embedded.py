@@ -1,4 +1,4 @@
-"""A store of pyoxigraph in this process, as a target: in memory or in a folder."""
+"""A pyoxigraph store in this process as a target, in memory or in a folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EmbeddedStore:
     def __init__(
         self, folder: Path | None, *, dataset: str, graph: str | None = None, triples_max: int = UPDATE_TRIPLES_MAX
     ):
-        """``folder`` None: in memory.  Raises LocalProtocolError for a folder that another process has open."""
+        """``folder`` None: in memory.  Raises LocalProtocolError if another process has the folder open."""
         try:
             self.store = ox.Store() if folder is None else ox.Store(str(folder))
         except OSError as error:
@@ -51,7 +51,7 @@ class EmbeddedStore:
             yield str(quad.subject), str(quad.predicate), str(quad.object)
 
     async def close(self) -> None:
-        """Write what is not written yet."""
+        """Flush all writes."""
         await asyncio.to_thread(self.store.flush)
 
     def _cursor(self) -> str | None:

@@ -1,11 +1,11 @@
 """A SPARQL 1.1 endpoint over HTTP, as a target and as a source.
 
-A request that gets no answer may have taken effect, so an update is not just sent again: its text changes nothing
-unless the cursor is where it was (:mod:`p2prdf.replica.update_text`), and after each attempt the cursor is read.  If
-it is the new one the update is done, whatever the answer was; if it is still the old one, it is sent again, after a
-pause that doubles; if it is a third, someone else writes there.
+A request without an answer may have taken effect. An update therefore has no effect unless the cursor is the
+expected one (:mod:`p2prdf.replica.update_text`), and the cursor is read after each attempt. If it is the new
+one, the update is done, whichever answer came; if it is the old one, the update is sent again, after a doubling
+pause; any other cursor means that another writer is active.
 
-Answers are read up to a bound and no redirect is followed; hosts are those of the operator's list
+Answers are bounded, redirects are not followed, and hosts must be on the operator's list
 (:mod:`p2prdf.replica.hosts`).
 """
 
@@ -39,11 +39,11 @@ _PAUSE_MAX: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class EndpointConfig:
-    """Where an endpoint is and how it is asked.
+    """The address of an endpoint, and bounds of its requests.
 
-    ``graph``: canonical IRI of the graph, None for the default graph.  ``page_triples``: of one answer when it is read;
-    ``answer_bytes_max``: refused above.  ``attempts``: of one request before it is given up, with pauses of
-    ``pause_seconds``, twice that, and so on, up to half a minute.
+    ``graph``: canonical IRI of the graph, None for the default graph. ``page_triples``: triples of one answer
+    when reading; ``answer_bytes_max``: larger answers are refused. ``attempts``: attempts per request, with
+    pauses of ``pause_seconds``, twice that, and so on, up to half a minute.
     """
 
     update_url: str
@@ -57,7 +57,7 @@ class EndpointConfig:
     pause_seconds: float = 0.5
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for sizes that are none."""
+        """Raise LocalProtocolError for values out of bounds."""
         for name in ("triples_max", "page_triples", "answer_bytes_max", "attempts"):
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name} has to be at least 1, not {getattr(self, name)}")
@@ -74,14 +74,14 @@ class Endpoint:
         self, config: EndpointConfig, *, dataset: str, hosts: Hosts, credentials: Credentials | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ):  # fmt: skip
-        """``dataset``: whose replica it is; cursors of several stand side by side.  ``pause``: what waits."""
+        """``dataset``: the replicated dataset; each has its own cursor.  ``pause``: the function that waits."""
         config.validate()
         for url in (config.update_url, config.query_url):
             hosts.check(url)
         self.config = config
         self.triples_max = config.triples_max
         self.requests = 0
-        """Requests that were sent."""
+        """Number of requests sent."""
         self.bytes_sent = 0
         self._name = cursor_name(dataset, config.graph)
         self._hosts = hosts
@@ -99,7 +99,7 @@ class Endpoint:
     async def update(
         self, removed: Iterable[Triple], added: Iterable[Triple], *, before: str | None, after: str
     ) -> None:
-        """Change triples and cursor, once, whatever happens to requests and answers."""
+        """Change triples and cursor exactly once, despite lost requests and answers."""
         text = update_text(
             removed, added, graph=self.config.graph, name=self._name, before=before, after=after
         ).encode()
@@ -123,7 +123,7 @@ class Endpoint:
         raise failure
 
     async def triples(self) -> AsyncIterator[Triple]:
-        """Yield the graph's triples, in pages by their order."""
+        """Yield the graph's triples, in sorted pages."""
         async for triple in self._pages(lambda limit, offset: page_text(self.config.graph, limit=limit, offset=offset)):
             yield triple
 
@@ -164,7 +164,7 @@ class Endpoint:
                     yield triple
             if not count:
                 return
-            offset += count  # a server may give fewer than it is asked for
+            offset += count  # a server may return fewer than requested
 
     async def _select(self, text: str) -> list[dict[str, dict[str, str]]]:
         body = await self._ask(text, "application/sparql-results+json", 1 << 20)
@@ -176,7 +176,7 @@ class Endpoint:
         return rows
 
     async def _ask(self, text: str, accept: str, bytes_max: int) -> bytes:
-        """Return the answer to a query, asked again where there was none."""
+        """Return the answer to a query, repeated while there is none."""
         for attempt in range(1, self.config.attempts + 1):
             try:
                 return await self._post(

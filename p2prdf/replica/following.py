@@ -1,20 +1,19 @@
-"""A replica of an interest in a dataset that is in an overlay: a standing query in, updates out.
+"""A replica of an interest in a dataset of an overlay: a standing query in, updates out.
 
-A dataset is a named graph, its changesets are removals from it and publications into it, and an interest is a standing
-query: a CONSTRUCT of the triples that are in its matches, which the nodes tell as they come and go.  What would only
-become interesting with a partner is kept where all triples are, so nothing is kept here: no state but the target,
-whose cursor names the subscription.
+A dataset is a named graph; its changesets are deletions and publications; an interest is a standing query: a
+CONSTRUCT of the triples in its matches, which nodes report as they appear and vanish. Triples that need a
+partner are stored with all others in the overlay, so this process stores no state besides the target.
 
-The target's cursor holds a resume token, which changes with the triples in one update, and solutions are acknowledged
-when the target has them.  So whoever takes it up is told what the target does not have, each solution once, whatever
-became of acknowledgements.  Within a change that takes several updates no token is true of the target.  If it ends
-there, or if the subscription is gone, as nobody came back within its lease, the query is left anew, and the target is
-compared with all that it answers.
+The target's cursor contains a resume token. It changes with the triples in one update, and solutions are
+acknowledged when the target has them. Any process can therefore continue and receives each missing solution
+once, independently of lost acknowledgements. Within a change that takes several updates no token is valid. If
+the process ends there, or the subscription's lease ran out, the query is registered anew and the target
+compared with all its results.
 
-The target is changed at bookmarks: with each of them it holds what follows from all that was published up to a time,
-and perhaps of what is newer.  A changeset is a removal and a publication, and it may be seen between the two.  Changes
-of many thousands of triples are taken before their bookmark, for nodes tell only so much that is not acknowledged; the
-first answers of a query are kept until all are there, and acknowledged before: nobody asks for them again.
+The target changes at bookmarks: it then reflects all publications up to a time, and possibly later ones. A
+changeset is a deletion and a publication, so readers may see the state in between. Changes of many thousands of
+triples are applied before their bookmark, since nodes deliver a bounded number of unacknowledged solutions. The
+first results of a query are collected and acknowledged early: nobody asks for them again.
 """
 
 from __future__ import annotations
@@ -36,29 +35,32 @@ from p2prdf.replica.target import Target, parts_of
 __all__ = ["Followed", "follow", "standing_text"]
 
 _PENDING_MAX: Final = 10_000_000
-"""Most triples that change between two bookmarks."""
+"""Bound on the triples that change between two bookmarks."""
 _UNACKNOWLEDGED_MAX: Final = 8192
-"""So many solutions are acknowledged without a bookmark: nodes tell no more than ``answers_window`` (16,384) that are
-not, and no bookmark before they have told all.  Eleven characters of a cursor for each, at most."""
+"""Solutions to acknowledge without waiting for a bookmark.
+
+Nodes deliver at most ``answers_window`` (16,384) unacknowledged ones, and no bookmark before they have
+delivered all. Each takes at most eleven characters of a cursor.
+"""
 
 
 class Followed(NamedTuple):
-    """A step: triples deleted and inserted; ``as_of``: the target has what was published up to then (seconds)."""
+    """A step: triples deleted and inserted; ``as_of``: the target reflects this time (seconds)."""
 
     removed: int
     added: int
     as_of: float
     whole: bool
-    """Whether the target was compared as a whole."""
+    """Whether the whole target was compared."""
 
 
 def standing_text(interest: Interest, dataset: str) -> str:
-    """Return the standing query that answers an interest's slice of a dataset.
+    """Return the standing query for an interest's slice of a dataset.
 
-    Each optional group is answered apart, together with the required patterns and with variables of its own: so a
-    triple of the template comes from a match of its group alone.
+    Each optional group has a branch of its own, with the required patterns and with its own variables, so a
+    triple of the template comes from a match of its group only.
 
-    Raises QueryRefused for a pattern without variables, of which CONSTRUCT would answer the triple in any case.
+    Raises QueryRefused for a pattern without variables: CONSTRUCT would return its triple in any case.
     """
     bare = next((pattern for pattern in interest.patterns if not any(map(is_variable, pattern))), None)
     if bare is not None:
@@ -92,12 +94,12 @@ async def follow(
     overlay: Overlay, interest: Interest, dataset: str, target: Target, *, lease_seconds: float = 86_400.0,
     on_solutions: Callable[[int], object] = lambda _count: None,
 ) -> AsyncGenerator[Followed, None]:
-    """Keep a target at an interest's slice of a dataset, for as long as one iterates; yield each step.
+    """Keep a target equal to an interest's slice of a dataset, while the caller iterates; yield steps.
 
-    ``dataset``: the canonical IRI of its graph.  ``lease_seconds``: so long the query stands while nobody follows.
-    ``on_solutions`` is told how many solutions have come, each time some have.
+    ``dataset``: the canonical IRI of its graph. ``lease_seconds``: how long the query survives without a
+    follower. ``on_solutions`` is called with the number of solutions in each batch.
 
-    Raises QueryRefused for interests that nodes do not take, TargetMoved, TargetRefused, Unavailable, Busy.
+    Raises QueryRefused for interests that nodes refuse, TargetMoved, TargetRefused, Unavailable, Busy.
     """
     follower = _Follower(target, await target.cursor())
     left = await follower.taken_up(overlay)
@@ -134,27 +136,27 @@ async def follow(
 
 
 class _Change:
-    """What is told between two bookmarks.
+    """The changes between two bookmarks.
 
-    A triple that leaves and comes back is told by two solutions, which may arrive in either order.  So what counts is
-    whether one of those told is still true, not which was told last.
+    A triple that vanishes and returns has two solutions, which may arrive in either order. So a triple is
+    present if any of its solutions still holds, independently of the last one to arrive.
     """
 
     __slots__ = ("_news", "_times", "_told")
 
     def __init__(self) -> None:
         self._times: dict[Triple, int] = {}
-        """By how many of the solutions told each triple is there; 0: it is gone."""
+        """The number of valid solutions for each triple; 0: it is gone."""
         self._told: set[int] = set()
         """Identities of these solutions."""
         self._news: dict[Triple, None] = {}
-        """What was told since :meth:`news` was asked for last."""
+        """Triples reported since the last :meth:`news`."""
 
     def __len__(self) -> int:
         return len(self._times)
 
     def tell(self, triple: Triple, identity: int, *, removed: bool) -> None:
-        """Note a solution, or that one is not true any more."""
+        """Note a solution or its retraction."""
         self._news[triple] = None
         times = self._times.setdefault(triple, 0)
         if not removed:
@@ -165,19 +167,19 @@ class _Change:
             self._told.remove(identity)
 
     def held(self, triple: Triple) -> bool:
-        """Return whether a triple is there, by what was told."""
+        """Return whether a triple is present, according to the solutions."""
         return self._times.get(triple, 0) > 0
 
     def news(self) -> tuple[list[Triple], list[Triple]]:
-        """Return what is gone and what is there of the triples that were told since this was asked last."""
+        """Return the absent and the present ones of the triples reported since the last call."""
         told, self._news = self._news, {}
         return [each for each in told if not self.held(each)], [each for each in told if self.held(each)]
 
 
 class _Follower:
-    """The target, and how far it is.
+    """The target and its progress.
 
-    Its cursor is ``SUBSCRIPTION NUMBER TOKEN``, the number that of the update; within a change there is no token.
+    Its cursor is ``SUBSCRIPTION NUMBER TOKEN`` with the number of the update; within a change it has no token.
     """
 
     def __init__(self, target: Target, cursor: str | None):
@@ -188,7 +190,7 @@ class _Follower:
         self._whole = False
 
     async def taken_up(self, overlay: Overlay) -> Left | None:
-        """Return the query that the cursor names, None if there is none, or if it cannot go on from there."""
+        """Return the query that the cursor names; None if there is none or it cannot continue from there."""
         if self._cursor is None:
             return None
         name, _, rest = self._cursor.partition(" ")
@@ -197,7 +199,7 @@ class _Follower:
             raise DataRefused(f"the target has the cursor {self._cursor!r}, which is of another kind of replica")
         self._number = int(number)
         if not token:
-            with contextlib.suppress(Unavailable):  # it goes when its lease is over
+            with contextlib.suppress(Unavailable):  # its lease ends it otherwise
                 await overlay.unsubscribe(int(name))
             return None
         try:
@@ -210,11 +212,11 @@ class _Follower:
         return self._left
 
     def begin(self, left: Left) -> None:
-        """Compare the target as a whole with the first answers of a query."""
+        """Compare the whole target with the first results of a query."""
         self._left, self._number, self._whole = left, 0, True
 
     async def take(self, change: _Change, as_of: float) -> Followed:
-        """Bring the target up to a bookmark."""
+        """Update the target to a bookmark."""
         assert self._left is not None
         whole = self._whole
         something = whole or len(change) > 0
@@ -223,7 +225,7 @@ class _Follower:
             found = {triple async for triple in self._target.triples()}
             removed = [triple for triple in found if not change.held(triple)]
             added = [triple for triple in added if triple not in found]
-        # What changed nothing in the end is acknowledged as well, so the token moves on.
+        # Changes without effect are acknowledged as well, so the token advances.
         if something:
             token = base64.b64encode(self._left.token()).decode()
             await self._send(removed, added, token)
@@ -231,7 +233,7 @@ class _Follower:
         return Followed(len(removed), len(added), as_of, whole)
 
     async def take_some(self, change: _Change) -> None:
-        """Bring the target up to a part of a change; first answers are kept until all are there."""
+        """Apply part of a change to the target; first results wait until they are complete."""
         if not self._whole:
             await self._send(*change.news(), None)
 

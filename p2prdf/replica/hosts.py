@@ -1,10 +1,10 @@
-"""Which hosts a replica's target or source may be on: the operator's list, not the user's.
+"""The hosts that a replica's target or source may be on: the operator's list, not the user's.
 
-Whoever names an endpoint makes this process send requests, with its rights, to where the name leads.  So only hosts
-on a list are asked; a name is resolved once for a connection and the address is looked at before it is used, so that
-a name cannot lead somewhere else a moment later; redirects are not followed.  Addresses of loopback, private and
-reserved ranges are refused unless the list says that its hosts may be there, and link-local ones (where clouds hand
-out credentials) and multicast always are, but for an address that is on the list itself.
+By naming an endpoint, a user makes this process send requests, with its network access, to that host
+(server-side request forgery). Requests therefore go only to listed hosts. A name is resolved once per
+connection, and the address is checked before use, so a changing name cannot redirect it. Redirects are not
+followed. Loopback, private and reserved addresses are refused unless the list allows them. Link-local addresses
+(where clouds serve credentials) and multicast are always refused, except an address that is itself on the list.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Hosts:
-    """The hosts that may be asked."""
+    """The permitted hosts."""
 
     def __init__(self, listed: Iterable[str], *, private: bool = False):
-        """``listed``: ``host`` or ``host:port``, IPv6 addresses in brackets; ``private``: also on private networks.
+        """``listed``: ``host`` or ``host:port``, IPv6 addresses in brackets.
 
-        Raises TargetRefused for an entry that is no host.
+        ``private``: permit addresses of private networks. Raises TargetRefused for an entry that is not a host.
         """
         self._listed: set[tuple[str, int | None]] = set()
         for entry in listed:
@@ -44,11 +44,11 @@ class Hosts:
 
     @property
     def entries(self) -> list[str]:
-        """The list, in order, as it can be told to others."""
+        """The sorted list, in a form for other processes."""
         return sorted(host_entry(host, port) for host, port in self._listed)
 
     def check(self, url: str) -> None:
-        """Raise TargetRefused for a URL whose host and port are not listed, or that names a forbidden address."""
+        """Raise TargetRefused for a URL with an unlisted host or port, or with a forbidden address."""
         host, port = checked_url(url)
         if not {(host, None), (host, port)} & self._listed:
             raise TargetRefused(f"{host}:{port} is not on the list of hosts that may be asked")
@@ -59,7 +59,7 @@ class Hosts:
         self.check_address(host, host)
 
     def check_address(self, host: str, address: str) -> None:
-        """Raise TargetRefused if a listed host must not be at an address."""
+        """Raise TargetRefused if a listed host must not have an address."""
         found = _plain(ipaddress.ip_address(address.partition("%")[0]))
         literal = _is_address(host)
         if (found.is_link_local or found.is_multicast or found.is_unspecified) and not literal:
@@ -78,6 +78,6 @@ def _is_address(host: str) -> bool:
 
 
 def _plain(address: _Address) -> _Address:
-    """Return an IPv4 address for one that is mapped into IPv6."""
+    """Return the IPv4 address of an IPv4-mapped IPv6 address; others unchanged."""
     mapped = getattr(address, "ipv4_mapped", None)
     return address if mapped is None else mapped

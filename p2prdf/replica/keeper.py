@@ -1,8 +1,8 @@
-"""A keeper: one of any number of equal processes that keep the targets of interests that are registered in an overlay.
+"""An interest worker: one of several equal processes that maintain targets of interests.
 
-A member of a group (:mod:`p2prdf.presence.member`).  Of what is registered (:mod:`p2prdf.interest.registration`) it
-keeps what is its own, dataset by dataset (:mod:`p2prdf.replica.dataset_pass`).  That two keep the same targets for a
-while is harmless (:mod:`p2prdf.replica.kept_target`).
+It is a member of a worker group (:mod:`p2prdf.presence.member`). It maintains its share of the registered
+interests (:mod:`p2prdf.interest.registration`), dataset by dataset (:mod:`p2prdf.replica.dataset_pass`). Two
+workers at the same target are harmless (:mod:`p2prdf.replica.kept_target`).
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from p2prdf.replica.target import Target
 __all__ = ["Keeper", "KeeperConfig", "Kept"]
 
 _HOST_TARGETS: Final = 8
-"""Targets at one host that are brought up at a time: what one that does not answer delays are others there alone."""
+"""Targets of one host updated at a time: a host that does not answer delays only its own targets."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperConfig:
-    """``hosts``: which the operator allows, as :attr:`p2prdf.replica.hosts.Hosts.entries` has them.
+    """Configuration of an interest worker.
 
-    ``lease_seconds``: so long after its last sign of life a keeper is taken for gone, at the latest;
-    ``check_seconds``: how often others are looked at.  ``potential_max``: most potentially interesting triples that are
-    kept of a dataset, by its canonical IRI, and of others under None; without either all are.
+    ``hosts``: permitted by the operator, as in :attr:`p2prdf.replica.hosts.Hosts.entries`. ``lease_seconds``:
+    latest time after its last sign of life at which a worker is considered gone; ``check_seconds``: interval of
+    checking others. ``potential_max``: bound on the potentially interesting triples, by dataset (its canonical
+    IRI), with None for others; no bound without an entry.
     """
 
     hosts: tuple[str, ...]
@@ -46,7 +47,7 @@ class KeeperConfig:
     potential_max: Mapping[str | None, int] = field(default_factory=dict)
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for times and bounds that are none."""
+        """Raise LocalProtocolError for values out of bounds."""
         check_times(KEEPERS, self.lease_seconds, self.check_seconds)
         for dataset, bound in self.potential_max.items():
             if bound < 0:
@@ -54,27 +55,27 @@ class KeeperConfig:
                 raise LocalProtocolError(f"the potentially interesting triples kept{of} cannot be {bound}")
 
     def bound_of(self, dataset: str) -> int | None:
-        """Return how many potentially interesting triples of a dataset are kept; None: all."""
+        """Return the bound on the potentially interesting triples of a dataset; None: no bound."""
         return self.potential_max.get(dataset, self.potential_max.get(None))
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An interest that a keeper keeps."""
+    """An interest that the worker maintains."""
 
     registration: Registration
     target: KeptTarget
 
 
 class Keeper(Member):
-    """Keeps what is its own until cancelled."""
+    """Maintains its share of the interests until cancelled."""
 
     def __init__(
         self, connect: Connect, open_target: Callable[[Registration], Target], config: KeeperConfig, *,
         tell: Callable[[str, Mapping[str, object]], None] = lambda _event, _what: None,
         now: Callable[[], float] = time.time,
     ):  # fmt: skip
-        """``open_target``: raises TargetRefused for one that must not be touched.  ``tell`` is called with events."""
+        """``open_target``: raises TargetRefused for a forbidden target.  ``tell`` is called with events."""
         config.validate()
         super().__init__(
             connect, KEEPERS, REGISTRY, lease_seconds=config.lease_seconds, check_seconds=config.check_seconds,
@@ -88,7 +89,7 @@ class Keeper(Member):
         self.now = now
         self._open_target = open_target
         self._turned_down: dict[str, Refusal] = {}
-        """Interests that the engine or the way to the target refused, as long as they are registered so."""
+        """Interests that the engine or the target refused, while their registration is unchanged."""
         self._doors: dict[str, asyncio.Semaphore] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -103,7 +104,7 @@ class Keeper(Member):
         await answer(self, overlay, request)
 
     async def _was_taken_for_gone(self) -> None:
-        """Go on: what is written to a target has what it was before as a condition."""
+        """Continue: each update of a target requires the cursor that the worker knows."""
 
     async def _put_down(self) -> None:
         await asyncio.gather(*(self._stop(dataset) for dataset in list(self.passes)))
@@ -111,7 +112,7 @@ class Keeper(Member):
         await asyncio.gather(*(each.target.close() for each in kept.values()))
 
     async def _share(self, overlay: Writing) -> None:
-        # In a thread, for reading very many interests for the first time takes longer than a lease.
+        # In a thread: parsing many interests for the first time takes longer than a lease.
         own, refused = await asyncio.to_thread(self.registry.share, self.name, self.config.hosts)
         self._turned_down = {
             name: each for name, each in self._turned_down.items() if own.get(name) == each.registration
@@ -120,7 +121,7 @@ class Keeper(Member):
         self.refused = {**refused, **self._turned_down}
 
     def _keep(self, overlay: Writing, own: Mapping[str, Registration]) -> None:
-        """Keep these interests and no others."""
+        """Maintain exactly these interests."""
         for name in [name for name, kept in self.kept.items() if own.get(name) != kept.registration]:
             self._spawn(self.kept.pop(name).target.close())
         paused = self.registry.paused()
@@ -152,7 +153,7 @@ class Keeper(Member):
 
     @contextlib.asynccontextmanager
     async def _content(self, registration: Registration) -> AsyncIterator[Content]:
-        """Tell what a target is to hold, if its dataset is still read here."""
+        """Yield the expected content of a target, if its dataset is still read here."""
         found = self.passes.get(registration.dataset)
         if found is None:
             raise Unavailable(f"the dataset {registration.dataset} is not read here any more")
@@ -171,7 +172,7 @@ class Keeper(Member):
         return found
 
     def _refuse(self, name: str, reason: str) -> None:
-        """Note that the engine does not take an interest."""
+        """Note that the engine refuses an interest."""
         kept = self.kept.pop(name, None)
         if kept is not None:
             self._spawn(kept.target.close())
@@ -183,6 +184,6 @@ class Keeper(Member):
         self._tell("refused", {"interest": name, "error": reason})
 
     def _stop(self, dataset: str) -> Coroutine[Any, Any, None]:
-        """End a pass; it is none from now on, and what is returned waits for its end."""
+        """Remove a pass; the returned coroutine waits for its end."""
         del self.passes[dataset]
         return ended(self._running.pop(dataset))

@@ -1,7 +1,7 @@
-"""What a keeper tells whoever watches over it: itself, the datasets it reads, the interests it keeps.
+"""Metrics of an interest worker: the process, the datasets it reads, the interests it maintains.
 
-Interests are told one by one up to ``INTERESTS_TOLD``, those that are not well first; a monitoring system keeps a few
-series for each.  The counts by state are of all of them.
+Up to ``INTERESTS_TOLD`` interests have metrics of their own, those in a bad state first; a monitoring system
+stores a few series for each. The counts by state cover all interests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["INTERESTS_TOLD", "METRICS", "exposition"]
 
 INTERESTS_TOLD: Final = 1000
 _UNWELL: Final = ("failing", "refused", "behind", "reading")
-"""States in the order in which interests are told when there are too many."""
+"""States in the order of reporting when there are too many interests."""
 
 
 def _of_dataset(name: str, text: str) -> Metric:
@@ -56,7 +56,7 @@ METRICS: Final = (
 
 
 async def exposition(keeper: Keeper) -> str:
-    """Return all metrics of a keeper."""
+    """Return all metrics of a worker."""
     return "".join(f"{line}\n" for line in lines(METRICS, await _state(keeper)))
 
 
@@ -76,7 +76,7 @@ async def _state(keeper: Keeper) -> dict[str, Any]:
 
 
 def _datasets(passes: Mapping[str, DatasetPass], now: float) -> dict[str, dict[str, Any]]:
-    """Return by metric, then by dataset."""
+    """Return values by metric, then by dataset."""
     found: dict[str, dict[str, Any]] = {}
     for dataset, each in sorted(passes.items()):
         told: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _datasets(passes: Mapping[str, DatasetPass], now: float) -> dict[str, dict[s
 
 
 def _interests(keeper: Keeper, told: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return by metric, then by interest."""
+    """Return values by metric, then by interest."""
     found: dict[str, dict[str, Any]] = {}
     known = ("lag_seconds", "target_triples", "potential_triples", "given_up_triples", "pending_triples")
     for each in told:

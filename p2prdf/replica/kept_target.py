@@ -1,24 +1,24 @@
-"""One target that a keeper keeps true to an interest: what it should hold, what it holds, and the way there.
+"""A target that an interest worker maintains: expected content, actual content, and updates.
 
-A keeper has no state of its own on a disk, and there may be two of them for a while.  So all that a keeper has to know
-of a target is the target's cursor, which says of what is there::
+A worker stores no state on a disk, and two workers may have the same target for a while. Everything a worker
+needs to know is therefore in the target's cursor::
 
     17 1763841600200 1203:ab12...
 
-that it was left by the 17th update, at 1763841600.2 s (nothing that was acknowledged before is missing, if this is the
-last part of a change), and is 1,203 triples whose hashes add up to ab12...  The cursor changes in one stroke with the
-triples, so it is true as long as nobody else writes there.  Then
+The 17th update left the target at 1763841600.2 s (if it was the last part of a change, no earlier acknowledged
+publication is missing). The content is 1,203 triples, and their hashes sum to ab12... The cursor changes
+atomically with the triples, so it is valid as long as nobody else writes there. Then
 
-1. a keeper that comes to a target compares the digest with that of what the target should hold.  Mostly they are equal,
-   and nothing is read; else it reads the target, once, and sends the difference;
-2. each update names the cursor it goes from and the one it leads to.  Of two keepers at one target one is told that it
-   has moved (TargetMoved), reads the cursor again and goes on from there;
-3. no keeper goes from a cursor that is later than what it knows itself: it waits until it knows as much.  So a keeper
-   that lags behind sets nothing back, and the last one who writes leaves what follows from all;
-4. numbers make cursors differ though contents are the same, so an update that arrives late does nothing.
+1. a new worker compares the cursor's digest with that of the expected content. Usually they are equal and
+   nothing is read; otherwise it reads the target once and sends the difference;
+2. each update names the cursors before and after it. Of two workers at one target, one gets TargetMoved, reads
+   the cursor again and continues from there;
+3. a worker never updates from a cursor later than its own knowledge: it waits until it has caught up. A lagging
+   worker thus never sets the target back;
+4. update numbers distinguish cursors of equal content, so a delayed update has no effect.
 
-What changes while a target does not answer, or is paused, is kept up to a bound as the difference to what is there;
-beyond that it is forgotten, and the target is read again when it can be.
+While a target does not answer or is paused, changes accumulate up to a bound, as a difference; beyond it they
+are dropped, and the target is read again later.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from p2prdf.replica.target import Digest, Target, parts_of
 __all__ = ["PENDING_MAX", "Ahead", "Content", "Cursor", "KeptTarget"]
 
 PENDING_MAX: Final = 200_000
-"""Most triples by which a target is behind before it is read anew instead."""
+"""Bound on pending triples; beyond it the target is read again instead."""
 _PAUSE_SECONDS: Final = (0.5, 30.0)
-"""Before a target is tried again: the first pause, which doubles, and the longest."""
+"""Pauses before a target is tried again: the first, which doubles, and the longest."""
 _CURSOR: Final = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,18}:[0-9a-f]{64})")
 
 
 class Ahead(Unavailable):
-    """Another keeper left a target at a later time than this one knows: it goes on when it knows as much."""
+    """Another worker left the target at a later time than this one knows; this one must catch up."""
 
 
 class Cursor(NamedTuple):
-    """What a target's cursor says: the number of the update, the time in milliseconds, and what is there."""
+    """The content of a cursor: number of the update, time in milliseconds, digest of the triples."""
 
     number: int
     as_of: int
@@ -59,7 +59,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Cursor | None:
-        """Return what a cursor says, None if it is of another kind of replica."""
+        """Parse a cursor; None if it belongs to another kind of replica."""
         found = _CURSOR.fullmatch(text)
         return None if found is None else cls(int(found[1]), int(found[2]), found[3])
 
@@ -68,23 +68,23 @@ class Cursor(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a target is to hold, at a time in milliseconds."""
+    """The expected content of a target, at a time in milliseconds."""
 
     triples: set[Triple]
     as_of: int
 
 
 class KeptTarget:
-    """A target and its interest.  ``error``: the last one, None once the target has been brought up since."""
+    """A target and its interest.  ``error``: the last one, None after a later successful update."""
 
     def __init__(
         self, target: Target, content: Callable[[], contextlib.AbstractAsyncContextManager[Content]], *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep, on_error: Callable[[str], None] | None = None,
         door: asyncio.Semaphore | None = None,
     ):  # fmt: skip
-        """``content``: what the target is to hold; no :meth:`note` comes while its context lasts.
+        """``content``: the expected content; :meth:`note` is not called while its context lasts.
 
-        ``door``: how many targets at one host are brought up at a time; shared by these.
+        ``door``: limits how many targets of one host are updated at a time; they share it.
         """
         self._target = target
         self._content = content
@@ -92,44 +92,44 @@ class KeptTarget:
         self._on_error = on_error
         self._door = door or asyncio.Semaphore()
         self.expected = Digest()
-        """Of what it is to hold."""
+        """Digest of the expected content."""
         self.as_of = 0
-        """When that was, in milliseconds; 0: it is not known yet."""
+        """Time of the expected content, in milliseconds; 0: it is not known yet."""
         self.reached = 0
-        """Of which time the target is."""
+        """Time that the target's content reflects."""
         self.position: str | None = None
         self.reached_position: str | None = None
-        """Of the dataset, then."""
+        """The dataset's position at that time."""
         self.paused = False
         self.error: str | None = None
         self.updates = 0
-        """Updates that took effect."""
+        """Number of updates that took effect."""
         self.failures = 0
-        """How often the target could not be brought up at once."""
+        """Number of failed updates."""
         self._base: Digest | None = None
-        """Of what is there, as far as it is known; with what is pending it makes what is expected."""
+        """Digest of the actual content, if known; with the pending changes it gives the expected one."""
         self._pending: dict[Triple, int] = {}
         self._cursor: str | None = None
         self._number = 0
         self._sure = False
-        """Whether the cursor is known to be what it is here."""
+        """Whether the cursor is known."""
         self._beginnings = 0
-        """How often what is pending was forgotten: what was asked before says nothing of what is pending then."""
+        """How often pending changes were dropped: results of earlier requests are then outdated."""
         self._variants: Variants | None = None
         self._again: dict[Triple, None] = {}
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._noted = asyncio.Event()
 
-    # --- what it is to hold --------------------------------------------------------------------------------
+    # --- expected content ----------------------------------------------------------------------------------
 
     def begin(self, expected: Digest) -> None:
-        """Take what the target is to hold; what it holds is not known.  :meth:`reach` follows."""
+        """Set the expected content; the actual content is unknown.  Call :meth:`reach` next."""
         self.expected = expected
         self._forget()
 
     def note(self, removed: Iterable[Triple], added: Iterable[Triple]) -> None:
-        """Take account of what it is to hold no more, and of what it is to hold now."""
+        """Note changes of the expected content."""
         removed, added = list(removed), list(added)
         for triples, sign in ((removed, -1), (added, 1)):
             for triple in triples:
@@ -142,7 +142,7 @@ class KeptTarget:
             self._forget()
 
     def reach(self, as_of: int, position: str | None) -> None:
-        """Note that all that was published up to a time is taken account of, and bring the target there."""
+        """Note that the expected content reflects all publications up to a time; update the target."""
         self.as_of, self.position = as_of, position
         if not self._is_due():
             self._arrived()
@@ -151,7 +151,7 @@ class KeptTarget:
         self._noted.set()
 
     def pause(self, *, paused: bool) -> None:
-        """Write no more to the target, or go on."""
+        """Stop writing to the target, or continue."""
         if self.paused != paused:
             self.paused = paused
             if self.as_of and not paused:
@@ -159,22 +159,22 @@ class KeptTarget:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it is known what the target is to hold."""
+        """Whether the expected content is known."""
         return self._beginnings > 0
 
     @property
     def pending(self) -> int:
-        """How many triples the target is known to be behind."""
+        """Number of triples that the target is known to be behind."""
         return len(self._pending)
 
     @property
     def is_current(self) -> bool:
-        """Whether the target holds what it is to hold."""
+        """Whether the target has its expected content."""
         return self.as_of > 0 and not self._is_due()
 
     @property
     def requests(self) -> int:
-        """Requests that were sent, as far as the target counts them."""
+        """Number of requests sent, if the target counts them."""
         return int(getattr(self._target, "requests", 0))
 
     def _pend(self, triple: Triple, change: int) -> None:
@@ -185,7 +185,7 @@ class KeptTarget:
             self._pending.pop(triple, None)
 
     def _forget(self) -> None:
-        """Give up what is pending: the target is to be read."""
+        """Drop the pending changes: the target must be read."""
         self._beginnings += 1
         self._pending.clear()
         self._again.clear()
@@ -198,14 +198,15 @@ class KeptTarget:
     def _arrived(self) -> None:
         self.reached, self.reached_position, self.error = self.as_of, self.position, None
 
-    # --- bringing the target there ---------------------------------------------------------------------------
+    # --- updates
+    # -----------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Bring the target up, however often that takes, until there is nothing to be done."""
+        """Update the target, with retries, until it is current."""
         while self._is_due() and not self.paused:
             await self._bring_up()
-            async with self._writing:  # who compares or repairs uses the connections
-                await self._target.close()  # something may come meanwhile
+            async with self._writing:  # a comparison or repair uses the connections
+                await self._target.close()  # more changes may arrive meanwhile
 
     async def _bring_up(self) -> None:
         pause = _PAUSE_SECONDS[0]
@@ -241,7 +242,7 @@ class KeptTarget:
             self._arrived()
 
     async def _look(self) -> None:
-        """Find out what is there, by its cursor or by reading it."""
+        """Determine the actual content, from the cursor or by reading the target."""
         cursor = await self._target.cursor()
         said = Cursor(0, 0, str(Digest())) if cursor is None else Cursor.parse(cursor)
         if said is None:
@@ -259,7 +260,7 @@ class KeptTarget:
         self._cursor, self._number, self._sure = cursor, said.number, True
 
     async def _compare(self) -> Comparison:
-        """Read the target; what it lacks, and what does not belong there, is pending then."""
+        """Read the target; missing and foreign triples become pending."""
         async with self._content() as content:
             self._forget()
             beginnings = self._beginnings
@@ -283,7 +284,7 @@ class KeptTarget:
         return Comparison(len(expected), len(found), not lacking and not foreign, len(lacking), len(foreign))
 
     async def _send(self) -> None:
-        """Send what is pending now, in parts; the cursor says of each what is there after it."""
+        """Send the pending changes in parts; the cursor of each describes the content after it."""
         assert self._base is not None, "it was looked at"
         if self._variants is None and self._target.respells and any(count < 0 for count in self._pending.values()):
             async with self._content() as content:
@@ -317,9 +318,10 @@ class KeptTarget:
     # --- on request --------------------------------------------------------------------------------------------
 
     async def verify(self) -> Comparison:
-        """Compare what the target holds with what its interest asks for; nothing is written meanwhile.
+        """Compare the target's content with the expected one; nothing is written meanwhile.
 
-        What is known to be pending is not missed.  Raises Unavailable if the dataset or the target is not known yet.
+        Pending changes do not count as differences. Raises Unavailable if the dataset or the target is not
+        known yet.
         """
         async with self._writing:
             if self.as_of and not self._sure:
@@ -340,7 +342,7 @@ class KeptTarget:
             return Comparison(len(expected), len(found), not lacking and not foreign, lacking, foreign)
 
     async def repair(self) -> Comparison:
-        """Read the target, whatever its cursor says, and make it what it should be; return how it was."""
+        """Read the target, regardless of its cursor, and repair it; return the state before."""
         async with self._writing:
             if not self.as_of:
                 raise Unavailable("the dataset has not been read yet")
@@ -360,12 +362,12 @@ class KeptTarget:
             return found
 
     async def _rest(self) -> None:
-        """Let go of connections that nothing needs now."""
+        """Close connections that are not needed now."""
         if self._task is None or self._task.done():
             await self._target.close()
 
     async def close(self) -> None:
-        """Stop writing; an update that is under way takes effect or not, and its cursor tells."""
+        """Stop writing; the cursor tells whether an update in flight has taken effect."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

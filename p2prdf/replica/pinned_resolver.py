@@ -1,4 +1,4 @@
-"""Names are resolved once for a connection, and the address is looked at before it is used."""
+"""A resolver that resolves names once per connection and checks the address before its use."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["PinnedResolver"]
 
 
 class Places(Protocol):
-    """Who knows where a host may be (:class:`p2prdf.replica.hosts.Hosts`)."""
+    """The check of addresses (:class:`p2prdf.replica.hosts.Hosts`)."""
 
     def check_address(self, host: str, address: str) -> None:
-        """Raise TargetRefused if a host must not be at an address."""
+        """Raise TargetRefused if a host must not have an address."""
         ...
 
 
 class PinnedResolver(AbstractResolver):
-    """Resolves a name for one connection, and refuses addresses where it must not lead.
+    """Resolves a name for one connection, and refuses forbidden addresses.
 
-    A name that leads somewhere else a moment later is no way around: the connection is made to an address that was
-    looked at.  Hosts that are written as addresses are not resolved; who makes the connection checks those.
+    A name that changes its address between check and use (DNS rebinding) is no way around: the connection goes
+    to a checked address. Hosts written as addresses are not resolved; the caller checks those.
     """
 
     def __init__(self, places: Places):
@@ -33,12 +33,12 @@ class PinnedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Return the addresses of a host; the connection is made to one of these."""
+        """Return the addresses of a host, all of them checked."""
         found = await self._resolver.resolve(host, port, family)
         for each in found:
             self._places.check_address(host, each["host"])
         return found
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Close the underlying resolver."""
         await self._resolver.close()

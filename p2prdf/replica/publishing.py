@@ -1,9 +1,9 @@
-"""Changesets of a dataset, published into an overlay: its graph follows them.
+"""Publishes a dataset's changesets into its graph in an overlay.
 
-A changeset is a removal and a publication, in this order, each acknowledged before what follows; then the dataset's
-*position* is noted, in a graph of its own.  Whoever publishes after a crash reads it and begins behind it.  The
-changeset that may have been published in part is published once more: until the next one nothing in it is another's, so
-that changes nothing.
+A changeset is a deletion and a publication, in this order, each acknowledged before the next step. Then the
+dataset's *position* is stored in a graph of its own. After a crash, a publisher reads it and continues with the
+next changeset, which may have been published in part. It is published once more: until then no later changeset
+has changed its triples, so the repetition changes nothing.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from p2prdf.replica.replica import START
 __all__ = ["AT", "DATASETS", "DatasetPublisher"]
 
 DATASETS: Final = "<urn:p2prdf:datasets>"
-"""The graph that says how far each dataset is."""
+"""The graph that stores the position of each dataset."""
 AT: Final = "<urn:p2prdf:at>"
 
 
 class Overlay(Protocol):
-    """What is asked of a client (:class:`p2prdf.client.Client`)."""
+    """The methods of a client that are used here (:class:`p2prdf.client.Client`)."""
 
     async def publish(self, triples: Any, *, graph: str | None = None) -> int:
         """Publish triples into a graph; return when all is acknowledged."""
         ...
 
     async def retract(self, triples: Any, *, graph: str | None = None) -> int:
-        """Remove triples from a graph; return when all is acknowledged."""
+        """Delete triples from a graph; return when all is acknowledged."""
         ...
 
     async def query(self, query: str) -> Any:
@@ -40,26 +40,29 @@ class Overlay(Protocol):
 
 
 class DatasetPublisher:
-    """Publishes one dataset; nobody else does at the same time."""
+    """Publishes one dataset; it must be the only publisher at a time."""
 
     def __init__(self, overlay: Overlay, dataset: str):
         """``dataset``: the canonical IRI of its graph."""
         self._overlay = overlay
         self.dataset = dataset
         self.position: str | None = None
-        """Of the last changeset that is published as a whole."""
+        """Position of the last completely published changeset."""
 
     async def begin(self) -> None:
-        """Read how far the dataset is.  Raises QueryRefused where nodes keep no history (``indexes = on-demand``)."""
+        """Read the dataset's position.
+
+        Raises QueryRefused where nodes keep no history (``indexes = on-demand``).
+        """
         found = await self._overlay.query(f"SELECT ?at {{ GRAPH {DATASETS} {{ {self.dataset} {AT} ?at }} }}")
-        # two if whoever published was stopped between noting one and removing the one before
+        # two, if a publisher stopped between writing one and removing its predecessor
         positions = [terms.lexical(str(at)) for (at,) in found.rows]
         self.position = max(positions, key=lambda each: (each != START, position_order(each)), default=None)
 
     async def start(self, triples: Iterable[Triple], position: str = START) -> int:
-        """Publish what the dataset holds to begin with, and note its position; return how many triples that were.
+        """Publish the dataset's initial content, and store its position; return the number of triples.
 
-        ``position``: of the last changeset in it, or a day or an hour that all in it lies before.
+        ``position``: that of the last changeset in it, or a day or an hour after all of its content.
         """
         count = await self._overlay.publish(triples, graph=self.dataset)
         await self._note(position)

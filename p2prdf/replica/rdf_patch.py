@@ -1,20 +1,20 @@
 """RDF Patch: changesets as one text each, with transactions.
 
-The format of Apache Jena and RDF Delta, read token by token as Jena does::
+The format of Apache Jena and RDF Delta, tokenized as Jena does::
 
-    H id <urn:uuid:...> .          headers: read over
-    TX .                           a transaction begins (also TB)
+    H id <urn:uuid:...> .          headers: skipped
+    TX .                           begins a transaction (also TB)
     A <s> <p> <o> .                add
     D <s> <p> <o> .                delete
-    TC .                           it ends, and is one changeset; TA gives it up
-    PA "rdf" "http://..." .        prefixes (PA, PD): read over, for terms are written out
+    TC .                           ends it, as one changeset; TA aborts it
+    PA "rdf" "http://..." .        prefixes (PA, PD): skipped, since terms are written out
 
-A row ends with its full stop, not with its line: several rows may share a line, a row may have several, and comments
-(``#``) end lines anywhere between tokens.  Terms are those of N-Triples, numbers those of Turtle.
+A full stop ends a row, not the line: several rows may share a line, a row may span lines, and comments (``#``)
+may stand anywhere between tokens. Terms are those of N-Triples, numbers those of Turtle.
 
-Within a transaction the order counts: a triple that is added and then deleted is absent.  A changeset deletes first,
-so for each triple the last row decides.  Rows outside of transactions are one changeset at the end.  Quads and blank
-nodes are refused by line and column, as is anything else.
+Order matters within a transaction: a triple added and then deleted is absent. A changeset deletes first, so the
+last row of each triple decides. Rows outside of transactions form one changeset at the end. Quads, blank nodes
+and all other input are refused by line and column.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from p2prdf.replica.changeset_files import CHANGESET_TRIPLES_MAX
 __all__ = ["PATCH_LINE_MAX", "read_patch", "write_patch"]
 
 PATCH_LINE_MAX: Final = 3 * terms.TERM_BYTES_MAX
-"""Longest line in characters."""
+"""Bound on a line, in characters."""
 
 _IRI: Final = r"<[^<>\"{}|^`\\\x00-\x20]*+(?:\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}|[^<>\"{}|^`\\\x00-\x20])*+>"
 _SUFFIX: Final = rf"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*+|\^\^{_IRI})?"
@@ -56,13 +56,13 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _CHANGE: Final = re.compile(rf"([AD])[ \t]+({_IRI})[ \t]+({_IRI})[ \t]+({_IRI}|{_LITERAL})[ \t]*\.[ \t]*\r?\n")
-"""A row of the usual form, alone in its line: read without cutting it into tokens."""
+"""A row of the usual form, alone in its line, read without a tokenizer."""
 
 _NUMBERS: Final = ("integer", "decimal", "double")
 _TERMS: Final = ("iri", "literal", "blank", *_NUMBERS)
 _BEGINS: Final = ("TX", "TB")
 _OTHER: Final = {"H": (2, 2), "PA": (2, 3), "PD": (1, 2), "Z": (0, 0)}
-"""Rows that change nothing here, and how many items they have; Z ends a segment."""
+"""Rows without effect here, with their numbers of items; Z ends a segment."""
 _CODES: Final = ("A", "D", *_BEGINS, "TC", "TA", *_OTHER)
 _ITEMS_MAX: Final = 5
 
@@ -75,7 +75,7 @@ class _Token(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row: its code, its items, and where it begins."""
+    """A row: its code, its items, and its first line."""
 
     code: str
     items: list[_Token]
@@ -85,13 +85,13 @@ class _Row(NamedTuple):
 def read_patch(
     lines: Iterable[str], *, source: str = "", sequence: int = 0, growing: bool = False
 ) -> Iterator[Changeset]:
-    """Yield the changesets of a patch, numbered from ``sequence`` on.
+    """Yield the changesets of a patch, numbered from ``sequence``.
 
-    ``lines`` end with their line feeds, but for the last.
+    ``lines`` end with line feeds, except the last.
 
-    Raises DataRefused, which names the place, for a text that is no RDF Patch of triples.  A transaction without an end
-    is refused as well: the file is not whole.  With ``growing`` it is left for later, and so is a row without an end;
-    then rows outside of transactions are refused at the end, since more of them may come.
+    Raises DataRefused with the place for text that is not an RDF Patch of triples, and for a transaction
+    without an end: the file is incomplete. With ``growing``, a transaction or row without an end is left for
+    later; rows outside of transactions are then refused at the end, since more of them may follow.
     """
     changes: dict[Triple, bool] = {}
     inside = False
@@ -122,7 +122,7 @@ def read_patch(
 
 
 def write_patch(changesets: Iterable[Changeset]) -> Iterator[str]:
-    """Yield the lines of a patch: a transaction for each changeset."""
+    """Yield the lines of a patch: one transaction for each changeset."""
     for changeset in changesets:
         yield f"H sequence {changeset.sequence} .\n"
         yield "TX .\n"
@@ -140,13 +140,13 @@ def _changeset(changes: dict[Triple, bool], sequence: int) -> Changeset:
 
 
 class _Rows:
-    """Cuts lines into tokens, and tokens into rows, in memory for one row and one line."""
+    """Splits lines into tokens, and tokens into rows, with one row and one line in memory."""
 
     def __init__(self, lines: Iterable[str], source: str, *, growing: bool):
         self.line = 0
         """The last line that was read."""
         self.begun = False
-        """Whether the end is left for later: a row, or the last line, is still being written."""
+        """Whether a row, or the last line, is still being written and left for later."""
         self._lines = lines
         self._source = source
         self._growing = growing
@@ -177,7 +177,7 @@ class _Rows:
             raise self._refused(last, reason)
 
     def _complete(self, line: str) -> Iterator[_Row]:
-        """Yield the rows of a line that is still being written, if it ends with a transaction's end."""
+        """Yield the rows of a line still being written, if it ends with the end of a transaction."""
         try:
             rows = list(self._rows(line))
         except DataRefused:
@@ -216,7 +216,7 @@ class _Rows:
             at = match.end()
 
     def _check(self, code: _Token, items: list[_Token], stop: _Token) -> None:
-        """Refuse a row that has other items than its code asks for."""
+        """Refuse a row with other items than its code requires."""
         if code.text in _OTHER:
             least, most = _OTHER[code.text]
             if not least <= len(items) <= most:

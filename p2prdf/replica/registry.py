@@ -1,6 +1,6 @@
-"""What a keeper knows of the registry: interests, keepers and requests, from triples that come and go.
+"""A worker's view of the registry: interests, workers and requests, from triples that come and go.
 
-Pure: it is told of triples, and says what follows.  Reading an interest takes its grammar, so each text is read once.
+Pure: the caller reports triples. Parsing an interest is slow, so each text is parsed once.
 """
 
 from __future__ import annotations
@@ -36,25 +36,28 @@ REGISTRY: Final = union_text([
     (INTERESTS_GRAPH, (None, INTEREST, None)), (INTERESTS_GRAPH, (None, PAUSED, None)),
     (KEEPERS_GRAPH, (None, KEEPS, None)), (REQUESTS_GRAPH, (None, ASKS, None)),
 ])  # fmt: skip
-"""The standing query for all of it."""
+"""The standing query for the whole registry."""
 
 
 class Refusal(NamedTuple):
-    """Why an interest is not kept; ``registration``: None if there is none, or several, of its name."""
+    """The reason why an interest is not maintained.
+
+    ``registration``: None if the name has no valid registration, or several.
+    """
 
     registration: Registration | None
     reason: str
 
 
 class Share(NamedTuple):
-    """What one keeper has to do with: interests to keep, and those to say of why they are not kept."""
+    """The share of one worker: interests to maintain, and refused ones to report."""
 
     own: dict[str, Registration]
     refused: dict[str, Refusal]
 
 
 class Registry:
-    """The triples of the registry that are true now."""
+    """The present triples of the registry."""
 
     def __init__(self) -> None:
         self._triples = CurrentTriples((INTEREST, PAUSED, KEEPS, ASKS))
@@ -62,26 +65,26 @@ class Registry:
         self._read: dict[Triple, Registration | str] = {}
 
     def take(self, triple: Triple, *, removed: bool) -> None:
-        """Take account of a triple that came or went; a removal may come first."""
+        """Take in a triple that was published or deleted; its deletion may arrive first."""
         if not self._triples.take(triple, removed=removed):
             self._read.pop(triple, None)
 
     def keepers(self) -> dict[str, frozenset[str]]:
-        """Return the keepers that are said to be there and were not found gone, with the hosts they allow."""
+        """Return the registered workers that are not considered gone, with their permitted hosts."""
         return {s: read_hosts(o) for s, _, o in self.roll.said()}
 
     def paused(self) -> frozenset[str]:
-        """Return the subjects of interests that are paused."""
+        """Return the subjects of paused interests."""
         return frozenset(triple[0] for triple in self._triples.of(PAUSED))
 
     def registrations(self) -> Share:
-        """Return all interests, and what is registered as one and is none."""
+        """Return all valid interests, and the invalid registrations."""
         found: dict[str, Registration] = {}
         wrong: dict[str, Refusal] = {}
         for triple in self._triples.of(INTEREST):
             name = name_of(triple[0])
             if name is None:
-                continue  # nobody could ask for it
+                continue  # no client could ask for it
             known = self._read.get(triple)
             if known is None:
                 known = self._read[triple] = _registration(triple)
@@ -101,7 +104,7 @@ class Registry:
         return Share({name: each for name, each in found.items() if name not in wrong}, wrong)
 
     def share(self, keeper: str, hosts: Collection[str]) -> Share:
-        """Return what a keeper has to do with, among those that are there; ``hosts``: which it allows."""
+        """Return a worker's share among the live workers; ``hosts``: those that it permits."""
         keepers = {**self.keepers(), keeper: frozenset(hosts)}
         registered, wrong = self.registrations()
         refused = {name: each for name, each in wrong.items() if ranked(name, keepers)[0] == keeper}
@@ -118,7 +121,7 @@ class Registry:
 
 
 def _registration(triple: Triple) -> Registration | str:
-    """Return what is registered, or why that is nothing."""
+    """Return the registration, or the reason why it is not valid."""
     try:
         return read_registration(triple[0], triple[2])
     except P2PRDFError as error:

@@ -1,21 +1,20 @@
-"""Keeps a target true to interests: changesets in, updates out, from where it was left.
+"""Keeps a target equal to the slices of interests: changesets in, updates out, resumable.
 
-The order of things, for each changeset: the interests work out what changes, the target takes it together with its
-cursor, and only then, and not each time, is the state written.  So the target is never behind the state, and after a
-crash:
+For each changeset, the interests compute the change, and the target applies it together with its cursor. Only
+then, and not every time, is the state saved, so the target is never behind the state. After a crash:
 
-1. The state is read, of an earlier changeset perhaps.
-2. The target's cursor is read: the changeset that it is at.
-3. Changesets between the two go through the interests again, and nothing is sent.
-4. From there on all is as before.
+1. Load the state, possibly of an earlier changeset.
+2. Read the target's cursor: the changeset that the target has.
+3. The changesets in between go through the interests again, without updates.
+4. Continue as before.
 
-A change that is too large for one update goes in parts, and the cursor says how many of them are there (``POSITION
-+2``). After a crash in between, all parts go again: deleting what is gone and inserting what is there changes
-nothing.  Cursors are written where something changes, so a state may be ahead of a cursor by changesets that meant
-nothing to the target; it notes the cursor that it left.
+A change too large for one update goes in parts, and the cursor counts them (``POSITION +2``). After a crash in
+between, all parts are sent again; repeated deletions and insertions change nothing. Cursors are written only
+with changes, so a state may be ahead of its cursor by changesets without effect on the target; it stores the
+cursor that it left.
 
-If the cursor is neither the one noted nor of a changeset to come, the target was set back or written to by someone else
-(TargetMoved).  :meth:`Replica.repair` compares and mends it, which needs no changeset.
+A cursor that is neither the stored one nor of a later changeset means that the target was restored or written
+to by others (TargetMoved). :meth:`Replica.repair` compares and repairs it without changesets.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ from p2prdf.replica.triple_files import replace_file
 __all__ = ["START", "Applied", "Comparison", "Replica"]
 
 START: Final = "start"
-"""The position of the slice that a replica begins with."""
+"""The position of the slice with which a replica begins."""
 _CHUNK: Final = 50_000
 _CURSOR: Final = re.compile(r"(.*?)( \+[0-9]+)?(?:'([0-9]+))?", re.DOTALL)
-"""A position, the part of it that is there, and how often the same was there before."""
+"""A position, the number of its last applied part, and the number of earlier equal cursors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a changeset came to at the target: triples deleted and inserted, and whether they were sent now."""
+    """The effect of a changeset: triples deleted and inserted, and whether they were sent now."""
 
     position: str
     removed: int
@@ -56,7 +55,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A target beside what it should hold."""
+    """Sizes and differences of a target and its expected content."""
 
     expected: int
     found: int
@@ -66,11 +65,11 @@ class Comparison:
 
 
 class Replica:
-    """Interests, their target, and where they are."""
+    """Interests, their target, and their position."""
 
     def __init__(self, interests: Interests, target: Target, *, state: Path | None = None, position: str = "",
                  note: str = ""):  # fmt: skip
-        """``state``: where it is kept between runs; ``position``, ``note``: what was saved (:meth:`load`)."""
+        """``state``: the file for it between runs; ``position``, ``note``: from :meth:`load`."""
         self.interests = interests
         self.target = target
         self.position = position
@@ -78,13 +77,13 @@ class Replica:
         self._noted = note
         self._cursor: str | None = None
         self._done = _rank("")
-        """What the target had at the time of :meth:`resume`: what is not beyond it is not sent again."""
+        """The target's position at :meth:`resume`: changesets up to it are not sent again."""
         self._saved = position
         self._variants: Variants | None = None
 
     @classmethod
     def load(cls, state: Path, target: Target) -> Replica | None:
-        """Return the replica that was saved, None if none was.  Raises DataRefused for a damaged state."""
+        """Return the saved replica, None if there is none.  Raises DataRefused for a damaged state."""
         try:
             data = state.read_bytes()
         except FileNotFoundError:
@@ -98,14 +97,15 @@ class Replica:
         self, slice_of_source: AsyncIterable[Triple] | Iterable[Triple], *, potential: bool = True,
         position: str = START,
     ) -> int:  # fmt: skip
-        """Fill interests that are empty from the source's start, and an empty target; return the target's size.
+        """Fill empty interests from the initial source, and an empty target; return the target's size.
 
-        ``slice_of_source``: all of the source's triples, or those that match a pattern.  ``potential``: keep those that
-        are in no full match yet; without, what their partners would make of them is missed, as in the paper's tables.
-        ``position``: of the last changeset in the source, or a day or an hour that all in it lies before.
+        ``slice_of_source``: all triples of the source, or those that match a pattern. ``potential``: keep
+        triples that are not in a full match yet; without them, later matches with them are missed, as in the
+        paper's tables. ``position``: that of the last changeset in the source, or a day or an hour after all of
+        it.
 
-        If the target has a cursor already, the state was lost and not the target: it is left as it is, and
-        :meth:`apply` sends nothing before the changeset of its cursor is reached.
+        If the target has a cursor already, the state was lost and the target was not: it is left unchanged, and
+        :meth:`apply` sends nothing until its cursor's changeset is reached.
         """
         if self.interests.triples or self.position:
             raise LocalProtocolError("the replica has begun already")
@@ -146,13 +146,13 @@ class Replica:
         self._done = _rank(found)
 
     async def apply(self, position: str, changeset: Changeset) -> Applied:
-        """Take account of a changeset, and send what changes; positions ascend, and one that is done is left out."""
+        """Apply a changeset to interests and target; positions ascend, and a repeated one is skipped."""
         if _rank(position) <= _rank(self.position):
             return Applied(position, 0, 0, sent=False)
         change = self.interests.apply(changeset).union
         self.position = position
         removed, added = change.deletions, change.insertions
-        # What the target has already was sent before the crash that this run follows.
+        # An update that the target has already was sent before the crash.
         send = bool(change) and self._is_beyond(position)
         kept = self._kept_variants(removed, added)
         if send:
@@ -163,13 +163,14 @@ class Replica:
         return _rank(position) > self._done
 
     def _kept_variants(self, removed: Iterable[Triple], added: Iterable[Triple]) -> list[Triple]:
-        """Return triples to be inserted again, since deleting others may take them along.
+        """Return triples to insert again, since deleting others may delete them, too.
 
-        Many stores keep a number's value and not its spelling, so that 01 and 1 are one; the dataset tells them apart.
+        Many stores keep a number's value and not its spelling, so that 01 and 1 are equal there; the dataset
+        distinguishes them.
         """
         if not self.target.respells:
             return []
-        if self._variants is None:  # with the change at hand in it
+        if self._variants is None:  # includes the present change
             self._variants = Variants(self.interests.union())
         self._variants.add(added)
         return self._variants.remove(removed)
@@ -181,7 +182,7 @@ class Replica:
         self._noted = self._cursor or ""
 
     async def _update(self, removed: Iterable[Triple], added: Iterable[Triple], after: str) -> None:
-        """Send one update; where the cursor would stay as it is, for a part is sent again, it is numbered."""
+        """Send one update; number the cursor if it would stay the same because a part is repeated."""
         known = _CURSOR.fullmatch(self._cursor or "")
         if known is not None and known[1] + (known[2] or "") == after:
             after += f"'{int(known[3] or 0) + 1}"
@@ -189,7 +190,7 @@ class Replica:
         self._cursor = after
 
     def save(self) -> None:
-        """Write the state, if there is a place for it and something is new."""
+        """Save the state, if it has a file and has changed."""
         if self._state is not None:
             note = self._cursor or ""
             replace_file(self._state, save(self.interests, position=self.position, note=note))
@@ -197,20 +198,20 @@ class Replica:
 
     @property
     def last_changeset(self) -> str | None:
-        """The position of the changeset that was applied last, None if none was."""
+        """The position of the last applied changeset, None if there is none."""
         return None if self.position in ("", START) else self.position
 
     @property
     def is_saved(self) -> bool:
-        """Whether the state that is kept is the one of now."""
+        """Whether the saved state is current."""
         return self._saved == self.position
 
-    # --- comparing ---------------------------------------------------------------------------------------
+    # --- comparison --------------------------------------------------------------------------------------
 
     async def verify(self) -> Comparison:
-        """Compare the target's digest with that of what it should hold.  Reads the target once.
+        """Compare the digests of actual and expected content.  Reads the target once.
 
-        Where a target spells numbers its own way, triples are compared by value, and those of one value count once.
+        If the target respells numbers, triples are compared by value, and those of equal value count once.
         """
         found = Digest()
         seen: set[Triple] = set()
@@ -225,9 +226,9 @@ class Replica:
         return Comparison(expected.count, found.count, equal)
 
     async def repair(self, on_part: Callable[[int], object] | None = None) -> Comparison:
-        """Make the target what it should be; return how it was.  Holds both in memory.
+        """Repair the target; return its state before.  Both contents are in memory.
 
-        What does not belong there is deleted: the target graph is the replica's alone.
+        Foreign triples are deleted: the target graph belongs to the replica alone.
         """
         expected = {self._spelled(triple): triple for triple in self.interests.union()}
         found: dict[Triple, Triple] = {}
@@ -250,16 +251,16 @@ class Replica:
         return by_value(triple) if self.target.respells else triple
 
     async def close(self) -> None:
-        """Write the state and let go of the target."""
+        """Save the state and close the target."""
         if not self.is_saved:
             await asyncio.to_thread(self.save)
         await self.target.close()
 
 
 def _rank(cursor: str) -> tuple[int, tuple[tuple[int, int, str], ...], int]:
-    """Return by what cursors and positions are in order: the empty one, the start, then changesets.
+    """Return the sort key of cursors and positions: the empty one, the start, then changesets.
 
-    A changeset of which a part is there comes before the same one as a whole.
+    A partly applied changeset precedes the complete one.
     """
     match = _CURSOR.fullmatch(cursor)
     assert match is not None, "any text without a line end fits"

@@ -1,4 +1,4 @@
-"""What a web server's index page of a folder names: numbered files of changesets, and folders with a number."""
+"""The content of a web server's index page: numbered changeset files, and folders with a number."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _FOLDER: Final = re.compile(r"([0-9]{1,18})/")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Folders and changesets of a folder, by their numbers, each with its digits as they are written."""
+    """Folders and changesets of a folder: the digits as written, by number."""
 
     folders: dict[int, str]
     changesets: dict[int, str]
 
 
 def read_index(body: bytes, url: str) -> Listing | None:
-    """Return what an index page of a folder names; None for a page that is no index.
+    """Return the content of an index page; None for other pages.
 
-    A page is one if it names something with a number in the folder itself, or says so in its title, as those of Apache,
-    nginx and Python's server do.  Links that lead elsewhere count for nothing.  Raises DataRefused for a part of a
-    changeset that is there twice, compressed and not, and for a number that is written in two ways.
+    An index page links to an entry with a number in the folder itself, or has the title of an index of Apache,
+    nginx or Python's server. Links to other places are ignored. Raises DataRefused for a changeset file that is
+    present both compressed and not, and for a number in two spellings.
     """
     base = urlsplit(url)
     folders: dict[int, str] = {}
@@ -44,7 +44,7 @@ def read_index(body: bytes, url: str) -> Listing | None:
     words: dict[tuple[int, str], str] = {}
     for match in _HREF.finditer(body):
         name = (match[1] or match[2]).decode("utf-8", "replace")
-        if FILE_NAME.fullmatch(name) is None:  # else it is in the folder itself: mostly so, and there may be many
+        if FILE_NAME.fullmatch(name) is None:  # file names of the folder itself are the rule, and there may be many
             try:
                 parts = urlsplit(urljoin(url, html.unescape(name)))
             except ValueError:

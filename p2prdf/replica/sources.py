@@ -1,7 +1,7 @@
-"""Where changesets are read from: folders of numbered files, RDF Patches, and either of them at a URL.
+"""Sources of changesets: folders of numbered files, and RDF Patches, on disk or at a URL.
 
-Several sources are one after the other: each is read from the position where the one before it ends, an archive and
-then the server that goes on from it.
+Several sources follow one another, for example an archive and the server that continues it: each is read from
+the position at which the one before it ends.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ __all__ = ["Source", "open_source", "open_sources"]
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PATCHES: Final = (".rdfp", ".rdfpatch", ".patch")
-"""What the name of an RDF Patch at a URL ends with, perhaps with .gz behind."""
+"""Name endings of an RDF Patch at a URL, optionally followed by .gz."""
 
 
 class Source(Protocol):
-    """Changesets in order, from a position on."""
+    """Changesets in order, after a position."""
 
     is_patch: bool
-    """Whether it numbers its changesets itself, from 000000001 on."""
+    """Whether it numbers its changesets itself, from 000000001."""
 
     def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
-        """Yield positions and changesets behind a position; None for one that others wait behind, and then no more.
+        """Yield positions and changesets after a position; None for a missing one before others, at the end.
 
-        ``growing``: it is asked again, so what is still written is left for later.  Raises DataRefused for what is
-        damaged by name and line, and Unavailable for a server that does not answer.
+        ``growing``: the caller asks again, so incomplete changesets are left for later. Raises DataRefused with
+        name and line for damaged data, and Unavailable for a server that does not answer.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of what is held."""
+        """Release files and connections."""
         ...
 
 
 def open_source(name: str, *, blank_scope: str | None = None) -> Source:
     """Return the source of a name: a URL, a folder, or a file of RDF Patch.
 
-    ``http://`` and ``https://`` only; what ends in .rdfp, .rdfpatch or .patch, or one of these with .gz, is an RDF
-    Patch, and anything else a folder.  Raises DataRefused for a URL that must not be asked.
+    URLs begin with ``http://`` or ``https://``. A URL ending in .rdfp, .rdfpatch or .patch, optionally with
+    .gz, is an RDF Patch, any other a folder. Raises DataRefused for a forbidden URL.
     """
     if _SCHEME.match(name) is not None:
-        from p2prdf.replica.downloads import checked_source  # HTTP is loaded for who asks for it
+        from p2prdf.replica.downloads import checked_source  # HTTP is loaded on demand
 
         url = checked_source(name)
         if urlsplit(url).path.removesuffix(".gz").endswith(_PATCHES):
@@ -70,9 +70,9 @@ def open_source(name: str, *, blank_scope: str | None = None) -> Source:
 
 
 def open_sources(names: Sequence[str], *, blank_scope: str | None = None) -> Source:
-    """Return what several names stand for, one after the other.
+    """Return one source of several names, read one after the other.
 
-    Raises LocalProtocolError if an RDF Patch is one of several: its numbers are its own.
+    Raises LocalProtocolError if an RDF Patch is one of several: it has its own numbers.
     """
     sources = [open_source(name, blank_scope=blank_scope) for name in names]
     if len(sources) == 1:
@@ -99,7 +99,7 @@ class _InOrder:
                 after = position
             if len(self._sources) == 1:
                 return
-            del self._sources[0]  # what is followed is the last one
+            del self._sources[0]  # only the last source grows
             await source.aclose()
 
     async def aclose(self) -> None:
@@ -142,7 +142,7 @@ class _PatchFile:
 
 
 class _AtUrl:
-    """Downloads, and a folder for them that is made when it is needed."""
+    """Downloads with a temporary folder, which is made on demand."""
 
     def __init__(self, url: str):
         from p2prdf.replica.downloads import Downloads
@@ -187,7 +187,7 @@ class _PatchAtUrl(_AtUrl):
     def __init__(self, url: str):
         super().__init__(url)
         self._known: tuple[Saved, str | None] | None = None
-        """As it was when all of it was read, and the position that is behind."""
+        """The file when all of it was read, and the position of its end."""
 
     async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
         path, compressed = self.scratch() / "patch", self.url.endswith(".gz")
@@ -209,9 +209,9 @@ class _PatchAtUrl(_AtUrl):
 async def _transactions(
     stream: IO[str], source: str, after: str | None, *, growing: bool
 ) -> AsyncGenerator[tuple[str, Changeset | None]]:
-    """Yield an RDF Patch's transactions behind a position.
+    """Yield an RDF Patch's transactions after a position.
 
-    Raises DataRefused if there are fewer than that: it is another patch, or was begun anew.
+    Raises DataRefused if there are fewer: it is another patch, or was restarted.
     """
     if after is not None and not after.isdecimal():
         raise DataRefused(f"{after[:100]} is no number of a transaction", source=source)

@@ -1,4 +1,4 @@
-"""Triples by value: many stores keep a number's value and not its spelling, so that 01 and 1 are one there."""
+"""Triples by value: many stores keep a number's value without its spelling, so that 01 equals 1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Variants", "by_value"]
 
 
 def by_value(triple: Triple) -> Triple:
-    """Return a triple with its number, date or truth value in one form, which is no term; others as they are."""
+    """Return a triple with its number, date or boolean in a normal form (not a term); others unchanged."""
     if not triple[2].startswith('"') or not triple[2].endswith(">"):
         return triple
     value = values.decode(triple[2])
@@ -23,21 +23,24 @@ def by_value(triple: Triple) -> Triple:
 
 
 class Variants:
-    """The triples of a target that stores may take for one another, by value."""
+    """The triples of a target that stores may confuse, by value."""
 
     def __init__(self, triples: Iterable[Triple]):
         self._variants: dict[Triple, dict[Triple, None]] = {}
         self.add(triples)
 
     def add(self, triples: Iterable[Triple]) -> None:
-        """Note triples that came to the target."""
+        """Note triples added to the target."""
         for triple in triples:
             spelled = by_value(triple)
             if spelled != triple:
                 self._variants.setdefault(spelled, {})[triple] = None
 
     def remove(self, triples: Iterable[Triple]) -> list[Triple]:
-        """Note triples that left it; return those to be inserted again, since deleting these may take them along."""
+        """Note triples deleted from the target; return those to insert again.
+
+        Deleting a triple may delete others of equal value, too.
+        """
         kept: dict[Triple, None] = {}
         for triple in triples:
             spelled = by_value(triple)

@@ -1,9 +1,8 @@
-"""What every target of a replica is: triples, and a cursor that changes with them in one stroke.
+"""The interface of a replica's target: triples, and a cursor that changes atomically with them.
 
-The *cursor* names the changeset that the target is at.  Each update says which cursor it expects and which one it
-leaves, and takes effect only if the first is there.  So an update that was sent twice, or that arrives long after its
-sender gave it up, does nothing the second time; and who comes back after a crash reads the cursor and knows what is
-done.
+The *cursor* names the changeset of the target. Each update names the cursors before and after it, and takes
+effect only if the first is present (compare and swap). A repeated or delayed update therefore has no effect,
+and after a crash the cursor shows the progress.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from p2prdf.interest import Triple
 __all__ = ["UPDATE_TRIPLES_MAX", "Digest", "Target", "parts_of"]
 
 UPDATE_TRIPLES_MAX: Final = 5_000
-"""Most triples of one update unless told otherwise: what SPARQL servers with small limits still take."""
+"""Default bound on the triples of one update: SPARQL servers with small limits accept it."""
 
 
 class Target(Protocol):
-    """Where a replica is."""
+    """The target of a replica."""
 
     triples_max: int
-    """Most triples of one update."""
+    """Bound on the triples of one update."""
     respells: bool
-    """Whether numbers and dates may come back in another spelling than they were sent."""
+    """Whether numbers and dates may come back in another spelling."""
 
     async def cursor(self) -> str | None:
         """Return the cursor, None if the target has none yet."""
@@ -34,23 +33,23 @@ class Target(Protocol):
     async def update(
         self, removed: Iterable[Triple], added: Iterable[Triple], *, before: str | None, after: str
     ) -> None:
-        """Delete and insert triples and set the cursor, all or nothing, if the cursor is ``before``.
+        """Delete and insert triples and set the cursor atomically, if the cursor is ``before``.
 
-        Raises TargetMoved if it is another, TargetRefused if the target says no, Unavailable if it cannot be reached;
-        after the last of these the update may or may not have taken effect, which the cursor tells.
+        Raises TargetMoved for another cursor, TargetRefused if the target refuses, Unavailable if it cannot be
+        reached. After Unavailable the update may have taken effect; the cursor tells.
         """
 
     def triples(self) -> AsyncIterator[Triple]:
-        """Yield what the target holds."""
+        """Yield the target's triples."""
 
     async def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
 
 
 def parts_of(
     removed: Iterable[Triple], added: Iterable[Triple], triples_max: int
 ) -> list[tuple[list[Triple], list[Triple]]]:
-    """Divide a change into updates of at most ``triples_max`` triples, deletions first; the same each time."""
+    """Split a change into updates of at most ``triples_max`` triples, deletions first; deterministic."""
     every = [(False, triple) for triple in sorted(removed)] + [(True, triple) for triple in sorted(added)]
     parts = [every[at : at + triples_max] for at in range(0, len(every), triples_max)]
     return [
@@ -60,10 +59,10 @@ def parts_of(
 
 
 class Digest:
-    """Names a set of triples, whatever their order: their number, and the sum of their hashes.
+    """Identifies a set of triples, independently of their order: their number, and the sum of hashes.
 
-    The sum of SHA-256 values modulo 2^256 can be kept as triples come and go, and two sets that nobody chose to deceive
-    by have different ones.
+    The sum of SHA-256 values modulo 2^256 can be maintained incrementally. Different sets have different
+    digests unless somebody constructs them to collide.
     """
 
     __slots__ = ("_sum", "count")
@@ -75,13 +74,13 @@ class Digest:
             self.add(triple)
 
     def add(self, triple: Triple, times: int = 1) -> None:
-        """Count a triple in, or with ``times`` -1 out."""
+        """Add a triple, or remove it with ``times`` -1."""
         line = " ".join(triple).encode()
         self.count += times
         self._sum = (self._sum + times * int.from_bytes(hashlib.sha256(line).digest(), "big")) % (1 << 256)
 
     def copy(self) -> Digest:
-        """Return another one that is equal."""
+        """Return a copy."""
         made = Digest()
         made.count, made._sum = self.count, self._sum
         return made
@@ -89,7 +88,7 @@ class Digest:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Digest) and (self.count, self._sum) == (other.count, other._sum)
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __str__(self) -> str:
         return f"{self.count}:{self._sum:064x}"

@@ -1,8 +1,9 @@
-"""A folder of N-Triples as a target: each change of the slice is a pair of files, which others can follow in turn.
+"""A folder of N-Triples as a target: each change is a pair of files, which other replicas can read.
 
-The files are named as in a folder of changesets (:mod:`p2prdf.replica.changeset_files`), so a replica can be the
-source of replicas.  A pair is written under other names, then given its own, then the cursor is, which tells how many
-pairs count; each step is on the disk before the next.  After a crash a pair behind the cursor is written anew.
+Files are named as in a folder of changesets (:mod:`p2prdf.replica.changeset_files`), so a replica can be the
+source of others. A pair is written under temporary names and renamed; then the cursor, which counts the valid
+pairs, is written. Each step is on the disk before the next. After a crash a pair beyond the cursor is written
+again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class TripleFiles:
         await asyncio.to_thread(self._write, list(removed), list(added), after)
 
     async def triples(self) -> AsyncIterator[Triple]:
-        """Yield what the pairs up to the cursor come to."""
+        """Yield the triples that result from the pairs up to the cursor."""
         found: dict[Triple, None] = {}
         for number in range(1, self._pairs + 1):
             for triple in read_file(self._path(number, "removed"), blank_scope="files"):
@@ -62,7 +63,7 @@ class TripleFiles:
             yield triple
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def _path(self, number: int, word: str) -> Path:
         return self._folder / f"{number:06}.{word}.nt.gz"
@@ -87,7 +88,7 @@ class TripleFiles:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash there is the old one or the new one."""
+    """Replace a file atomically: after a crash either the old or the new one exists."""
     part = path.with_name(path.name + ".part")
     with part.open("wb") as stream:
         stream.write(data)

@@ -1,13 +1,13 @@
-"""SPARQL texts by which replicas are read and written: pure functions.
+"""SPARQL texts that read and write replicas: pure functions.
 
-One operation deletes, inserts and moves the cursor, and does so only where the cursor is the expected one::
+One operation deletes, inserts and moves the cursor, only if the cursor is the expected one::
 
     DELETE { GRAPH <cursors> { <me> <at> "17" }  ... }
     INSERT { GRAPH <cursors> { <me> <at> "18" }  ... }
     WHERE  { GRAPH <cursors> { <me> <at> "17" } }
 
-One operation is atomic also with servers for which a request of several is not.  Cursors are in a graph of their own,
-so that a target graph holds the slice and nothing else.
+One operation is atomic even on servers that split a request of several. Cursors have a graph of their own, so
+that a target graph holds the slice only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT: Final = "<urn:p2prdf:at>"
 
 
 def cursor_name(dataset: str, graph: str | None) -> str:
-    """Return the IRI under which a replica of a dataset keeps its cursor, by the target graph."""
+    """Return the IRI of a dataset's cursor at a target graph."""
     digest = hashlib.sha256(f"{dataset}\n{graph or ''}".encode()).hexdigest()
     return f"<urn:p2prdf:replica:{digest[:32]}>"
 
@@ -45,7 +45,8 @@ def update_text(
 ) -> str:
     """Return the update that changes triples and cursor together, if the cursor is ``before``.
 
-    ``graph``: the canonical IRI of the target graph, None for the default graph; ``name``: of the cursor.
+    ``graph``: the canonical IRI of the target graph, None for the default graph; ``name``: the IRI of the
+    cursor.
     """
     new = f"GRAPH {CURSOR_GRAPH} {{ {name} {_AT} {terms.literal(after)} }}"
     if before is None:
@@ -81,9 +82,9 @@ def pattern_page_text(
 ) -> str:
     """Return the query for a page of the triples that match a pattern.
 
-    ``matched``: only those that are in full matches of their group with the required patterns, as far as these patterns
-    go; conditions are left to whoever evaluates the interest.  Pages are of distinct values of the pattern's
-    variables, so that a page has as many triples, however many matches each of them is in.
+    ``matched``: only triples in matches of their group together with the required patterns; the interest's
+    evaluation checks the conditions. Pages contain distinct values of the pattern's variables, so a page has as
+    many triples, however many matches each triple is in.
     """
     patterns: tuple[Pattern, ...] = (pattern,)
     if matched:
