@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,18 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 let_children_be_interrupted()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the flag that accepts new output of golden scenario files."""
+    text = "write the output of the scenario files of tests/golden into them instead of comparing it"
+    parser.addoption("--rewrite-golden", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to rewrite where nobody reads the difference: CI sets the variable CI, and .ci/run sets it, too."""
+    if config.getoption("rewrite_golden") and os.environ.get("CI"):
+        raise pytest.UsageError("--rewrite-golden: CI compares golden files and never writes them (variable CI is set)")
 
 
 @pytest.hookimpl(optionalhook=True)  # where the suite runs in one process, pytest-xdist need not be there
