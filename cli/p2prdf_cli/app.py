@@ -1,7 +1,7 @@
-"""The command line, put together.
+"""Composition of the command line.
 
-Heavy imports (numpy, the SPARQL parser, the client) happen inside the commands that need them:
-``--help`` and shell completion must answer at once.
+Heavy imports (numpy, the SPARQL parser, the client) happen inside the commands that need them: ``--help`` and shell
+completion must answer at once.
 """
 
 from __future__ import annotations

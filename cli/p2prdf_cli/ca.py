@@ -1,4 +1,4 @@
-"""``p2prdf ca``: a cluster's certificate authority, in a folder."""
+"""``p2prdf ca``: a cluster's certificate authority, kept in a folder."""
 
 from __future__ import annotations
 

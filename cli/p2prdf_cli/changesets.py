@@ -1,4 +1,4 @@
-"""``p2prdf changesets``: what a dataset lost and gained, as files, and published into an overlay."""
+"""``p2prdf changesets``: difference of two dumps as changeset files, and publication of changesets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
 
 
 def warn_of_clear(changeset: Changeset) -> dict[str, int]:
-    """Warn of the file of a changeset that is not applied; return its number of triples as a key of JSON."""
+    """Warn if a changeset has a file to clear, which is not applied; return its number of triples as a JSON key."""
     if (left := changeset.not_applied) is None:
         return {}
     why = "deleting all triples of a subject takes look-ups that changesets do not need; apply a diff of dumps instead"
@@ -115,7 +115,7 @@ def _diff(old: Path, new: Path, folder: Path, run_triples: int, blank_scope: str
             streams[word].write(line + "\n")
         for stream in streams.values():
             stream.close()
-        for word, path in paths.items():  # whole before it has its name
+        for word, path in paths.items():  # complete before it gets its final name
             Path(f"{scratch}/{word}").rename(path)
     print(f"{folder}/{number:06}: {counts['removed']:,} removed, {counts['added']:,} added")
     return ExitCode.OK

@@ -1,4 +1,4 @@
-"""``p2prdf channel``: semantic channels in the overlay, evaluated by whichever hosts there are."""
+"""``p2prdf channel``: semantic channels of the overlay, evaluated by any channel worker."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _read_graph(path: Path) -> list[tuple[str, str, str]]:
-    """Return a file's statements; its blank nodes are the same whenever the same file is read."""
+    """Return a file's statements; its blank nodes keep their names each time the same content is read."""
     import hashlib
 
     from p2prdf.replica.changeset_files import read_file

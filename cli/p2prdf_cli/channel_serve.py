@@ -1,4 +1,4 @@
-"""``p2prdf serve channels``: a host of the channels that are registered in an overlay."""
+"""``p2prdf serve channels``: a worker that evaluates the registered channels of an overlay."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def channels(
 
         tell = event_teller(as_json=as_json)
         host = Host(
-            # An address where nothing answers must not take as long as a lease.
+            # A connection attempt to a silent address must end well before the lease.
             lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),

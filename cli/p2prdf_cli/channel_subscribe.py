@@ -1,4 +1,4 @@
-"""``p2prdf channel subscribe``: what is told on a channel, by a standing query (:mod:`p2prdf_cli.subscribe`)."""
+"""``p2prdf channel subscribe``: notifications of a channel, by a standing query (:mod:`p2prdf_cli.subscribe`)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def subscribe(
 
 
 class _Channel:
-    """Shows what is told on a channel: the kind, and the terms of the binding."""
+    """Shows the notifications of a channel: the kind, and the terms of the binding."""
 
     def __init__(self, names: tuple[str, ...], *, removed: bool):
         self._names = names
@@ -106,7 +106,7 @@ class _Channel:
         self.names: Sequence[str] = (kind, *names)
 
     def writer(self, writer: SolutionWriter) -> SolutionWriter:
-        """Return what writes notifications as rows."""
+        """Return a writer that writes notifications as rows."""
         return _Rows(writer, tuple(self.names), removed=self._removed)
 
 
@@ -119,7 +119,7 @@ class _Rows:
         self._notifications = Notifications(columns[1:], removed=removed)
 
     def solution(self, solution: Solution) -> None:
-        """Write a notification, unless it is none that is wanted."""
+        """Write a notification, unless it was not asked for."""
         from p2prdf.client.solutions import Solution
         from p2prdf.rdf import terms
 
@@ -139,7 +139,7 @@ class _Rows:
         )
 
     def gap(self, gap: Gap) -> None:
-        """Write that notifications were dropped."""
+        """Report dropped notifications."""
         self._writer.gap(gap)
 
     def bookmark(self, bookmark: float) -> None:

@@ -1,7 +1,7 @@
-"""Commands and groups of the command line: what they have in common, and the names that they had before.
+"""Base classes of commands and groups, and the former names of commands and options.
 
-A renamed command or option is refused with one line that names the new form and with exit code 2.
-``RENAMED_COMMANDS`` and ``RENAMED_OPTIONS`` hold all of them, so that no command needs a stub.
+A renamed command or option is refused with exit code 2 and one line that names the new form.  ``RENAMED_COMMANDS``
+and ``RENAMED_OPTIONS`` hold all of them, so that no command needs a stub.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RENAMED_COMMANDS: Final = {
     "channel drop": "channel remove",
     "channel stats": "channel status",
 }
-"""New names of commands by their old names, both without ``p2prdf``."""
+"""New names of commands by their former names, both without ``p2prdf``."""
 
 RENAMED_OPTIONS: Final = {
     ("spark-publish", "--peers"): "--peer",
@@ -39,7 +39,7 @@ RENAMED_OPTIONS: Final = {
     ("derive", "--drop"): "--remove",
     ("ca issue", "--out"): "--output",
 }
-"""New names of options by the command, as it is called now, and their old names."""
+"""New names of options by the command's present name and the option's former name."""
 
 
 def _path(ctx: Any) -> str:
@@ -57,14 +57,14 @@ def _refuse(text: str) -> typer.Exit:
 
 
 class Command(TyperCommand):
-    """A command with its options in panels, which refuses options by their old names."""
+    """A command with its options in panels; it refuses options by their former names."""
 
     def __init__(self, *given: Any, **how: Any):
         super().__init__(*given, **how)
         set_panels(self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments.  Raises typer.Exit, with exit code 2, for an option that has another name now."""
+        """Parse the arguments.  Raises typer.Exit, with exit code 2, for a renamed option."""
         try:
             return super().parse_args(ctx, args)
         except typer.Exit:
@@ -78,10 +78,10 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group that refuses commands by their old names."""
+    """A group of commands that refuses commands by their former names."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options, each with a text of one line."""
+        """Return the options of the group, each with a one-line text."""
         options = super().get_params(ctx)
         for each in options:
             if each.name == "show_completion":
@@ -89,13 +89,13 @@ class Group(TyperGroup):
         return options
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names, those of the program in the order of its panels."""
+        """Return the names of the commands, those of the program in the order of its panels."""
         names = super().list_commands(ctx)
         order = [name for texts in COMMANDS.values() for name in texts]
         return sorted(names, key=order.index) if set(names) == set(order) else list(names)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command.  Raises typer.Exit, with exit code 2, for a command that has another name now."""
+        """Find a command.  Raises typer.Exit, with exit code 2, for a renamed command."""
         old = f"{_path(ctx)} {args[0]}".strip()
         new = RENAMED_COMMANDS.get(old)
         if new is not None:
@@ -104,7 +104,7 @@ class Group(TyperGroup):
 
 
 class Commands(typer.Typer):
-    """Commands that are put together to a group."""
+    """A group under construction: commands are added by :meth:`command`."""
 
     def __init__(self, **how: Any):
         super().__init__(**{"cls": Group, "no_args_is_help": True, "rich_markup_mode": "rich", **how})

@@ -1,4 +1,4 @@
-"""How commands connect to nodes: the one place that knows whether, and with which certificate, they use TLS."""
+"""Connections of commands to nodes; the only module that knows the options of TLS."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _FILES: Final[ContextVar[dict[str, Path] | None]] = ContextVar("tls_files", defa
 
 
 def keep_tls(**files: Path | None) -> None:
-    """Keep the options in front of the command for the command."""
+    """Store the TLS options that stand before the command."""
     _FILES.set({name: path for name, path in files.items() if path is not None})
 
 
 def tls_files() -> dict[str, Path]:
-    """Return the files that options in front of the command, or the environment, name: ca, cert, key."""
+    """Return the files from the TLS options or the environment, by name: ca, cert, key."""
     return _FILES.get() or {}
 
 
 def tls_in_use() -> p2prdf.Tls | None:
-    """Return what to connect by, or None for no TLS.  Raises LocalProtocolError for a part of it."""
+    """Return the TLS to connect with, or None.  Raises LocalProtocolError if one of the three files is missing."""
     from p2prdf.tls import Tls
 
     files = tls_files()
@@ -57,7 +57,7 @@ def tls_in_use() -> p2prdf.Tls | None:
 
 
 def connect(peer: list[str], **how: Any) -> p2prdf.connect:
-    """Connect to the first node that answers; by TLS if the command line or the environment says so."""
+    """Connect to the first node that answers, with TLS if the command line or the environment selects it."""
     import p2prdf
 
     return p2prdf.connect(",".join(peer), tls=tls_in_use(), **how)

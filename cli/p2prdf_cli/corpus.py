@@ -1,4 +1,4 @@
-"""``p2prdf corpus``: how rare words are in texts of files, and conditions about similarity that say so."""
+"""``p2prdf corpus``: word frequencies in the texts of files, and similarity conditions that use them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def count(
 
 
 class _Wanted(NamedTuple):
-    """What a window is to be like."""
+    """Options of a window; None: not given."""
 
     texts: int | None
     language: str | None
@@ -119,7 +119,7 @@ def _read(path: Path) -> CorpusWindow:
 
 
 def _objects(name: str) -> Iterator[tuple[str, str]]:
-    """Yield predicates and objects of a file.  Raises DataRefused."""
+    """Yield the predicate and object of each triple in a file.  Raises DataRefused."""
     from p2prdf.rdf.ntriples import read_triples
     from p2prdf_cli.sources import choose_input
 

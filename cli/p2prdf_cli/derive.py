@@ -1,4 +1,4 @@
-"""``p2prdf derive``: what follows by a CONSTRUCT or by rules, published as a named graph, and kept so."""
+"""``p2prdf derive``: a named graph kept equal to the result of a CONSTRUCT query or of rules."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def derive(
 
 @dataclass(frozen=True, slots=True)
 class _What:
-    """What it is derived by."""
+    """The query or rules that the graph is derived by."""
 
     query: str | None
     file: Path | None
@@ -138,7 +138,7 @@ async def _conclude(wanted: _Wanted, peer: list[str]) -> None:
 
 
 def _derivation(wanted: _Wanted, graph: str) -> Callable[[Client], AsyncGenerator[Derived, None]]:
-    """Return what begins the derivation, when all that was given has been read and makes sense."""
+    """Return a function that begins the derivation, after all inputs have been read and validated."""
     from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
 
     what, algorithm, timeout = wanted.what, wanted.algorithm, wanted.timeout

@@ -1,12 +1,11 @@
-"""How a command ends: one clear line on standard error, and an exit code that scripts can rely on.
+"""End of a command: one line on standard error for an error, and an exit code for scripts.
 
-Whatever goes wrong on purpose is an error of :mod:`p2prdf.errors` (or the operating system's);
-it becomes ``p2prdf: error [code]: text``.  Anything else is a bug and shows its traceback.
+Expected errors are those of :mod:`p2prdf.errors` and of the operating system; they become ``p2prdf: error [code]:
+text``.  Any other exception is a defect and shows its traceback.
 
-An interruption (Ctrl-C, or SIGTERM from a supervisor) cancels the command's task, so that its
-``finally`` blocks end what it started: daemons, subscriptions, progress bars, state files.  When
-the reader of a pipe goes away, as in ``p2prdf subscribe ... | head -3``, the command ends quietly
-as any other Unix tool does.
+An interruption (Ctrl-C, or SIGTERM from a supervisor) cancels the command's task, so that its ``finally`` blocks
+clean up: daemons, subscriptions, progress bars, state files.  When the reader of a pipe goes away, as in ``p2prdf
+subscribe ... | head -3``, the command ends quietly, like other Unix tools.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ EXIT_CODES_HELP: Final = "Exit codes: see p2prdf --help."
 
 
 def complain(error: BaseException) -> ExitCode:
-    """Write the one line about an error and return the exit code that goes with it."""
+    """Write the line about an error, and return its exit code."""
     code = error.code if isinstance(error, P2PRDFError) else "system"
     text = _system_text(error) if isinstance(error, OSError) else str(error)
     print(f"p2prdf: error [{code}]: {' '.join(text.split())}", file=sys.stderr)
@@ -74,12 +73,12 @@ def complain(error: BaseException) -> ExitCode:
 
 
 def run(action: Coroutine[Any, Any, ExitCode | None]) -> None:
-    """Run a command's coroutine to its end and leave the process with its exit code."""
+    """Run a command's coroutine to its end, and leave the process with its exit code."""
     raise typer.Exit(_guarded(lambda: _run_loop(action)))
 
 
 def run_plain(action: Any) -> None:
-    """As :func:`run`, for a command that needs no event loop of ours."""
+    """Run a command without an event loop, as :func:`run` does."""
     raise typer.Exit(_guarded(action))
 
 
@@ -88,7 +87,7 @@ def _guarded(action: Any) -> int:
         code = action()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes standard output once more at exit: give it somewhere to go.
+        # The interpreter flushes standard output once more at exit: redirect it to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.PIPE_CLOSED
     except (P2PRDFError, OSError) as error:
@@ -101,7 +100,7 @@ def _guarded(action: Any) -> int:
 
 
 def _guarded_group(group: BaseExceptionGroup[BaseException]) -> int:
-    """Tell the first error of a task group; its siblings were cancelled because of it."""
+    """Report the first error of a task group; its siblings were cancelled because of it."""
     first: BaseException = group
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]

@@ -1,4 +1,4 @@
-"""``p2prdf explain``: how a query is evaluated, what waits where, and why nothing fires."""
+"""``p2prdf explain``: evaluation of a query, waiting partial results, and the step that blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations of queries as people read them: facts, operators as a tree, a table of steps per part, findings."""
+"""Explanations of queries for people: facts, operators as a tree, a table of steps per part, findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NODES_MAX: Final = 3
 
 
 def show(explanation: Told, prefixes: Mapping[str, str], console: Console) -> None:
-    """Write an explanation, IRIs shortened by some prefixes."""
+    """Write an explanation, with IRIs shortened by the prefixes."""
 
     def text(value: str) -> str:
         return printable(_IRI.sub(lambda found: "a" if found[0] == _TYPE else short_term(found[0], prefixes), value))
@@ -78,7 +78,7 @@ def _facts(told: Told) -> Iterator[str]:
 
 
 def _tree(operators: Sequence[Told], text: Any) -> Tree:
-    """Return the operators from the root down; one that several read is spelled out once."""
+    """Return the operators from the root down; an operator with several readers is printed in full once."""
     shown: set[int] = set()
 
     def label(operator: Told, *, again: bool) -> Text:
@@ -104,7 +104,7 @@ def _tree(operators: Sequence[Told], text: Any) -> Tree:
 
 
 def _steps(number: int, part: Told, *, alone: bool, text: Any) -> Any:
-    """Return a part's steps in order of evaluation, a row each."""
+    """Return a part's steps in order of evaluation, one per row."""
     standing = "answers" in part
     columns = ["pattern", "", "rate", "triples", *(["since", "waiting"] if standing else []), "where"]
     rows: list[list[object]] = []
@@ -127,7 +127,7 @@ def _steps(number: int, part: Told, *, alone: bool, text: Any) -> Any:
 
 
 def _rate(step: Told) -> object:
-    """Return what was counted when the order was chosen, in brackets what was assumed instead."""
+    """Return the rate counted when the order was chosen, or in brackets the assumed one."""
     if step["rate"] is None and step["expected"] is not None:
         return f"({step['expected']:,.0f})"
     return _count(step["rate"])

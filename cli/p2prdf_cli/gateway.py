@@ -1,4 +1,4 @@
-"""``p2prdf serve gateway``: HTTP in front of nodes."""
+"""``p2prdf serve gateway``: the HTTP gateway to nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["gateway"]
 
 _LISTEN: Final = "127.0.0.1:7480"
 _MEMBER_SECONDS: Final = 2.0
-"""How long a node may take to be connected to that is asked how it is."""
+"""Deadline for a connection to a node for its state."""
 
 
 def gateway(
@@ -111,7 +111,7 @@ def gateway(
 
 
 def _hosting(peer: list[str], keys: Path, hosts: Iterable[str], *, private: bool, plain: bool) -> WebhookHost:
-    """Return what delivers webhooks."""
+    """Return the host that delivers webhooks."""
     from p2prdf.gateway.webhooks import Sender, WebhookHost, read_keys
     from p2prdf.replica.hosts import Hosts
 
@@ -123,7 +123,7 @@ def _hosting(peer: list[str], keys: Path, hosts: Iterable[str], *, private: bool
         return await connect(peer, speaks_for=name)
 
     return WebhookHost(
-        # An address where nothing answers must not take as long as a lease.
+        # A connection attempt to a silent address must end well before the lease.
         lambda reconnect_seconds: connect(peer, reconnect_seconds=reconnect_seconds, connect_seconds=_MEMBER_SECONDS),
         spoken, Sender(allowed, plain=plain), read_keys(keys),
     )  # fmt: skip

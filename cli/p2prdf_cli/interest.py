@@ -1,4 +1,4 @@
-"""``p2prdf interest``: interests that are registered in the overlay, and kept by whichever keepers there are."""
+"""``p2prdf interest``: interests registered in the overlay, kept up to date by any sync worker."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ Examples:
   p2prdf member clean-up 8d2f0c61b7a94e35 --apply
 """
 _AT_ONCE: Final = 500
-"""Statements whose histories one request asks for."""
+"""Most statements in one request for histories."""
 
 Statement = tuple[str, str, str, str, str]
-"""Subject, predicate, object, graph, and the term that stands for predicate and graph."""
+"""Subject, predicate, object, graph, and the stored term that combines predicate and graph."""
 
 
 def _member(text: str) -> str:
@@ -137,7 +137,7 @@ def clean_up(
 
 
 async def _addresses(peer: list[str], without: str) -> list[str]:
-    """Return the addresses of all nodes but one, that of the node which was asked first."""
+    """Return the addresses of all nodes except ``without``, which must not be the node that answers."""
     async with connect(peer, reconnect_seconds=0) as client:
         report = await client.status()
     known = {report["key"]: report["address"], **{each["key"]: each["address"] for each in report["peers"]}}
@@ -147,7 +147,7 @@ async def _addresses(peer: list[str], without: str) -> list[str]:
 
 
 async def _at_each(addresses: list[str], work: Callable[[p2prdf.Client], Awaitable[Any]]) -> tuple[list[Any], ExitCode]:
-    """Do the same at each node; return the results, and the exit code for the nodes that failed."""
+    """Run a request at each node; return the results, and the exit code for the nodes that failed."""
 
     async def at(address: str) -> Any:
         async with connect([address], reconnect_seconds=0) as client:
@@ -195,7 +195,7 @@ async def _list(peer: list[str], *, as_json: bool) -> None:
 
 
 async def _record(client: p2prdf.Client, member: str) -> tuple[int, list[dict[str, Any]], list[str]]:
-    """Return the stamp from which on a node's record is complete, and a member's statements and ends in it."""
+    """Return the stamp from which a node's record is complete, and a member's statements and ended subscriptions."""
     found: list[dict[str, Any]] = []
     after: int | None = 0
     since = 0
@@ -240,7 +240,7 @@ def _spelled(statement: Statement) -> str:
 
 
 async def _repairs(addresses: list[str], member: str) -> tuple[list[tuple[Statement, Any]], ExitCode]:
-    """Return the repair of each statement that a member introduced at some node."""
+    """Return the repair of each statement that a member introduced at any node."""
     from p2prdf_cli.clean_up import NOTHING, Event, decide
 
     records, outcome = await _at_each(addresses, lambda client: _record(client, member))

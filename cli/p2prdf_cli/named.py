@@ -1,6 +1,6 @@
-"""``p2prdf subscribe --name``: a subscription that outlives the command, however that ends.
+"""``p2prdf subscribe --name``: a durable subscription, which survives any end of the command.
 
-What is kept, and in which order, is told in :mod:`p2prdf_cli.subscribe_state`.
+:mod:`p2prdf_cli.subscribe_state` describes its state and the order of the writes.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["LEASE_SECONDS", "Named", "Options", "end_named"]
 
 LEASE_SECONDS: Final = 86_400.0
-"""How long a named subscription is kept while nobody takes it up: a day, the longest that nodes allow by default."""
+"""Lease of a named subscription without a subscriber: a day, the default maximum of nodes."""
 COMMIT_ANSWERS_MAX: Final = 4096
-"""Answers are saved when no more are waiting, and at the latest after so many."""
+"""Most solutions between two saves; a save also happens whenever no solution waits."""
 GOODBYE_SECONDS: Final = 3.0
 
 MakeWriter = Callable[[Sequence[str], "TextIO | None", bool], "SolutionWriter"]
-"""Makes a writer of the names, the stream (None: standard output) and whether a header is still to be written."""
+"""Makes a writer from the names, the stream (None: standard output), and whether a header is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the command was called.  ``query``, ``since``: None to go on with what the name stands for."""
+    """Options of the command.  ``query``, ``since``: None to continue with those of the name."""
 
     query: str | None
     algorithm: str
@@ -50,9 +50,9 @@ class Options:
 
 
 class Named:
-    """One run of the command for a name whose state is locked.
+    """One run of the command for a name with a locked state.
 
-    Raises LocalProtocolError if the name stands for something else, or its output is not what it was.
+    Raises LocalProtocolError if the options differ from those of the name, or if its output was changed.
     """
 
     def __init__(self, state: NamedState, options: Options):
@@ -73,14 +73,14 @@ class Named:
                 raise
 
     def close(self) -> None:
-        """Close the output; what was not saved is left to be cut."""
+        """Close the output; the next run cuts its unsaved part."""
         if self._output is not None:
             self._output.close()
 
     async def run(self, client: Client, make_writer: MakeWriter, began: Callable[[Subscription], None]) -> None:
-        """Write answers until there have been ``count``, or for ever; ``began`` is called when the first may come.
+        """Write ``count`` solutions, or without a bound; ``began`` is called before the first one.
 
-        Raises SubscriptionGone, and what else ends it.
+        Raises SubscriptionGone, and every other error that ends the subscription.
         """
         try:
             subscription = await self._begin(client)
@@ -153,7 +153,7 @@ class Named:
                 return
 
     def _commit(self, subscription: Subscription) -> None:
-        """Put the output and where to go on onto the disk, and only then acknowledge."""
+        """Save the output and the resume token durably, and only then acknowledge."""
         if self._output is None:
             sys.stdout.flush()
         length = 0 if self._output is None else self._output.sync()
@@ -162,7 +162,8 @@ class Named:
 
 
 async def end_named(client: Client, state: NamedState) -> None:
-    """End a named subscription and forget its name; its output stays.  Raises LocalProtocolError if there is none."""
+    """End a named subscription and forget its name; its output stays.  Raises LocalProtocolError for an unknown
+    name."""
     record = state.read()
     if record is None:
         raise LocalProtocolError(f"there is no subscription {state.name}")
@@ -171,7 +172,7 @@ async def end_named(client: Client, state: NamedState) -> None:
 
 
 async def _unsubscribe(client: Client, record: Record) -> None:
-    """End what the name stood for, if that can be done soon; else it ends with its lease."""
+    """End the former subscription of the name, if that succeeds within GOODBYE_SECONDS; else its lease ends it."""
     with contextlib.suppress(P2PRDFError, TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS):
             await client.unsubscribe(record.subscription)

@@ -1,4 +1,4 @@
-"""``p2prdf node``: run one peer of the overlay."""
+"""``p2prdf node``: run one node of the overlay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they read and behave alike."""
+"""Options shared by several commands, so that they have the same names, texts and checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AlgorithmName(enum.StrEnum):
 
 
 def addresses(given: list[str]) -> list[str]:
-    """Return the addresses of an option: ``host:port`` each, repeated or separated by commas."""
+    """Parse an option with addresses: ``host:port`` each, repeated or separated by commas."""
     from p2prdf_node.config import split_address
 
     found = [part for text in given for part in text.split(",")]
@@ -41,7 +41,7 @@ def addresses(given: list[str]) -> list[str]:
 
 
 def subscription_name(text: str | None) -> str | None:
-    """Check that an option is a name that a subscription can have."""
+    """Check that an option is a valid name of a durable subscription."""
     from p2prdf_cli.subscribe_state import check_name
 
     try:
@@ -51,17 +51,17 @@ def subscription_name(text: str | None) -> str | None:
 
 
 def subscription_number(text: str | None) -> str | None:
-    """Check that an option is a subscription's number: 16 hexadecimal digits."""
+    """Check that an option is the number of a subscription: 16 hexadecimal digits."""
     if text is not None and re.fullmatch("[0-9a-fA-F]{1,16}", text) is None:
         raise typer.BadParameter(f"{text!r} is not the number of a subscription (16 hexadecimal digits)")
     return text
 
 
 def point_in_time(text: str) -> float | str:
-    """Return ``now`` or ``beginning`` as it is, and any other time in seconds since the epoch.
+    """Return ``now`` or ``beginning`` unchanged, and any other time in seconds since 1970.
 
-    Times are ISO 8601 with their offset from UTC, or seconds.  Raises ValueError for what is none, and for what is not
-    past by this machine's clock.
+    Times are ISO 8601 with an offset from UTC, or seconds.  Raises ValueError for other texts, and for a time that is
+    not past by this machine's clock.
     """
     if text in ("now", "beginning"):
         return text
@@ -79,7 +79,7 @@ def _moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text!r} is neither now, nor beginning, nor a time as {example}, nor seconds") from None
-    if moment.tzinfo is None:  # this machine's zone may not be that of whoever runs the same command elsewhere
+    if moment.tzinfo is None:  # the same command may run on machines in other time zones
         raise ValueError(f"{text!r} does not say its offset from UTC, as {example} does")
     return moment
 

@@ -1,4 +1,4 @@
-"""Panels of the helps: which command and which option stands in which panel, everyday ones first."""
+"""Panels of the help texts: commands and options by panel, everyday ones first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COMMANDS: Final = {
 """Commands by panel, in the order of the help, with their short texts."""
 
 OPTIONS_MAX: Final = 10
-"""A command with more options than this has them in panels."""
+"""Most options of a command without panels."""
 
 OPTIONS: Final = {
     "Cluster": (
@@ -70,11 +70,11 @@ OPTIONS: Final = {
         "--query-url", "--bad", "--conf", "--job",
     ),
 }  # fmt: skip
-"""Options of long helps that are not everyday ones, by panel."""
+"""Options of long help texts, except everyday ones, by panel."""
 
 
 def set_panels(parameters: list[Any]) -> None:
-    """Put the options of a command into panels, if they are more than fit into one."""
+    """Put the options of a command into panels, if there are more than OPTIONS_MAX."""
     options = [each for each in parameters if each.param_type_name == "option"]
     if len(options) <= OPTIONS_MAX:
         return

@@ -1,4 +1,4 @@
-"""Progress bars, on standard error, on terminals only."""
+"""Progress bars, on standard error and on terminals only."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ class PublishBar:
         self._progress.stop()
 
     def begin(self, name: str, size: int | None, triples_before: int) -> None:
-        """Begin a file; ``size`` in bytes if it is known."""
+        """Begin a file; ``size`` in bytes, or None if unknown."""
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._before = triples_before
         self._task = self._progress.add_task(name, total=size, triples=triples_before, bad="")
 
     def advance(self, triples: int, position: int, bad_lines: int) -> None:
-        """Show that ``triples`` of this run are acknowledged and ``position`` bytes read."""
+        """Show the acknowledged triples of this run and the position in the file, in bytes."""
         if self._task is not None:
             bad = f"{bad_lines:,} lines skipped" if bad_lines else ""
             self._progress.update(self._task, completed=position, triples=self._before + triples, bad=bad)
 
     def say(self, text: str) -> None:
-        """Write a line above the bar, or plainly where there is none."""
+        """Write a line above the bar, or a plain line without a bar."""
         if self._progress.disable:
             print(f"p2prdf: {text}", file=sys.stderr)
         else:
@@ -77,7 +77,7 @@ class PublishBar:
 
 
 class RunBar:
-    """Shows what part of a run is done, beside what is being run."""
+    """Shows the completed part of a run and its present step."""
 
     def __init__(self, what: str) -> None:
         self._progress = Progress(
@@ -102,25 +102,25 @@ class RunBar:
         self._progress.stop()
 
     def show(self, done: float, what: str | None = None) -> None:
-        """Show that this part, 0 to 1, is done; ``what`` renames what is being done."""
+        """Show the completed part, 0 to 1; the second argument changes the description."""
         self._progress.update(self._task, completed=done, description=what)
 
 
 _SHOWN_EACH: Final = 1000
-"""Triples between two looks at the bar: showing each would take longer than reading it."""
+"""Triples between two updates of the bar; an update per triple would take longer than reading it."""
 Each = TypeVar("Each")
 
 
 class _Rate(ProgressColumn):
-    """Triples a second, lately."""
+    """Recent rate in triples per second."""
 
     def render(self, task: Task) -> Text:
-        """Return it, empty while it is not known."""
+        """Return the rate, empty while it is unknown."""
         return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
 
 class SliceBar:
-    """Shows how many triples of a replica's first slice have come, and how fast; nobody knows how many come."""
+    """Shows the received triples of a replica's first slice and their rate; the total is unknown."""
 
     def __init__(self, what: str) -> None:
         self._progress = Progress(
@@ -145,15 +145,15 @@ class SliceBar:
         self.stop()
 
     def stop(self) -> None:
-        """Show nothing any more; to be called once more does nothing."""
+        """Remove the bar; a second call does nothing."""
         self._progress.stop()
 
     def advance(self, count: int) -> None:
-        """Show that so many more have come."""
+        """Add received triples."""
         self._progress.advance(self._task, count)
 
     async def counted(self, each: AsyncIterable[Each] | Iterable[Each]) -> AsyncIterator[Each]:
-        """Yield what is given, and show how many have come."""
+        """Yield the given items, and count them in the bar."""
         count = 0
         if isinstance(each, AsyncIterable):
             async for one in each:

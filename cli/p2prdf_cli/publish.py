@@ -1,4 +1,4 @@
-"""``p2prdf publish``: files and streams in, acknowledged, resumable."""
+"""``p2prdf publish``: acknowledged and resumable publication of files and streams."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 BAD_LINES_TOLD: Final = 10
-"""Malformed lines of one file that are told one by one; the rest is counted."""
+"""Malformed lines of one file that are reported; further ones are only counted."""
 
 
 class SyntaxName(enum.StrEnum):
-    """Formats by their file name endings."""
+    """Formats, by file name suffix."""
 
     nt = "nt"
     nq = "nq"
@@ -166,7 +166,7 @@ async def _publish_all(files: list[str], peer: list[str], settings: _Settings) -
 
 
 def _traceparent(given: str | None) -> str | None:
-    """Return the trace that was asked for; a new one is told."""
+    """Return the trace context of the option; a new one is printed."""
     from p2prdf_cli.render import remark
     from p2prdf_cli.trace_tree import new_traceparent
 
@@ -178,7 +178,7 @@ def _traceparent(given: str | None) -> str | None:
 
 
 class _Publication:
-    """One input on its way."""
+    """Publication of one input."""
 
     def __init__(
         self, client: Client, source: Input, store: StateFile, settings: _Settings, graph: str | None, bar: PublishBar
@@ -195,7 +195,7 @@ class _Publication:
         self._stream: Stream | None = None
 
     async def run(self) -> None:
-        """Publish and report; raises what ended it early, after keeping what was achieved."""
+        """Publish and report.  Raises the error that ended the publication early, after saving the progress."""
         from p2prdf_cli.sources import Feeder
 
         entry = self._entry()
@@ -240,13 +240,13 @@ class _Publication:
         )  # fmt: skip
 
     def _entry(self) -> Entry:
-        """Return where to go on, or a beginning."""
+        """Return the saved progress, or a new entry."""
         from p2prdf_cli.publish_state import Entry, FileIdentity, new_publisher
         from p2prdf_cli.render import remark
 
         stream = self._settings.stream
         began = None if stream is None else stream.began()
-        if self._source.path is None or self._source.live:  # what comes next time is something else
+        if self._source.path is None or self._source.live:  # the next run reads other data
             return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0, began)
         self._identity = FileIdentity.of(
             self._source.path, removed=self._settings.delete, graph=self._graph or "",
@@ -262,7 +262,7 @@ class _Publication:
             self._store.note(entry, now=now)
 
     def _bad_line(self, bad: BadLine) -> None:
-        """Called by the reading thread."""
+        """Report a malformed line; called by the reading thread."""
         assert self._feeder is not None
         if self._feeder.bad_lines <= BAD_LINES_TOLD:
             self._bar.say(f"{self._source.name}:{bad.line}: skipped: {bad.reason}")
@@ -297,7 +297,7 @@ class _Publication:
         print(f"{self._source.name}: {self._triples:,} triples {done}{before} {timing}{skipped}")
 
     def _promised(self) -> dict[str, object]:
-        """Return what is told of a stream: its IRI, and the time, in seconds, up to which all is said to be there."""
+        """Return the JSON keys of a stream: its IRI, and its final watermark in seconds."""
         stream = self._stream
         if stream is None:
             return {}

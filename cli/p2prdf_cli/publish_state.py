@@ -1,14 +1,13 @@
-"""What an interrupted ``p2prdf publish`` has achieved, so that the same command goes on from there.
+"""State of interrupted ``p2prdf publish`` commands, from which the same command continues.
 
-One JSON file holds, for each file under way, its identity (path, size, modification time), the
-publisher's identity, and how many of its statements all owners have acknowledged.  Going on with the
-same publisher and the same numbering makes repeated events the same events: what was published but not
-yet noted here is recognised by the nodes and changes nothing.  A file that was published to its end is
-forgotten: publishing it again is a new publication.
+One JSON file holds for each file in progress its identity (path, size, modification time), the publisher's identity,
+and the number of statements that all owners have acknowledged.  A continued run uses the same publisher and event
+numbers, so nodes recognise events that were published but not yet saved here, and ignore them.  A completely
+published file is forgotten: publishing it again is a new publication.
 
-The file is replaced as a whole, at most once a second and at the end, so it is never half written, also when the
-machine loses power: a forgotten publisher would count twice what it has published.  Two
-commands that publish different files at once keep each other's entries, but for those of the same second.
+The state file is replaced atomically, at most once a second and at the end.  It survives a power failure: a lost
+publisher identity would make statements count twice.  Two commands that publish different files at once keep each
+other's entries, except those written in the same second.
 """
 
 from __future__ import annotations
@@ -32,14 +31,17 @@ __all__ = [
 
 WRITE_SECONDS: Final = 1.0
 ENTRIES_MAX: Final = 1000
-"""Interrupted files remembered; beyond that the oldest is forgotten."""
+"""Most interrupted files remembered; beyond, the oldest is forgotten."""
 _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Tells a file from another and from an edited self, and what is done with it: whether it is published or removed,
-    and the graph of what names none; or the stream, and what is said of its event times.
+    """Identity of a file and of the operation on it.
+
+    A file is identified by path, size and modification time, so an edited file is another one.  The operation:
+    publication or deletion (``removed``) in a default graph (``graph``), or elements of a stream with the options of
+    their event times.
     """
 
     path: str
@@ -54,17 +56,17 @@ class FileIdentity:
     def of(
         cls, path: Path, *, removed: bool = False, graph: str = "", stream: str = "", times: str = ""
     ) -> FileIdentity:
-        """Look at a file."""
+        """Return the identity of a file."""
         status = path.stat()
         return cls(str(path.resolve()), status.st_size, status.st_mtime_ns, removed, graph, stream, times)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One interrupted publication: event numbers are statement numbers, from ``publisher``.
+    """One interrupted publication of ``publisher``; event numbers are statement numbers.
 
-    ``began`` and ``latest``: of a stream its first and last event time so far, in milliseconds; where all elements
-    have one, that.
+    ``began`` and ``latest``: first and last event time of a stream so far, in milliseconds; equal to the common event
+    time if all elements have the same one.
     """
 
     identity: FileIdentity
@@ -90,7 +92,7 @@ class Entry:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Entry:
-        """Read what :meth:`as_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        """Read the output of :meth:`as_json`.  Raises KeyError, TypeError or ValueError for other values."""
         removed = value.get("removed", False) is True
         graph, stream, times = (str(value.get(name, "")) for name in ("graph", "stream", "times"))
         identity = FileIdentity(
@@ -101,25 +103,25 @@ class Entry:
 
 
 def new_publisher() -> int:
-    """Return a publisher identity that nobody else has."""
+    """Return a random publisher identity."""
     return secrets.randbits(64)
 
 
 def state_folder() -> Path:
-    """Return where commands keep their state."""
+    """Return the folder of the commands' state."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(base) / "p2prdf"
 
 
 def default_state_file() -> Path:
-    """Return where state is kept if the user names no file."""
+    """Return the default state file."""
     return state_folder() / "publish.json"
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file: whatever happens, it holds all of the old text or all of the new; then it is on the disk.
+    """Replace a file atomically and durably.
 
-    Raises OSError, and leaves nothing beside it.
+    Raises OSError, and leaves no temporary file.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -149,14 +151,14 @@ class StateFile:
         self._told = False
 
     def find(self, identity: FileIdentity) -> Entry | None:
-        """Return what is known of a file; nothing if it has changed since.
+        """Return the entry of a file; None if the file has changed since.
 
-        Raises LocalProtocolError if the state file is no such file.
+        Raises LocalProtocolError if the state file is malformed.
         """
         return next((entry for entry in self._read() if entry.identity == identity), None)
 
     def note(self, entry: Entry, *, now: bool = False) -> None:
-        """Remember progress; written at most once a second, or ``now``."""
+        """Save progress, at most once a second unless ``now``."""
         if now or self._clock() - self._written_at >= WRITE_SECONDS:
             others = [other for other in self._read() if other.identity.path != entry.identity.path]
             self._write([*others, entry][-ENTRIES_MAX:])
@@ -178,7 +180,7 @@ class StateFile:
             raise LocalProtocolError(f"state file {self.path}: {error}; remove it to publish from the start") from None
 
     def _write(self, entries: list[Entry]) -> None:
-        """Replace the file; where it cannot be written, say so once and go on without."""
+        """Replace the file; if it cannot be written, report that once and continue."""
         self._written_at = self._clock()
         document = {"version": _VERSION, "files": [entry.as_json() for entry in entries]}
         try:

@@ -1,6 +1,6 @@
-"""``p2prdf publish --stream``: what a file holds as elements of a stream, with the event times that its lines say.
+"""``p2prdf publish --stream``: publication of a file as elements of a stream, with event times.
 
-A file may be read as fast as it goes, or as its event times say (``--pace``), as if it happened now.
+A file is read as fast as possible, or at the pace of its event times (``--pace``).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NOW = "now"
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What is said of a stream.
+    """Options of a stream.
 
-    ``time``: an event time of all elements, or ``now``; None: each line has its own.  ``pace``: how many times as
-    fast as the event times say, 0: as fast as it goes.  ``upto``: in milliseconds since 1970, None: the last time.
+    ``time``: event time of all elements, or ``now``; None: each line has its own.  ``pace``: speed-up over the event
+    times, 0: as fast as possible.  ``upto``: final watermark in milliseconds since 1970; None: the last event time.
     """
 
     iri: str
@@ -47,9 +47,9 @@ class StreamOptions:
         cls, iri: str | None, *, event_time: str | None, timed: bool, lateness: float, pace: float, upto: str | None,
         without: bool, files: int,
     ) -> StreamOptions | None:  # fmt: skip
-        """Return what options say, None: nothing of a stream.
+        """Validate the options; return None if they name no stream.
 
-        ``without``: options are given that do not go with streams.  Raises typer.BadParameter.
+        ``without``: options were given that exclude a stream.  Raises typer.BadParameter.
         """
         if iri is None:
             if timed or event_time is not None or lateness or pace or upto is not None:
@@ -78,11 +78,11 @@ class StreamOptions:
 
     @property
     def times(self) -> str:
-        """What tells one publication of a file from another."""
+        """Text that distinguishes publications of one file with different event times."""
         return "timed" if self.time is None else self.time
 
     def began(self) -> int | None:
-        """Return the event time of all elements of a file, milliseconds since 1970; None if each has its own."""
+        """Return the common event time of a file's elements, in milliseconds since 1970; None if each has its own."""
         from p2prdf.rdf.timed_lines import event_time
 
         if self.time is None:
@@ -93,10 +93,10 @@ class StreamOptions:
 async def publish_elements(
     client: Client, options: StreamOptions, feeder: Feeder, entry: Entry, progress: Callable[[Progress, Stream], None]
 ) -> Stream:
-    """Publish what a feeder has into a stream, and say in the end that it is all there, unless reading has failed.
+    """Publish a feeder's statements into a stream, and end the stream unless reading has failed.
 
-    A file that is published again, after a failure, has the times that it had.  What comes from a pipe now has the
-    clock's, so windows close while nothing comes.
+    A file that is published again after a failure keeps its event times.  Elements from a pipe with the time ``now``
+    get the time of their arrival, so that windows close while nothing arrives.
     """
     at: float | None = None
     if options.time is not None and (feeder.source.path is not None or options.time != NOW):
@@ -112,7 +112,7 @@ async def publish_elements(
             on_progress=lambda done: progress(done, stream),
         )  # fmt: skip
         if feeder.error is None:
-            upto = max(options.upto or 0, entry.latest or 0)  # the last may have been published by an earlier run
+            upto = max(options.upto or 0, entry.latest or 0)  # an earlier run may have published the last element
             await stream.close(upto / 1000 if upto else None)
     finally:
         stream.stop()
@@ -123,9 +123,9 @@ async def paced(
     batches: AsyncIterable[TripleBatch], factor: float, *, clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = asyncio.sleep,
 ) -> AsyncIterator[TripleBatch]:  # fmt: skip
-    """Yield elements when their turn has come: the first at once, others as much later as their event times say.
+    """Yield elements at the pace of their event times: the first at once, the others relative to it.
 
-    ``factor``: how many times as fast.
+    ``factor``: the speed-up.
     """
     start: float | None = None
     async for batch in batches:
@@ -135,7 +135,7 @@ async def paced(
                 start = clock() - batch.times[0] / 1000 / factor
             wait = start + batch.times[row] / 1000 / factor - clock()
             if wait > 0:
-                await sleep(wait)  # type: ignore[misc]  # what it returns is awaited
+                await sleep(wait)  # type: ignore[misc]  # its result is awaitable
             now, stop = clock(), row + 1
             while stop < count and start + batch.times[stop] / 1000 / factor <= now:
                 stop += 1

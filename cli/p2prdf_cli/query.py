@@ -1,4 +1,4 @@
-"""``p2prdf query``: answer a query once, and write the result in the form that others read."""
+"""``p2prdf query``: answer a query once, and write the result in a standard format."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["register", "write_result"]
 
 
 class FormatName(enum.StrEnum):
-    """Forms of results, as :class:`p2prdf.rdf.result_formats.Format` names them."""
+    """Output formats, named as in :class:`p2prdf.rdf.result_formats.Format`."""
 
     table = "table"
     json = "json"
@@ -125,7 +125,7 @@ def _default_format(form: Form) -> Format:
 
 
 def _prepared(chosen: Format) -> Callable[[str], object]:
-    """Return what writes to standard output: the line ends as they are, UTF-8 for machines, what can be for people."""
+    """Prepare standard output and return its write method: unchanged line ends; UTF-8 except for tables."""
     stream = sys.stdout
     if isinstance(stream, io.TextIOWrapper):
         if chosen.value == "table":
@@ -138,9 +138,9 @@ def _prepared(chosen: Format) -> Callable[[str], object]:
 def write_result(
     result: Result, form: Form, chosen: Format, write: Callable[[str], object], prefixes: dict[str, str]
 ) -> None:
-    """Write a whole result; ``prefixes`` shorten IRIs for people.
+    """Write a whole result; ``prefixes`` shorten IRIs in tables.
 
-    Raises LocalProtocolError for a form that the format does not have, DataRefused for a term that it cannot hold.
+    Raises LocalProtocolError for a query form that the format lacks, DataRefused for a term that it cannot hold.
     """
     from p2prdf.rdf.algebra import Form
     from p2prdf.rdf.result_formats import boolean, writer

@@ -1,8 +1,8 @@
-"""Query text as people give it: on the command line or in a file, with prefixes from elsewhere.
+"""Query text from the command line or a file, with prefixes from another file.
 
-Prefix files hold declarations in Turtle's or SPARQL's spelling; whatever else is in such a file is
-passed over, so that any Turtle file serves.  Only prefixes that the query uses and does not declare
-itself are added, on the query's first line: the line numbers of its errors stay true.
+Prefix files hold declarations in the syntax of Turtle or SPARQL; other content is ignored, so any Turtle file serves.
+Only prefixes that the query uses and does not declare are added, on its first line, so that line numbers in errors
+stay correct.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SKIPPED: Final = re.compile(r"<[^<>\s]*>|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\
 _USED: Final = re.compile(r"(?<![\w?$:\-])([^\W\d_][\w.\-]*|):")
 
 QUERY_FILE_BYTES_MAX: Final = 1 << 20
-"""A file beyond this is neither a query nor an update; a query's own bound is far below and named in its refusal."""
+"""Most bytes of a query or update file; the much lower bound of queries has an error of its own."""
 
 
 def read_query(text: str | None, file: Path | None, what: str = "query") -> str:
-    """Return the text given as an argument or in a file (``-``: standard input); usage errors for else.
+    """Return the text of an argument or a file (``-``: standard input); exactly one must be given.
 
-    ``what`` it is, for people.  Raises QueryRefused for a file that is too long or not UTF-8.
+    The last argument names the text in errors.  Raises QueryRefused for a file that is too long or not UTF-8.
     """
     if (text is None) == (file is None):
         raise typer.BadParameter(f"give the {what} either as an argument or with --file")
@@ -38,7 +38,7 @@ def read_query(text: str | None, file: Path | None, what: str = "query") -> str:
         return text
     name = "standard input" if str(file) == "-" else str(file)
     raw = _read(file)
-    if len(raw) > QUERY_FILE_BYTES_MAX:  # a part of it may be well-formed, and mean something else
+    if len(raw) > QUERY_FILE_BYTES_MAX:  # a truncated text could be well-formed with another meaning
         raise QueryRefused(f"{name} has more than {QUERY_FILE_BYTES_MAX} bytes")
     try:
         return raw.decode("utf-8-sig")
@@ -47,7 +47,7 @@ def read_query(text: str | None, file: Path | None, what: str = "query") -> str:
 
 
 def _read(file: Path) -> bytes:
-    """Return what is in a file, and of one that is too long a byte too much."""
+    """Return the content of a file; of a longer one QUERY_FILE_BYTES_MAX + 1 bytes."""
     if str(file) == "-":
         return sys.stdin.buffer.read(QUERY_FILE_BYTES_MAX + 1)
     with file.open("rb") as stream:
@@ -60,16 +60,16 @@ def declared_prefixes(text: str) -> dict[str, str]:
 
 
 def prefixes_of(file: Path | None) -> dict[str, str]:
-    """Return the prefixes declared in a file (``-``: standard input), of no file none.
+    """Return the prefixes declared in a file (``-``: standard input); none for None.
 
-    They stand at the beginning: of a file of data of any size QUERY_FILE_BYTES_MAX bytes are read.
+    Prefixes stand at the beginning of a file, so only QUERY_FILE_BYTES_MAX bytes of a large one are read.
     """
     return {} if file is None else declared_prefixes(_read(file).decode("utf-8", "replace"))
 
 
 def with_prefixes(query: str, prefixes: dict[str, str]) -> str:
-    """Return the query with declarations of those prefixes that it uses and lacks."""
-    if not prefixes:  # spares looking through an update of a megabyte
+    """Return the query with declarations of the prefixes that it uses and does not declare."""
+    if not prefixes:  # avoids scanning an update of a megabyte
         return query
     own = declared_prefixes(query)
     used = set(_USED.findall(_SKIPPED.sub(" ", query)))

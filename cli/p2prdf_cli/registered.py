@@ -1,4 +1,4 @@
-"""What commands share about what is registered in the overlay: interests and their keepers, channels and hosts."""
+"""Shared parts of commands for registrations in the overlay: interests, channels, and their workers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tell_result(told: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 
 def event_teller(*, as_json: bool) -> Tell:
-    """Return what writes the events of a process that works for an overlay, a line each."""
+    """Return a function that writes the events of a worker, one per line."""
 
     def tell(event: str, what: Mapping[str, object]) -> None:
         if as_json:
@@ -67,9 +67,9 @@ ALIVE_SECONDS: Final = 5.0
 
 @contextlib.asynccontextmanager
 async def turning(file: Path | None) -> AsyncIterator[None]:
-    """Touch a file as long as the event loop turns, for a process without a port to be looked at by; None: do not.
+    """Touch a file while the event loop runs, as a sign of life for a monitor without a port; None: no file.
 
-    Raises OSError if it cannot be written at the beginning.
+    Raises OSError if the file cannot be written at the start.
     """
     if file is None:
         yield
@@ -79,7 +79,7 @@ async def turning(file: Path | None) -> AsyncIterator[None]:
     async def touch() -> None:
         while True:
             await asyncio.sleep(ALIVE_SECONDS)
-            with contextlib.suppress(OSError):  # whoever watches will see that it is old
+            with contextlib.suppress(OSError):  # a monitor will see that the file is old
                 file.touch()
 
     task = asyncio.create_task(touch())
@@ -106,9 +106,9 @@ Metrics = Annotated[
 async def watched(
     listen: str | None, member: Member, exposition: Callable[[], Awaitable[str]], tell: Tell
 ) -> AsyncIterator[None]:
-    """Tell metrics and health of a member over HTTP; the address is an event.  None: do not.
+    """Serve metrics and health of a worker over HTTP, and report the address as an event; None: no server.
 
-    Raises LocalProtocolError for what is no address, OSError for one that cannot be had.
+    Raises LocalProtocolError for a malformed address, OSError for one that cannot be bound.
     """
     if listen is None:
         yield

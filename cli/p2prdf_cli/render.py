@@ -1,8 +1,8 @@
-"""Writing for people and for machines.
+"""Output for people and for machines.
 
-Results go to standard output, everything else (progress, remarks, errors) to standard error, so
-that a pipe carries results only.  People get aligned columns with IRIs shortened by the prefixes
-they gave; a pipe gets SPARQL's tab-separated values, ``--json`` gives JSON.
+Results go to standard output, and progress, remarks and errors to standard error, so that a pipe carries results
+only.  A terminal gets aligned columns with IRIs shortened by the given prefixes, a pipe SPARQL's tab-separated
+values, and ``--json`` JSON.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = [
 ]  # fmt: skip
 
 PLAIN_WIDTH: Final = 110
-"""Columns of text where there is no terminal."""
+"""Width in characters without a terminal."""
 TRUE: Final = "true"
-"""The cell of a solution without columns: ASK has one while it is true."""
+"""Cell of a solution without columns: ASK has one such solution while it is true."""
 
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _QUANTITY: Final = re.compile(r"[\d.,]+(%| ?[a-zA-Z/]+)?( / [\d.,]+( ms)?)?")
@@ -48,7 +48,7 @@ def console() -> Console:
 
 
 def output() -> Console:
-    """Return the console for results (standard output); a pipe or file gets lines of a readable width."""
+    """Return the console for results (standard output); a pipe or file gets PLAIN_WIDTH columns."""
     wanted = Console(highlight=False)
     if not wanted.is_terminal and "COLUMNS" not in os.environ:
         wanted = Console(highlight=False, width=PLAIN_WIDTH)
@@ -56,13 +56,13 @@ def output() -> Console:
 
 
 def remark(text: str) -> None:
-    """Tell people something beside the results."""
+    """Print a remark for people, beside the results."""
     print(f"p2prdf: {text}", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def reconnections_told(say: Callable[[str], None] = remark) -> Iterator[None]:
-    """Tell when the client loses its node and when it has found another."""
+    """Report when the client loses its node, and when it has found another."""
     handler, logger = _Remarks(say), logging.getLogger("p2prdf.client")
     before = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -85,7 +85,7 @@ class _Remarks(logging.Handler):
 
 
 def write_json(value: Any, *, line: bool = False, stream: TextIO | None = None) -> None:
-    """Write one JSON value, as a line of a stream or spread out for reading; to standard output at once."""
+    """Write one JSON value, as one line or indented; standard output is flushed at once."""
     print(json.dumps(value, ensure_ascii=False, indent=None if line else 2), file=stream, flush=stream is None)
 
 
@@ -93,7 +93,7 @@ def write_json(value: Any, *, line: bool = False, stream: TextIO | None = None) 
 
 
 def short_term(canonical: str, prefixes: Mapping[str, str]) -> str:
-    """Return a term (canonical N-Triples) as people read it: ``dbo:City``, ``Zürich``, ``4.5``, ``_:b0``."""
+    """Return a canonical N-Triples term in short form: ``dbo:City``, ``Zürich``, ``4.5``, ``_:b0``."""
     if canonical.startswith("<urn:bnode:"):
         from p2prdf.rdf.terms import spelled
 
@@ -120,12 +120,12 @@ def _unescaped(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text without characters that steer a terminal."""
+    """Return text with control characters escaped, so that it cannot steer a terminal."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04X}" for c in text)
 
 
 def fit(text: str, width: int) -> str:
-    """Cut text to a width in characters, saying so by an ellipsis."""
+    """Cut text to a width in characters, with an ellipsis."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
@@ -133,38 +133,38 @@ def fit(text: str, width: int) -> str:
 
 
 class SolutionWriter(Protocol):
-    """Writes solutions of one query as they come."""
+    """Writes the solutions of one query as they arrive."""
 
     def solution(self, solution: Solution) -> None:
         """Write one solution."""
         ...
 
     def gap(self, gap: Gap) -> None:
-        """Write that solutions were dropped, where there is a place for that."""
+        """Report dropped solutions, if the format can."""
         ...
 
     def bookmark(self, bookmark: float) -> None:
-        """Write a bookmark, where there is a place for one."""
+        """Write a bookmark, if the format can."""
         ...
 
 
 class _SolutionsAlone:
-    """A format that has no place for anything else."""
+    """A format that only holds solutions."""
 
     def gap(self, gap: Gap) -> None:
-        """Leave it to the remarks."""
+        """Do nothing: a remark reports the gap."""
 
     def bookmark(self, bookmark: float) -> None:
-        """Leave it out."""
+        """Do nothing."""
 
 
 class JsonLines:
-    """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results; or a gap or bookmark.
+    """One JSON object per line: sequence, identity, born, and bindings as in SPARQL JSON results; or a gap or bookmark.
 
-    A solution that is not true any more has ``"removed": true``, and the time of that as ``born``.  Unbound variables
-    are left out; of ASK there are no bindings.
+    A retracted solution has ``"removed": true``, and the time of its retraction as ``born``.  Unbound variables are
+    omitted; ASK has no bindings.
 
-    ``stream``: where to; None is standard output, which gets each line at once.
+    ``stream``: the output; None is standard output, which is flushed after each line.
     """
 
     def __init__(self, stream: TextIO | None = None):
@@ -191,21 +191,21 @@ class JsonLines:
         )
 
     def gap(self, gap: Gap) -> None:
-        """Write the first and the last number of what is missing."""
+        """Write the numbers of the first and last dropped solutions."""
         write_json({"gap": {"first": gap.first, "last": gap.last}}, line=True, stream=self._stream)
 
     def bookmark(self, bookmark: float) -> None:
-        """Write up to when all has come."""
+        """Write a bookmark: the time up to which all solutions have been written."""
         write_json({"bookmark": time_text(bookmark)}, line=True, stream=self._stream)
 
 
 class TabSeparated(_SolutionsAlone):
-    """SPARQL 1.1 tab-separated values; the header comes first, before there is any solution.
+    """SPARQL 1.1 tab-separated values; the header is written before the first solution.
 
-    A solution that is not true any more is a line that begins with a cell ``-``, which no term is.  The cell of an
-    unbound variable is empty.  Without columns (ASK) there is no header, and a solution is a cell ``true``.
+    The line of a retracted solution begins with a cell ``-``, which is not a term.  The cell of an unbound variable
+    is empty.  Without columns (ASK) there is no header, and a solution is a cell ``true``.
 
-    ``stream``: as in :class:`JsonLines`.  ``header``: whether it is still to be written.
+    ``stream``: as in :class:`JsonLines`.  ``header``: whether a header is needed.
     """
 
     def __init__(self, names: Sequence[str], stream: TextIO | None = None, *, header: bool = True):
@@ -214,7 +214,7 @@ class TabSeparated(_SolutionsAlone):
             self._line(f"?{name}" for name in names)
 
     def solution(self, solution: Solution) -> None:
-        """Write one solution, after a cell ``-`` if it is removed; terms are spelled as ``query`` does."""
+        """Write one solution, after a cell ``-`` if it is retracted; terms are spelled as by ``query``."""
         from p2prdf.rdf.result_formats import tsv_cell
 
         cells = [tsv_cell(term) for term in solution.terms] or [TRUE]
@@ -225,7 +225,8 @@ class TabSeparated(_SolutionsAlone):
 
 
 class TerminalColumns(_SolutionsAlone):
-    """Columns as wide as the terminal allows, terms shortened; unbound is blank, and ASK has one column, ``true``."""
+    """Columns to the width of the terminal, with shortened terms; unbound is blank, and ASK has one column,
+    ``true``."""
 
     def __init__(self, names: Sequence[str], prefixes: Mapping[str, str]):
         self._console = output()
@@ -247,7 +248,7 @@ def solution_writer(
     names: Sequence[str], prefixes: Mapping[str, str], *, as_json: bool, stream: TextIO | None = None,
     header: bool = True,
 ) -> SolutionWriter:  # fmt: skip
-    """Return the writer that fits: JSON if asked for, columns on a terminal, else TSV."""
+    """Return the suitable writer: JSON if requested, columns on a terminal, else TSV."""
     if as_json:
         return JsonLines(stream)
     if stream is None and sys.stdout.isatty():
@@ -268,13 +269,13 @@ def human_bytes(value: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Spell a time in seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
+    """Spell a time in seconds since 1970 as ISO 8601 in UTC, to the millisecond."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """Return a table; columns whose cells are all numbers are set to the right."""
+    """Return a table; columns of numbers are right-aligned."""
     result = Table(
         title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD,
         padding=(0, 2, 0, 0), pad_edge=False, min_width=len(title),

@@ -1,4 +1,4 @@
-"""``p2prdf replica``: a part of a dataset kept true at a target, from changesets in files or on a server."""
+"""``p2prdf replica``: a part of a dataset kept up to date at a target, by changesets or from the cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Examples:
 
 
 class Potential(enum.StrEnum):
-    """What is kept of triples that are in no full match yet."""
+    """Treatment of triples that are in no full match yet."""
 
     source = "source"
     none = "none"
@@ -202,7 +202,7 @@ def follow_dataset(
                 followed = follow(client, wanted, terms.iri(dataset), opened, on_solutions=bar.advance)
                 steps = await stack.enter_async_context(contextlib.aclosing(followed))
                 async for step in steps:
-                    bar.stop()  # it is there
+                    bar.stop()  # the first slice is complete
                     if step.whole or step.removed or step.added:
                         told: dict[str, object] = {
                             "removed": step.removed, "added": step.added, "as_of": step.as_of,
@@ -284,7 +284,7 @@ async def _compare(name: str, reach: Reach, state: Path, *, mend: bool, as_json:
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """What a replica begins with, if it has no state yet."""
+    """Inputs of a replica without a state."""
 
     files: list[Path]
     start: str | None
@@ -295,7 +295,7 @@ class _Beginning:
 
 
 async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reach) -> Replica:
-    """Return the replica that was left, or one that begins."""
+    """Return the saved replica, or a new one."""
     from p2prdf.errors import LocalProtocolError
     from p2prdf.interest import Interests, parse_interest
     from p2prdf.replica.changeset_files import read_file
@@ -337,7 +337,7 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
 async def _apply_all(
     replica: Replica, sources: Source, first: str | None, save_every: int, interval: float | None, as_json: bool
 ) -> ExitCode:
-    """Apply what there is; with an interval, go on looking for more."""
+    """Apply the present changesets; with an interval, poll for more."""
     since_saved = 0
     while True:
         gap = None

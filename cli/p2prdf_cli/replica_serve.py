@@ -1,4 +1,4 @@
-"""``p2prdf serve interests``: a keeper of the interests that are registered in an overlay."""
+"""``p2prdf serve interests``: a sync worker for the registered interests of an overlay."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def interests(
         if not hosts.entries:
             print("p2prdf: no host is allowed, so no target is touched: --allow-host", file=sys.stderr)
         keeper = Keeper(
-            # An address where nothing answers must not take as long as a lease.
+            # A connection attempt to a silent address must end well before the lease.
             lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),
@@ -108,7 +108,7 @@ def interests(
 
 
 def _bounds(given: list[str]) -> dict[str | None, int]:
-    """Return bounds by dataset, None for all others.  Raises LocalProtocolError for what is none."""
+    """Return bounds by dataset, None for all others.  Raises LocalProtocolError for a malformed bound."""
     from p2prdf.errors import LocalProtocolError
     from p2prdf.rdf import terms
 
@@ -125,7 +125,7 @@ def _bounds(given: list[str]) -> dict[str | None, int]:
 
 
 def _opener(hosts: Hosts, credentials: CredentialsByHost, update_triples: int) -> Callable[[Registration], Target]:
-    """Return what opens the target of an interest, if it may be touched."""
+    """Return a function that opens the target of an interest, if it is permitted."""
     from p2prdf.errors import TargetRefused
     from p2prdf.replica.endpoint import Endpoint, EndpointConfig
 

@@ -1,4 +1,4 @@
-"""Where a replica's target is, how it may be reached, and what it begins from."""
+"""Target of a replica: its place, the access to it, and the source of its first slice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTS_VARIABLE: Final = "P2PRDF_ENDPOINT_HOSTS"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What the options of a command say of endpoints."""
+    """Options of a command about endpoints."""
 
     dataset: str
     graph: str | None
@@ -32,7 +32,7 @@ class Reach:
 
 
 def open_target(name: str, reach: Reach) -> Target:
-    """Return the target of a name."""
+    """Open the target of a name."""
     from p2prdf.rdf import terms
 
     dataset = terms.iri(reach.dataset)
@@ -51,14 +51,14 @@ def open_target(name: str, reach: Reach) -> Target:
 
 
 def source_of(url: str, graph: str | None, reach: Reach) -> Endpoint:
-    """Return the endpoint that a slice is read from."""
+    """Return the endpoint from which the first slice is read."""
     from p2prdf.rdf import terms
 
     return _endpoint(url, url, "<urn:p2prdf:source>", None if graph is None else terms.iri(graph), reach)
 
 
 async def matching(source: Endpoint, interests: Interests, *, matched: bool) -> AsyncIterator[Triple]:
-    """Yield what a source has for interests."""
+    """Yield the triples of a source that match the interests."""
     for name in interests:
         async for triple in source.matching(interests.interest(name), matched=matched):
             yield triple
@@ -70,7 +70,7 @@ def _endpoint(update: str, query: str, dataset: str, graph: str | None, reach: R
     from p2prdf.replica.hosts import Hosts, checked_url
 
     listed, private = reach.allow_host or os.environ.get(HOSTS_VARIABLE, "").split(), reach.allow_private
-    if not listed:  # whoever types the command is the operator
+    if not listed:  # the user of the command is the operator
         places = map(checked_url, (update, query))
         listed = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places]
         private = True

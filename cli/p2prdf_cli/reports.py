@@ -1,4 +1,4 @@
-"""Node reports (the JSON of a status request) as people want to see them."""
+"""Node reports (the JSON of a status request) as tables for people."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def counted(report: Report, name: str) -> int:
 
 
 def owned_share(report: Report) -> float:
-    """Return the part (0 to 1) of all keys that the node owns, among itself and the peers it knows."""
+    """Return the share (0 to 1) of all keys that the node owns, among itself and the peers it knows."""
     own = int(report["key"], 16)
     others = [int(peer["key"], 16) for peer in report["peers"] if peer["key"] != report["key"]]
     return _clockwise_share(own, others) if report["peer"]["overlay"] == "chord" else _xor_share(own, others)
 
 
 def _xor_share(own: int, others: list[int]) -> float:
-    """Return the part of the keys to which ``own`` has the least XOR distance.
+    """Return the share of the keys to which ``own`` has the least XOR distance.
 
-    Walking down the node's own key, each bit halves the part if some peer has the same bits so far and
-    the other one here; a half without any peer falls to the other half.
+    Walking down the bits of the node's own key, each bit halves the share if a peer with the same bits so far differs
+    in it; a half without any peer falls to the other half.
     """
     share = 1.0
     for bit in reversed(range(64)):
@@ -42,13 +42,13 @@ def _xor_share(own: int, others: list[int]) -> float:
 
 
 def _clockwise_share(own: int, others: list[int]) -> float:
-    """Return the part of the keys whose first peer at or after them is ``own``."""
+    """Return the share of the keys with ``own`` as their first peer at or after them."""
     behind = [(own - key) % (1 << 64) for key in others]
     return min(behind, default=1 << 64) / (1 << 64)
 
 
 def cache_hit_rate(reports: Iterable[Report]) -> float | None:
-    """Return the part of owners that was found in address caches, over several nodes; None: none was asked."""
+    """Return the share of owners found in address caches, over several nodes; None without any lookup."""
     hits = misses = 0
     for report in reports:
         hits += counted(report, "address_cache_hits")
@@ -57,7 +57,7 @@ def cache_hit_rate(reports: Iterable[Report]) -> float | None:
 
 
 def status_table(reports: Sequence[Report]) -> Table:
-    """Return one row per node: place in the overlay, tables and loads."""
+    """Return a table with one row per node: place in the overlay, tables and loads."""
     columns = ("node", "peers", "owns", "triples", "partial", "load", "sent", "memory")
     rows = [
         (
@@ -76,7 +76,7 @@ def status_table(reports: Sequence[Report]) -> Table:
 
 
 def report_table(report: Report) -> Table:
-    """Return the report of one node, a line for each fact."""
+    """Return the report of one node as a table with one fact per row."""
     rows = [
         ("key", report["key"]),
         ("up", f"{report['uptime_seconds']:,.0f} s"),

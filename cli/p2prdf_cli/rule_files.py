@@ -1,4 +1,4 @@
-"""Rules as people give them: in files, and as what ontologies say."""
+"""Rules from files and from ontologies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RulesWanted = Annotated[
 
 
 class Read(NamedTuple):
-    """Rules, what ontologies say of individuals, and their blank nodes."""
+    """Rules, statements of ontologies about individuals, and the blank nodes in them."""
 
     rules: list[Rule]
     facts: tuple[Triple, ...]
@@ -45,7 +45,7 @@ class Read(NamedTuple):
 
 
 def read_rules(files: Sequence[Path], ontologies: Sequence[str], profile: str) -> Read:
-    """Read rules of files and ontologies; tell on standard error what is not taken into account.
+    """Read rules from files and ontologies; report ignored axioms on standard error.
 
     Raises QueryRefused, DataRefused.
     """
@@ -83,7 +83,7 @@ def _triples(name: str, scope: str) -> Iterator[Triple]:
 
 
 def rules_wanted(given: str | None) -> str | list[Rule]:
-    """Return the rules of a file, or the name of some that are kept in the overlay; nothing if nothing is given."""
+    """Return the rules of a file, or the IRI of rules registered in the overlay; empty for None."""
     from p2prdf.rdf import terms
 
     if given is None:

@@ -1,4 +1,4 @@
-"""``p2prdf rules``: rules that are kept in the overlay by name."""
+"""``p2prdf rules``: named rules stored in the overlay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``p2prdf serve``: the long-running services beside nodes."""
+"""``p2prdf serve``: long-running services beside nodes."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Where ``p2prdf publish`` reads from: files and standard input, parsed in a thread of their own.
+"""Inputs of ``p2prdf publish``: files and standard input, parsed in a separate thread.
 
-A thread reads and parses into a bounded queue, so that a slow pipe or a slow disk never keeps
-acknowledgements from coming in, and Ctrl-C works at once: the thread is a daemon and owns no lock
-when it waits (standard input is read by its descriptor).
+The thread reads and parses into a bounded queue, so that a slow pipe or disk never delays acknowledgements, and
+Ctrl-C works at once: the thread is a daemon and holds no lock while it waits (standard input is read by its
+descriptor).
 
-Lines from a pipe are parsed as soon as they are there, not when a chunk is full: a stream that says
-one triple a minute is published one triple a minute.
+Lines from a pipe are parsed as soon as they arrive, not when a chunk is full: a stream with one triple per minute is
+published at that pace.
 
-An error of the data ends the stream *after* everything before it; it is kept in :attr:`Feeder.error`
-for the caller to raise once that has been published.
+An error in the data ends the stream *after* all preceding batches; :attr:`Feeder.error` holds it; the caller
+raises it after their publication.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ QUEUED_BATCHES_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One thing to publish; ``path`` is None for standard input.  ``timed``: of lines with event times."""
+    """One input; ``path`` is None for standard input.  ``timed``: its lines have event times."""
 
     name: str
     path: Path | None
@@ -44,16 +44,16 @@ class Input:
 
     @property
     def live(self) -> bool:
-        """Whether lines are to be parsed as they come: from standard input, a named pipe or a device."""
+        """Whether lines are parsed as they arrive: from standard input, a named pipe or a device."""
         if self.compressed or not self.syntax.by_lines:
             return False
         return self.path is None or (self.path.exists() and not self.path.is_file())
 
 
 def choose_input(name: str, syntax: str | None, *, timed: bool = False) -> Input:
-    """Return how to read a file or ``-``.  Raises DataRefused if neither name nor ``syntax`` tells.
+    """Return the input of a file or ``-``.  Raises DataRefused if neither name nor ``syntax`` determines the format.
 
-    ``timed``: lines of a time and a statement, whatever the name is.
+    ``timed``: lines hold a time and a statement, regardless of the name.
     """
     if timed:
         path = None if name == STDIN else Path(name)
@@ -99,7 +99,7 @@ class Feeder:
         queue: asyncio.Queue[TripleBatch | None] = asyncio.Queue(QUEUED_BATCHES_MAX)
 
         def put(item: TripleBatch | None) -> None:
-            """Called by the thread: wait for room; the loop may be gone by then."""
+            """Wait for room in the queue; called by the thread, possibly after the event loop has ended."""
             try:
                 asyncio.run_coroutine_threadsafe(queue.put(item), loop).result()
             except RuntimeError:

@@ -1,4 +1,4 @@
-"""``p2prdf spark-publish``: RDF files of any size, published by a Spark cluster or by all cores of this machine."""
+"""``p2prdf spark-publish``: publication of RDF files of any size by Spark, on a cluster or all cores of a machine."""
 
 from __future__ import annotations
 
@@ -163,13 +163,13 @@ def _publish(spark: Any, settings: _Settings, report: Path) -> None:
         else:
             frame = _paced(stream_rdf(spark, settings.stream, **how), settings, slots)
             _stream(frame, settings, options)
-    except Exception as error:  # noqa: BLE001 - Spark wraps what happened in errors of its own
+    except Exception as error:  # noqa: BLE001 - Spark wraps the original error in its own
         raise _as_ours(error) from None
     _tell(settings, report, int(bad_lines.value))
 
 
 def _tls_options() -> dict[str, str]:
-    """Return the options by which executors connect as this command would; they need the files at the same places."""
+    """Return options for executors to connect with this command's TLS; they need the files at the same paths."""
     tls = tls_in_use()
     if tls is None:
         return {}
@@ -177,7 +177,7 @@ def _tls_options() -> dict[str, str]:
 
 
 def _paced(frame: Any, settings: _Settings, slots: int) -> Any:
-    """Have no more partitions at once than the rate was shared out to."""
+    """Limit the concurrent partitions to the number among which the rate is shared."""
     return frame.coalesce(slots) if settings.rate else frame
 
 
@@ -195,7 +195,7 @@ def _stream(frame: Any, settings: _Settings, options: dict[str, str]) -> None:
 
 
 def _as_ours(error: Exception) -> Exception:
-    """Return what a task or the plan failed with, as an error of ours if it was one."""
+    """Return the error of a failed task or plan, as an error of p2prdf if it was one."""
     if isinstance(error, LocalProtocolError):
         return error
     found = re.findall(r"^p2prdf\.errors\.(\w+): (.*)$", str(error), re.MULTILINE)

@@ -1,6 +1,6 @@
-"""``p2prdf subscribe``: leave a standing query and write its answers as they come.
+"""``p2prdf subscribe``: subscribe to a query and write its solutions as they arrive.
 
-With ``--name`` the subscription outlives the command: :mod:`p2prdf_cli.named`.
+With ``--name`` the subscription is durable: :mod:`p2prdf_cli.named`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["Shown", "Wanted", "register", "subscribe_named", "subscribe_once"]
 
 LEASE_SECONDS: Final = 60.0
-"""How long a subscription without a name is kept."""
+"""Lease of a subscription without a name."""
 GOODBYE_SECONDS: Final = 3.0
-"""How long an interrupted command tries to end its subscription."""
+"""Time for which an interrupted command tries to end its subscription."""
 
 
 def register(app: typer.Typer) -> None:
@@ -131,7 +131,7 @@ def subscribe(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How the command was called."""
+    """Options of the command."""
 
     query: str | None
     file: Path | None
@@ -150,22 +150,22 @@ class Wanted:
     reconnect_seconds: float
     bookmarks: bool
     since: float | str | None
-    """None: nothing is said."""
+    """None: not given."""
     rules: str | None = None
     shown: Shown | None = None
-    """How answers are shown, if not as they are."""
+    """Alternative display of solutions; None: as they are."""
 
 
 class Shown(Protocol):
-    """Shows answers as something else than what they are."""
+    """Displays solutions in another form."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The columns."""
+        """Columns of the displayed rows."""
         ...
 
     def writer(self, writer: SolutionWriter) -> SolutionWriter:
-        """Return what writes answers, given what writes rows of these columns."""
+        """Return a writer of solutions that writes rows of these columns with ``writer``."""
         ...
 
 
@@ -174,7 +174,7 @@ def _shown(wanted: Wanted, names: Sequence[str], make: Callable[[Sequence[str]],
 
 
 async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
-    """Leave a query and write its answers, until there are enough."""
+    """Subscribe to a query and write its solutions, up to ``count``."""
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
     from p2prdf_cli.subscribe_state import OutputFile
@@ -247,7 +247,7 @@ async def _write(
 
 
 async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
-    """Leave a query under a name, or go on with what the name stands for, and write its answers."""
+    """Open the named subscription, or continue it, and write its solutions."""
     from p2prdf_cli import named
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
@@ -292,7 +292,7 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
 
 
 async def _end(client: Client, subscription: Subscription, *, keep: bool) -> None:
-    """End the subscription, also when this command is being interrupted; a broken connection keeps it."""
+    """End the subscription, even while the command is being interrupted; a broken connection leaves it to its lease."""
     if keep:
         _tell_how_to_go_on(subscription)
         return

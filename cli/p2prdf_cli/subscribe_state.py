@@ -1,20 +1,14 @@
-"""What a named subscription has reached, so that ``p2prdf subscribe --name`` goes on from there.
+"""State of a named subscription, from which ``p2prdf subscribe --name`` continues.
 
-The problem
------------
-The command may be killed at any moment, and the machine may lose power.  Its output must hold every answer once.
+*Exactly once into a file.*  The command may be killed at any moment, and the machine may lose power.  The state holds
+the resume token and the length of the output at that token.  First the output, which only grows, is synced; then the
+state is replaced atomically; only then are solutions acknowledged.  At the start the output is cut to the length in
+the state: solutions beyond it are delivered again.
 
-The idea
---------
-What was written and where to go on are made durable in one step.  The output is a file that only grows; the state
-holds the resume token and how long the output was with that token.  The state is replaced as a whole (written beside,
-synced, renamed, the folder synced), after the output is on the disk, and only then are answers acknowledged.  On start
-the output is cut to the length that the state tells: what stands beyond it comes again.
+*At least once to a pipe or terminal.*  Written solutions cannot be taken back there.  The state is saved after the
+write, and a kill between the two makes them come again.
 
-To a pipe or a terminal nothing can be taken back: there the state is saved after the answers are written, and a kill
-between the two makes them come again.  That is at least once.
-
-One folder holds, for each name, ``NAME.json`` and ``NAME.lock``; the lock is the process's, so a kill releases it.
+The folder holds ``NAME.json`` and ``NAME.lock`` for each name; the lock belongs to the process, so a kill releases it.
 """
 
 from __future__ import annotations
@@ -42,23 +36,23 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def check_name(text: str) -> str:
-    """Return a name that may be part of a file's.  Raises ValueError."""
+    """Return a name that is safe in a file name.  Raises ValueError."""
     if _NAME.fullmatch(text) is None:
         raise ValueError(f"{text!r} is no name: a letter or digit, and at most 99 more, or '.', '_', '-', make one")
     return text
 
 
 def default_folder() -> Path:
-    """Return where states are kept if the user names no folder."""
+    """Return the default folder of states."""
     return state_folder() / "subscriptions"
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a named subscription is: none of it may change under a name.
+    """Properties of a named subscription, which are fixed for its name.
 
-    ``output``: None is standard output.  ``since``: from when on publications count: ``now`` (that is, when the name
-    was first subscribed or renewed), ``beginning``, or seconds since the epoch.
+    ``output``: None is standard output.  ``since``: first publication time that counts: ``now`` (the time when the
+    name was first subscribed or renewed), ``beginning``, or seconds since 1970.
     """
 
     query: str
@@ -69,7 +63,7 @@ class Wish:
     since: float | str = NOW
 
     def difference(self, name: str, other: Wish) -> str | None:
-        """Return in words, for people, how what is wanted now differs from what the name stands for."""
+        """Describe the first difference between the requested and the stored properties; None if there is none."""
         if canonical_query(other.query) != canonical_query(self.query):
             return f"{name} stands for the query {self.query}, not the query {other.query}"
         for now, was, what in (
@@ -98,7 +92,7 @@ def _place(wish: Wish) -> str:
 
 
 def _format(wish: Wish) -> str:
-    """Where nothing is kept of what was written, nothing depends on its format."""
+    """Return the output format; empty for standard output, of which nothing is kept."""
     if wish.output is None:
         return ""
     return "JSON (--json)" if wish.as_json else "tab-separated values"
@@ -106,7 +100,7 @@ def _format(wish: Wish) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A named subscription: its number, its resume token, and how many bytes the output had with that."""
+    """State of a named subscription: its number, its resume token, and the output's length in bytes at that token."""
 
     wish: Wish
     subscription: int
@@ -131,7 +125,7 @@ class Record:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Record:
-        """Read what :meth:`as_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        """Read the output of :meth:`as_json`.  Raises KeyError, TypeError or ValueError for other values."""
         if value["version"] != _VERSION:
             raise ValueError(f"version {value['version']} is not known here")
         output = value["output"]
@@ -144,14 +138,14 @@ class Record:
 
 
 def _time(value: Any) -> float | str:
-    """Return a point in time as it was kept; raises ValueError or TypeError for else."""
+    """Parse a stored point in time.  Raises ValueError or TypeError for other values."""
     return value if value in (NOW, "beginning") else float(value)
 
 
 class NamedState:
-    """The state of one name.  ``with`` it nobody else has it.
+    """The state of one name, locked while in a ``with`` block.
 
-    Raises LocalProtocolError if another process has, or the state is none; OSError where it cannot be kept.
+    Raises LocalProtocolError if another process holds the lock or the state is malformed; OSError.
     """
 
     def __init__(self, folder: Path, name: str):
@@ -175,7 +169,7 @@ class NamedState:
         os.close(self._lock)
 
     def read(self) -> Record | None:
-        """Return where to go on; None of a name that is new."""
+        """Return the stored record; None for a new name."""
         try:
             return Record.from_json(json.loads(self.path.read_text("utf-8")))
         except FileNotFoundError:
@@ -184,7 +178,7 @@ class NamedState:
             raise LocalProtocolError(f"state file {self.path}: {error}; --renew begins anew") from None
 
     def save(self, record: Record) -> None:
-        """Replace the state; when this returns it is on the disk."""
+        """Replace the state durably."""
         write_whole(self.path, json.dumps(record.as_json(), indent=1))
 
     def forget(self) -> None:
@@ -194,7 +188,7 @@ class NamedState:
 
 
 class OutputFile:
-    """A file that answers are added to.  Raises LocalProtocolError if it cannot be one, OSError."""
+    """A file to which solutions are appended.  Raises LocalProtocolError if the file is unsuitable, OSError."""
 
     def __init__(self, path: Path):
         if path.exists() and not path.is_file():
@@ -209,11 +203,11 @@ class OutputFile:
 
     @property
     def length(self) -> int:
-        """Bytes that the file has, but for what :meth:`sync` would write."""
+        """Length of the file in bytes, without data that :meth:`sync` has still to write."""
         return os.fstat(self.stream.fileno()).st_size
 
     def check(self, length: int) -> None:
-        """Raise LocalProtocolError if the file is shorter than it was once."""
+        """Raise LocalProtocolError if the file is shorter than its saved length."""
         if self.length < length:
             raise LocalProtocolError(
                 f"{self.path} has {self.length:,} bytes, and had {length:,}: it was replaced or cut;"
@@ -221,12 +215,12 @@ class OutputFile:
             )
 
     def cut(self, length: int) -> None:
-        """Cut what was written after ``length``."""
+        """Cut the file to ``length``."""
         self.stream.flush()
         os.truncate(self.stream.fileno(), length)
 
     def cut_torn(self, length: int) -> None:
-        """Cut the line that was being written, if one was, after ``length``."""
+        """Cut an incomplete last line after ``length``, if there is one."""
         with self.path.open("rb") as file:
             file.seek(length)
             tail = file.read()
@@ -234,11 +228,11 @@ class OutputFile:
             self.cut(length + tail.rfind(b"\n") + 1)
 
     def sync(self) -> int:
-        """See to it that all is on the disk; return the file's length."""
+        """Write everything durably; return the file's length."""
         self.stream.flush()
         os.fsync(self.stream.fileno())
         return self.length
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file, which releases its lock."""
         self.stream.close()

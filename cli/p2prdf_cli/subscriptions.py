@@ -1,4 +1,4 @@
-"""``p2prdf unsubscribe`` and ``p2prdf status``: looking after what runs."""
+"""``p2prdf unsubscribe`` and ``p2prdf status``."""
 
 from __future__ import annotations
 
@@ -120,14 +120,14 @@ async def _status(peer: list[str], *, everyone: bool, in_step: bool, ready: bool
 
 
 def _unready(report: dict[str, Any]) -> str | None:
-    """Return why a node is not a member of a cluster yet, or None."""
+    """Return the reason why a node is not a member of a cluster yet, or None."""
     from p2prdf_node.health import unready
 
     return unready(report["discovery"].get("joining"))
 
 
 def _out_of_sync(report: dict[str, Any]) -> str | None:
-    """Return why a node does not do all of its work yet, or None."""
+    """Return the reason why a node does not do all of its work yet, or None."""
     from p2prdf_node.health import out_of_sync
 
     found, peer = report["discovery"], report["peer"]
@@ -135,7 +135,7 @@ def _out_of_sync(report: dict[str, Any]) -> str | None:
 
 
 async def fetch(address: str) -> dict[str, Any]:
-    """Return the report of one node, and of no other."""
+    """Return the report of the node at an address."""
 
     async with connect([address], reconnect_seconds=0) as client:
         return await client.status()

@@ -1,4 +1,4 @@
-"""``p2prdf trace``: what became of a traced publication, out of the logs of all nodes."""
+"""``p2prdf trace``: the spans of traced publications, from the logs of all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans out of the log files of nodes, put together into one tree per trace."""
+"""Spans from the log files of nodes, assembled into one tree per trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 __all__ = ["LINES_MAX", "LoggedSpan", "describe", "new_traceparent", "spans_of", "trees"]
 
 LINES_MAX: Final = 100_000
-"""Spans that are put together at a time: what more there are is left out, and told."""
+"""Most spans assembled at a time; further ones are omitted, with a remark."""
 _OF_ALL: Final = frozenset({
     "event", "level", "timestamp", "node", "name", "trace", "span", "parent", "began", "ms", "links",
 })  # fmt: skip
@@ -21,7 +21,7 @@ _NO_PARENT: Final = "0" * 16
 
 @dataclass(frozen=True, slots=True)
 class LoggedSpan:
-    """A span as a node logged it; ``began`` in seconds by that node's clock, ``depth`` in its tree."""
+    """A span as logged by a node; ``began`` in seconds by that node's clock, ``depth`` in its tree."""
 
     trace: str
     span: str
@@ -33,7 +33,7 @@ class LoggedSpan:
     fields: dict[str, Any]
     depth: int = 0
     lost: bool = False
-    """Whether it names a parent in its trace of which there is no line."""
+    """Whether the logs lack a line of its parent in the same trace."""
 
     def json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -44,12 +44,12 @@ class LoggedSpan:
 
 
 def new_traceparent() -> str:
-    """Return a traceparent of its own."""
+    """Return a new random traceparent."""
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 def spans_of(lines: Iterable[str], trace: str | None = None) -> Iterator[LoggedSpan]:
-    """Yield the spans in lines of logs, of one trace or of all; whatever else there is is passed over."""
+    """Yield the spans in lines of logs, of one trace or of all; other lines are ignored."""
     for line in lines:
         if '"span"' not in line or (trace is not None and trace not in line):
             continue
@@ -63,14 +63,14 @@ def spans_of(lines: Iterable[str], trace: str | None = None) -> Iterator[LoggedS
                 {name: value for name, value in found.items() if name not in _OF_ALL or name == "links"},
             )  # fmt: skip
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            continue  # no line of ours, or cut off
+            continue  # a line of another program, or a cut one
 
 
 def trees(spans: Iterable[LoggedSpan]) -> list[list[LoggedSpan]]:
-    """Return the spans of each trace in the order of its tree, the parent before its children, and these by time.
+    """Return the spans of each trace in tree order: parents before children, siblings by time.
 
-    A line that is there twice counts once.  What names a parent that is not there is a root, after that of the
-    publication; so is what only names itself in a circle, which no node writes.
+    Duplicate lines count once.  A span with a missing parent is a root, after the root of the publication; so is a
+    span in a cycle, which no node writes.
     """
     by_trace: dict[str, dict[str, LoggedSpan]] = {}
     for span in spans:
@@ -89,7 +89,7 @@ def _tree(by_number: dict[str, LoggedSpan]) -> list[LoggedSpan]:
             roots.append(span)
     roots.sort(key=lambda each: each.name != "publish")
     placed: dict[str, LoggedSpan] = {}
-    for root in (*roots, *by_number.values()):  # the latter for what is in a circle
+    for root in (*roots, *by_number.values()):  # the latter for spans in a cycle
         waiting = [(root, 0)]
         while waiting:
             span, depth = waiting.pop()
@@ -104,7 +104,7 @@ def _tree(by_number: dict[str, LoggedSpan]) -> list[LoggedSpan]:
 
 
 def describe(tree: list[LoggedSpan]) -> Iterator[str]:
-    """Yield a trace as lines for people: when each began after the first, how long it took, where, and what."""
+    """Yield a trace as lines for people: start after the first span, duration, node and kind."""
     first = min(span.began for span in tree)
     last = max(span.began + span.ms / 1000 for span in tree)
     nodes = len({span.node for span in tree})

@@ -1,4 +1,4 @@
-"""``p2prdf update``: SPARQL UPDATE text, carried out as publications and removals."""
+"""``p2prdf update``: SPARQL Update, executed as publications and deletions."""
 
 from __future__ import annotations
 

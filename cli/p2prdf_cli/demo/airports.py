@@ -7,9 +7,9 @@ time of a time zone, which belongs to an area (Europe, Pacific, ...)::
        |                                                      (an airport without a city
        +--timezone--> time zone --area--> area                 links its region or country)
 
-so that joins of four and five patterns have something to say.  A resource is described where it
-is first mentioned.  Airports come in a fixed shuffled order: the source is sorted by country,
-and a stream of only one country would make a dull demonstration.
+so that joins of four and five patterns have solutions.  A resource is described where it is first mentioned.
+Airports come in a fixed shuffled order: the source is sorted by country, and a stream of one country after the other
+would be a dull demonstration.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PREFIXES: Final = {
     "geo": GEO,
     "rdfs": RDFS,
 }
-"""Prefixes that the demonstration's queries and output use."""
+"""Prefixes in the demonstration's queries and output."""
 
 _TYPE: Final = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 _LABEL: Final = f"<{RDFS}label>"
@@ -51,7 +51,7 @@ _SHUFFLE_SEED: Final = 7400
 
 
 class Airport(TypedDict):
-    """One record of the source; empty strings stand for what is not known."""
+    """One record of the source; an empty string stands for an unknown value."""
 
     icao: str
     iata: str
@@ -74,7 +74,7 @@ def load(count: int | None = None) -> list[Airport]:
 
 
 def triples(airports: list[Airport]) -> Iterator[Triple]:
-    """Yield about nine triples for each airport, never one twice."""
+    """Yield about nine triples for each airport, each triple once."""
     described: set[str] = set()
     for record in airports:
         yield from _airport(record)
@@ -137,7 +137,7 @@ def _zone(record: Airport) -> str:
 
 
 def _iri(kind: str, *parts: str) -> str:
-    """Return the IRI of a resource, ``region:US.New_York`` for short; what is neither letter nor digit is escaped."""
+    """Return the IRI of a resource, ``region:US.New_York`` in short; only letters, digits and "-" stay unescaped."""
     return f"<{BASE}{kind}/{'.'.join(''.join(map(_plain, part)) for part in parts if part)}>"
 
 

@@ -1,4 +1,4 @@
-"""The demonstration's verdict: what arrived against a centralised evaluation of the same data."""
+"""Check of the demonstration: received solutions against a centralised evaluation of the same data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the answers of one query differ from what is owed; all zero if they do not."""
+    """Differences between a query's received and expected solutions; all zero if they agree."""
 
     owed: int
     missing: int
@@ -27,7 +27,7 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        """Whether there is nothing to complain about."""
+        """Whether there is no difference."""
         return not (self.missing or self.extra or self.doubled)
 
     def __str__(self) -> str:
@@ -38,15 +38,15 @@ class Verdict:
 
 
 def owed_answers(queries: Sequence[StandingQuery], triples: Sequence[Triple]) -> list[Counter[Row]]:
-    """Evaluate the queries centrally over all triples, in one process, without any index of the product's."""
+    """Evaluate the queries centrally over all triples, in one process, without any index of the product."""
     oracle = Oracle(Publication(0, number, triple) for number, triple in enumerate(triples))
     return [oracle.answers(parse_select(query.sparql), since=0) for query in queries]
 
 
 def judge(rows: Counter[Row], identities: Counter[int], owed: Counter[Row]) -> Verdict:
-    """Compare what one subscriber holds with what it is owed, as bags.
+    """Compare the solutions of one subscriber with the expected ones, as bags.
 
-    ``identities``: how often each answer, by its identity, was delivered.
+    ``identities``: number of deliveries of each solution, by identity.
     """
     return Verdict(
         owed=owed.total(),

@@ -1,4 +1,4 @@
-"""What the demonstration's subscribers hold: rows, identities, and how long answers took."""
+"""Received solutions of the demonstration's subscribers: rows, identities and latencies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ __all__ = ["Holding", "percentile"]
 
 @dataclass(slots=True)
 class Holding:
-    """One standing query: where it was left, and everything that came for it.
+    """One standing query: its node, and all received solutions.
 
-    ``bulk`` and ``steady`` hold the latencies, in seconds, of answers born before and after
-    ``steady_since``.
+    ``bulk`` and ``steady`` hold the latencies, in seconds, of solutions with a stamp before and after ``steady_since``.
     """
 
     query: StandingQuery
@@ -32,11 +31,11 @@ class Holding:
 
     @property
     def answers(self) -> int:
-        """Number of answers delivered."""
+        """Number of delivered solutions."""
         return self.rows.total()
 
     async def collect(self, subscription: Subscription, show: Callable[[Holding, Batch], None]) -> None:
-        """Take in batches until cancelled; ``show`` sees each."""
+        """Receive batches until cancelled; ``show`` is called with each."""
         async for batch in subscription.batches():
             now = time.time()
             for born in batch.born:
@@ -48,6 +47,6 @@ class Holding:
 
 
 def percentile(values: Sequence[float], part: float) -> float | None:
-    """Return the value that ``part`` (0 to 1) of the values do not exceed; None of nothing."""
+    """Return the least value that a share ``part`` (0 to 1) of the values does not exceed; None without values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None

@@ -49,7 +49,7 @@ def demo(
       p2prdf demo --nodes 8 --airports 5000 --publisher plain
     """
     try:
-        import airportsdata  # noqa: F401 - to say what is missing before anything starts
+        import airportsdata  # noqa: F401 - reports a missing package before the start
     except ImportError:
         raise typer.BadParameter("the demonstration's data is not installed: pip install 'p2prdf[demo]'") from None
     from p2prdf_cli.demo.daemons import Daemons

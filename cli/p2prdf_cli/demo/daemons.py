@@ -1,8 +1,8 @@
-"""Real node processes on loopback ports that the system picks, and none of them left behind.
+"""Node processes of the demonstration, on free loopback ports, with three safeguards against leftovers.
 
-Three nets, each under the other: the story stops its daemons in order (SIGTERM, a drained leave);
-:meth:`Daemons.kill`, called last and without an event loop, kills what is still there; and where the
-system can do it (Linux) each daemon is told to die with its parent, should that be killed outright.
+The demonstration stops its daemons in order (SIGTERM, a drained leave).  :meth:`Daemons.kill`, called last and
+without an event loop, kills the remaining ones.  On Linux each daemon also dies with its parent, in case the parent
+is killed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Daemons:
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
     async def start(self, count: int) -> None:
-        """Start nodes: the first alone, the others by way of it.  Raises Unavailable with its log's end."""
+        """Start nodes, the first one as the seed of the others.  Raises Unavailable with the end of a failed node's
+        log."""
         self._folder = tempfile.TemporaryDirectory(prefix="p2prdf-demo-")
         first = await self._start_one("node 1", ())
         self.running.append(first)
@@ -90,7 +91,7 @@ class Daemons:
             await asyncio.wait_for(asyncio.gather(*waits), STOP_SECONDS)
 
     def kill(self) -> None:
-        """Kill whatever still runs, and remove the logs.  Harmless when all have stopped."""
+        """Kill the remaining processes, and remove the logs.  Harmless when all have stopped."""
         ended = {daemon.process.pid for daemon in self.running if daemon.process.returncode is not None}
         for pid in self._pids:
             if pid not in ended:
@@ -101,12 +102,12 @@ class Daemons:
 
 
 def _environment() -> dict[str, str]:
-    """Return this process's environment without settings that were meant for another node."""
+    """Return this process's environment without the settings of nodes."""
     return {name: value for name, value in os.environ.items() if not name.startswith("P2PRDF_")}
 
 
 def _prepare_child() -> None:
-    """Run in the new process: react to SIGINT even if the parent ignores it, and end when the parent ends."""
+    """Run in the new process: restore SIGINT even if the parent ignores it, and die with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

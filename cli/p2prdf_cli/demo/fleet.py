@@ -20,7 +20,7 @@ _PACKAGES: Final = ("pyspark", "pyarrow")
 
 
 class Fleet:
-    """A Spark session that publishes, in a thread of its own: Spark knows its data sources in that which made it."""
+    """A Spark session that publishes, in one thread: a session knows its data sources only in its own thread."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "spark")
@@ -28,15 +28,15 @@ class Fleet:
 
     @staticmethod
     def installed() -> bool:
-        """Return whether the extra ``spark`` is there."""
+        """Tell whether the extra ``spark`` is installed."""
         return all(importlib.util.find_spec(name) is not None for name in _PACKAGES)
 
     def start(self) -> None:
-        """Begin to start, which takes ten seconds or so."""
+        """Begin to start Spark, which takes some ten seconds."""
         self._session = asyncio.get_running_loop().run_in_executor(self._thread, _start)
 
     async def publish(self, triples: Sequence[Triple], peers: Sequence[str]) -> dict[str, Any]:
-        """Publish triples, and return what the commit told.  Raises what :func:`p2prdf.publish.session` raises."""
+        """Publish triples, and return the commit's report.  Raises the errors of :func:`p2prdf.publish.session`."""
         assert self._session is not None
         spark = await self._session
         return await asyncio.get_running_loop().run_in_executor(self._thread, _publish, spark, triples, peers)
@@ -44,7 +44,7 @@ class Fleet:
     async def stop(self) -> None:
         """End the session, if it was started."""
         if self._session is not None:
-            with contextlib.suppress(Exception):  # that it did not start was told where it was waited for
+            with contextlib.suppress(Exception):  # publish() has reported a failed start
                 spark = await self._session
                 await asyncio.get_running_loop().run_in_executor(self._thread, spark.stop)
         self._thread.shutdown()

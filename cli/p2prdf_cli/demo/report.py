@@ -1,4 +1,4 @@
-"""The demonstration's summary: what came for each query, and what each node had to do."""
+"""Summary of the demonstration: solutions of each query, and work of each node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Summary"]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything the demonstration found out."""
+    """All results of the demonstration."""
 
     holdings: Sequence[Holding]
     verdicts: Sequence[Verdict]

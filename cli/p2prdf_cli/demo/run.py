@@ -1,7 +1,7 @@
-"""The demonstration's story, in order.
+"""Sequence of the demonstration.
 
-Answers are waited for until the counts that are owed are there and then until nothing more comes,
-so that neither a missing nor a superfluous answer goes unnoticed.
+It waits for the expected number of solutions and then until no more arrive, so that it detects both missing and
+surplus solutions.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["Demonstration"]
 
 POLL_SECONDS: Final = 0.05
 MEET_SECONDS: Final = 20.0
-"""By then all nodes know each other, or the demonstration fails."""
+"""Deadline for all nodes to know each other."""
 ANSWERS_SECONDS: Final = 15.0
-"""How long owed answers may be on their way after the last acknowledgement."""
+"""Longest wait for expected solutions after the last acknowledgement."""
 QUIET_SECONDS: Final = 0.5
-"""So long after the last owed answer a superfluous one would have come."""
+"""Time after the last expected solution in which a surplus one would arrive."""
 SLICE_TRIPLES: Final = 5000
-"""Triples that one publisher has under way: enough to keep nodes busy, and no queue grows for long."""
+"""Triples in flight of one publisher: enough to keep nodes busy, without long queues."""
 STEADY_TRIPLES_PER_SECOND: Final = 1000
 STEADY_SECONDS: Final = 4
 STEADY_BATCHES_PER_SECOND: Final = 50
@@ -45,17 +45,17 @@ STEADY_BATCHES_PER_SECOND: Final = 50
 
 @dataclass(slots=True)
 class Demonstration:
-    """One run of it: five nodes by default, all airports by default."""
+    """One run of the demonstration: by default five nodes and all airports."""
 
     daemons: Daemons
     screen: Screen
     nodes: int = 5
     airport_count: int | None = None
     fleet: Fleet | None = None
-    """Who publishes most of it; None: the nodes' clients."""
+    """Spark, which publishes most triples; None: clients of the nodes do."""
 
     async def play(self) -> Summary:
-        """Run everything and return the summary; the nodes are stopped at the end, whatever happens."""
+        """Run everything and return the summary; the nodes are always stopped at the end."""
         try:
             if self.fleet is not None:
                 self.screen.say("starting Spark, which will publish")
@@ -84,7 +84,7 @@ class Demonstration:
         return clients
 
     async def _all_meet(self, clients: Sequence[Client]) -> None:
-        """Wait until every node knows every other one."""
+        """Wait until every node knows all others."""
         async with asyncio.timeout(MEET_SECONDS):
             for client in clients:
                 while len(_others(await client.status())) < len(clients) - 1:
@@ -113,7 +113,7 @@ class Demonstration:
     async def _subscribe(
         self, clients: Sequence[Client], group: asyncio.TaskGroup
     ) -> tuple[list[Holding], list[asyncio.Task[None]]]:
-        """Leave each query at the next node, all at once, and begin to collect."""
+        """Open each subscription at the next node, all at once, and begin to collect."""
         places = [clients[number % len(clients)] for number in range(len(QUERIES))]
         wanted = (c.subscribe(q.sparql, algorithm=q.algorithm) for c, q in zip(places, QUERIES, strict=True))
         subscriptions = await asyncio.gather(*wanted)
@@ -131,14 +131,15 @@ class Demonstration:
     async def _publish(
         self, clients: Sequence[Client], triples: Sequence[Triple], holdings: Sequence[Holding]
     ) -> tuple[int, float, float]:
-        """Publish most at full speed at all nodes, the rest steadily; return triples, seconds, steady rate."""
+        """Publish most triples at full speed at all nodes, the rest steadily; return triples, seconds and steady
+        rate."""
         steady = min(len(triples) // 4, STEADY_TRIPLES_PER_SECOND * STEADY_SECONDS)
         bulk = len(triples) - steady
         count = _Counter(self.screen, len(triples))
         if self.fleet is not None:
             told = await self.fleet.publish(triples[:bulk], [client.peer_address for client in clients])
             count.follow()(Progress(told["triples"], 0))
-            seconds = told["slowest_seconds"]  # not what Spark takes to have workers
+            seconds = told["slowest_seconds"]  # without the start of Spark's workers
         else:
             started = time.monotonic()
             async with asyncio.TaskGroup() as group:
@@ -158,11 +159,11 @@ class Demonstration:
         return bulk, seconds, steady / (time.monotonic() - started)
 
     async def _rest(self, holdings: Sequence[Holding]) -> None:
-        """Wait until no more answers come, so that what follows is measured by itself."""
+        """Wait until no more solutions arrive, so that the next measurement is undisturbed."""
         await _still(lambda: sum(holding.answers for holding in holdings), QUIET_SECONDS / 2)
 
     async def _wait_for_answers(self, holdings: Sequence[Holding], owed: Sequence[Counter[Row]]) -> None:
-        """Wait until as many answers are there as are owed and nothing more comes, but not for ever."""
+        """Wait up to ANSWERS_SECONDS for the expected number of solutions, then until no more arrive."""
         end = time.monotonic() + ANSWERS_SECONDS
         while any(h.answers < due.total() for h, due in zip(holdings, owed, strict=True)):
             if time.monotonic() > end:
@@ -174,7 +175,7 @@ class Demonstration:
 
 
 class _Counter:
-    """Adds up the acknowledged triples of several publications."""
+    """Sums the acknowledged triples of several publications."""
 
     def __init__(self, screen: Screen, total: int):
         self._screen = screen
@@ -182,7 +183,7 @@ class _Counter:
         self._done = 0
 
     def follow(self) -> Callable[[Progress], None]:
-        """Return what to call with the progress of one further publication."""
+        """Return a callback for the progress of one further publication."""
         before = 0
 
         def progress(now: Progress) -> None:
@@ -195,7 +196,7 @@ class _Counter:
 
 
 async def _publish_slices(client: Client, triples: Sequence[Triple], count: _Counter) -> None:
-    """Publish slice by slice, each acknowledged before the next, as events of one publisher."""
+    """Publish in slices as events of one publisher; each slice is acknowledged before the next begins."""
     publisher = secrets.randbits(64)
     for start in range(0, len(triples), SLICE_TRIPLES):
         part = triples[start : start + SLICE_TRIPLES]
@@ -215,7 +216,7 @@ async def _paced(triples: Sequence[Triple]) -> AsyncIterator[Triple]:
 
 
 async def _still(count: Any, seconds: float) -> None:
-    """Wait until a count has not changed for so long."""
+    """Wait until a count has not changed for ``seconds``."""
     last, since = count(), time.monotonic()
     while time.monotonic() - since < seconds:
         await asyncio.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""What the demonstration shows while it runs: lines that stay, and on a terminal a living part below."""
+"""Output of the demonstration while it runs: lines, and on a terminal a live part below them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from p2prdf_cli.render import fit, printable, short_term
 __all__ = ["Screen"]
 
 ANSWERS_SHOWN = 4
-"""First answers of each query that are shown; the rest is counted."""
+"""Solutions of each query that are printed; further ones are only counted."""
 PLAIN_STEPS = 10
-"""Progress lines where there is no terminal."""
+"""Number of progress lines without a terminal."""
 
 
 class Screen:
-    """Tells the story of a demonstration to a console; ``quiet`` tells nothing."""
+    """Prints the progress of a demonstration to a console; ``quiet`` prints nothing."""
 
     def __init__(self, console: Console, *, quiet: bool = False):
         self._console = console
@@ -48,12 +48,12 @@ class Screen:
         return time.monotonic() - self._started
 
     def say(self, text: str) -> None:
-        """Write a line with the time."""
+        """Print a line with the elapsed time."""
         if not self._quiet:
             self._console.print(Text(f"{self.elapsed:5.1f} s  {text}"), soft_wrap=True)
 
     def query(self, number: int, query: StandingQuery, where: str) -> None:
-        """Show a standing query as it was left."""
+        """Print a standing query and its node."""
         if self._quiet:
             return
         head = f"Q{number} {query.title}: {query.shape}, {query.algorithm.upper()}, left at {where}"
@@ -62,7 +62,7 @@ class Screen:
 
     @contextmanager
     def publishing(self, total: int, holdings: Sequence[Holding]) -> Iterator[None]:
-        """Show progress and counts of answers while the block runs."""
+        """Show progress and counts of solutions while the block runs."""
         self._holdings = holdings
         self._bar.update(self._task, total=total, visible=True)
         if not self._live:
@@ -72,7 +72,7 @@ class Screen:
             yield
 
     def progress(self, published: int, total: int) -> None:
-        """Show that so many triples are acknowledged."""
+        """Show the number of acknowledged triples."""
         self._bar.update(self._task, completed=published)
         step = published * PLAIN_STEPS // max(1, total)
         if not self._live and step > self._last_step:
@@ -81,7 +81,7 @@ class Screen:
             self.say(f"{published:>9,} of {total:,} triples published, {answers:,} answers")
 
     def answers(self, holding: Holding, batch: Batch) -> None:
-        """Show the first answers of each query as they arrive."""
+        """Print the first solutions of each query as they arrive."""
         before = holding.answers - len(batch)
         if self._quiet or before >= ANSWERS_SHOWN:
             return
