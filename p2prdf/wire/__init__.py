@@ -1,1 +1,1 @@
-"""What peers, clients and drivers say to each other."""
+"""Messages between peers, between clients and nodes, and between a peer and its driver."""

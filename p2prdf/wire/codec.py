@@ -6,31 +6,18 @@ A frame is four bytes of length (big-endian) and a body, the msgpack array ::
                                     between peers a fourth part: the terms' digests
                                     message: [number of its type, field, field, ...]
 
-**Columns.**  Inside a process a term is an integer of that process's dictionary, which means
-nothing elsewhere.  A frame carries each distinct term once, all its messages together, and its
-term columns hold indices into that list.  A column is packed little-endian in the narrowest of
-1, 2, 4 or 8 bytes a value, the width in a byte behind the values; one of equal values is the pair
-``[count, value]``.  So a batch of 1,000 triples is some 1,800 strings and six byte strings, and
-neither side makes an object per row.
+**Columns.**  A frame contains each distinct term once; term columns are indices into that list.  A column is packed
+little-endian in the narrowest of 1, 2, 4 or 8 bytes per value, followed by a byte with that width; a column of equal
+values is the pair ``[count, value]``.  **Plans** are byte strings of their own; known ones take one dictionary look-up.
 
-**Plans** travel in the same few spellings over and over; a plan is a byte string of its own, and a
-known one costs a dictionary look-up on either side.
+**Trust.**  Types, ranges, lengths of columns and indices are checked before a peer sees a message; any violation is a
+RemoteProtocolError.  No frame makes the decoder allocate more than some 20 times its size (and a few MiB): columns of
+equal values take from an allowance of one cell per byte of the frame, and containers are counted while msgpack builds
+them.  New terms are checked for their outer shape only.
 
-**Trust.**  Whatever comes in is checked before a peer sees it: types, ranges, equal lengths of
-the columns of one message, indices within what they index.  Anything wrong is a
-RemoteProtocolError, and no frame makes the decoder take more than some 20 times its own size
-(and a fixed few MiB): columns of equal values, the one way to say much with few bytes, are paid
-for out of an allowance of one cell for each byte of the frame, and containers are counted while
-msgpack builds them.  Terms are looked at only when they are new to the dictionary, and then for
-their outer shape; a peer that wants more parses them.
-
-The work is done in :mod:`~p2prdf.wire.encoding` and :mod:`~p2prdf.wire.decoding`, with the checks in
-:mod:`~p2prdf.wire.validation`; msgpack itself is called from here only.
-
-Which field is what is told by the message classes (:mod:`p2prdf.wire.messages`): metadata for
-columns, the annotation for the rest.  Numbers of message types (:mod:`~p2prdf.wire.shapes`) never change
-their meaning; a change of fields is a new ``VERSION``, but for fields added at the end, which are left out where they
-have their defaults: what was written without them is read as ever.
+Message classes (:mod:`p2prdf.wire.messages`) declare their fields.  Numbers of message types
+(:mod:`~p2prdf.wire.shapes`) never change their meaning.  A change of fields is a new ``VERSION``, except for fields
+added at the end, which are left out if they have their defaults.
 """
 
 from __future__ import annotations
@@ -68,7 +55,7 @@ _LENGTH: Final = struct.Struct(">I")
 class FrameCodec:
     """Encodes and decodes frames for one dictionary.
 
-    Decoded columns are of the material ``columns``; either material is encoded.
+    Decoded columns have the type ``columns`` (lists or arrays); both types can be encoded.
     """
 
     def __init__(self, dictionary: TermDictionary | TermNames, columns: Columns = ARRAYS):
@@ -79,7 +66,7 @@ class FrameCodec:
     def encode(self, messages: Sequence[Any]) -> bytes:
         """Return the frame of some messages, length prefix included.
 
-        Raises LocalProtocolError when they do not fit one frame: send fewer at once.
+        Raises LocalProtocolError if they do not fit one frame: send fewer at once.
         """
         body = self._encoder.frame(messages)
         return _LENGTH.pack(len(body)) + body
@@ -90,12 +77,14 @@ class FrameCodec:
     ) -> list[Any]:  # fmt: skip
         """Return the messages of a frame's body (without the length prefix).
 
-        New terms are taken into the dictionary.  Frames of a ``trusted`` peer of the overlay give the digests of
-        their terms; the dictionary recognises known terms by them and verifies those of new terms, unless this
-        node has ``verified`` them before.  A connection that is not ``named`` yet has no
-        business with terms, which stay for good.  ``unchecked``: the receiver of the messages checks the terms, so that
-        a bad one costs a publication and not the connection.  Raises RemoteProtocolError for whatever the protocol
-        forbids (FalseDigest for a term with the digest of another one), and Busy when the dictionary is full.
+        New terms are added to the dictionary.  Frames of a ``trusted`` peer contain the digests of their terms; the
+        dictionary recognises known terms by them and verifies those of new terms, unless this node has ``verified``
+        them before.  A connection that is not ``named`` yet may not send terms, because they stay for good.
+        ``unchecked``: the receiver of the messages checks the terms, so that a bad one fails a publication instead of
+        the connection.
+
+        Raises RemoteProtocolError for protocol violations (FalseDigest for a term with the digest of another one), and
+        Busy if the dictionary is full.
         """
         return self._decoder.messages(
             body, trusted=trusted, named=named, unchecked=unchecked, verified=verified
@@ -103,7 +92,7 @@ class FrameCodec:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frame bodies.  Holds at most one incomplete frame."""
+    """Splits a stream of bytes into frame bodies.  Holds at most one incomplete frame."""
 
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX):
         """Refuse bodies of more than ``bytes_max`` bytes before they are buffered."""
@@ -112,14 +101,14 @@ class FrameReader:
 
     @property
     def pending(self) -> int:
-        """Bytes of the frame that is not complete yet."""
+        """Number of buffered bytes of the incomplete frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Take in bytes; return the bodies that are complete now.
+        """Add bytes; return the bodies that are complete now.
 
-        Raises RemoteProtocolError when a frame says that it is empty or too long; the stream has lost its
-        rhythm then, and the connection ends.
+        Raises RemoteProtocolError for a frame of no bytes or too many.  The position of the next frame is then unknown,
+        so the connection ends.
         """
         if self._buffer:
             self._buffer += data
@@ -146,11 +135,11 @@ class FrameReader:
 
 
 _BIN_BYTES_MAX: Final = max(8 * ROWS_MAX + 1, DIGEST_BYTES * TERMS_MAX)
-"""The longest column, or the digests of as many terms as a frame may have; whoever reads one knows which it is."""
+"""The longest column, or the digests of all terms of a frame; their readers check the exact bound."""
 
 
 def _plain(value: Any) -> Any:
-    """Turn what a column gave out into what msgpack knows."""
+    """Convert a numpy scalar to a type that msgpack knows."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no place in a message")
@@ -159,7 +148,7 @@ def _plain(value: Any) -> Any:
 def _unpack(
     data: bytes | memoryview, count: Callable[[tuple[Any, ...]], Any], *, arrays_max: int, strings_max: int
 ) -> Any:
-    """Build what msgpack spells, within bounds; ``count`` sees each array."""
+    """Build a msgpack value within bounds; ``count`` is called with each array."""
     try:
         return msgpack.unpackb(
             data, use_list=False, raw=False, strict_map_key=True, list_hook=count, ext_hook=_no_extension,

@@ -1,7 +1,7 @@
-"""What goes into a peer from its driver, and what comes out.
+"""The interface of a peer to its driver: requests, outcomes and effects.
 
-The driver owns clock, sockets, disk, randomness and tasks; the peer owns the decisions
-(:mod:`p2prdf.peer` lists the driver's duties).  Requests and effects are plain values.
+The driver owns clock, sockets, disk, randomness and tasks; the peer makes the decisions (:mod:`p2prdf.peer` lists the
+driver's duties).  Requests and effects are plain values.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ __all__ = [
 class Publish:
     """Publish triples (columns of term identifiers).
 
-    ``publisher`` and ``first_event`` number the events: row i is event ``first_event + i``.  ``level`` says when it is
-    completed: ``indexed``, when all owners hold them; ``accepted``, when enough peers keep them, whichever, and will
-    see to it that the owners get them; if that cannot be had it is completed when they are indexed.
-    ``removed``: they are removed instead.  ``after``: a stamp that theirs is to be after, of what came before it for
-    the publisher, perhaps at another peer.  ``graph`` and ``by_content``: as in ClientPublish.  ``times``, if not
-    empty: they are elements of streams, of these event times (milliseconds since 1970), and ``graph`` names streams.
-    ``trace``: the trace that it belongs to, if it is to be traced.
+    Row i is event ``first_event + i`` of ``publisher``.  ``level``: ``indexed`` completes when all owners have the
+    triples; ``accepted`` when enough peers have staged them, which then guarantee their delivery to the owners.  If
+    staging is impossible, it completes when they are indexed.  ``removed``: delete the triples instead.  ``after``: a
+    stamp to exceed, of earlier publications of the publisher, perhaps through another peer.  ``graph`` and
+    ``by_content``: as in ClientPublish.  ``times``, if not empty: event times in milliseconds since 1970; the triples
+    are elements of the streams in ``graph``.  ``trace``: the trace of the publication, if it is traced.
     """
 
     request: int
@@ -55,12 +54,12 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A publisher of a stream tells how far it is: all its elements of times up to ``upto`` are acknowledged.
+    """A publisher's watermark of a stream: all its elements of times up to ``upto`` are acknowledged.
 
-    Its first was, or will be, of time ``began``; times are milliseconds since 1970.  ``stream`` is the hash of the
-    stream (:func:`p2prdf.keys.term_hash`).  Not completed.  It counts for some seconds: it is repeated as long as the
-    publisher is to be waited for (:mod:`p2prdf.peer.progress.event_watermarks`).  ``opening``: a number that the
-    publisher drew at random when it opened the stream.
+    Its first element has, or will have, the time ``began``; times are milliseconds since 1970.  ``stream`` is the hash
+    of the stream (:func:`p2prdf.keys.term_hash`).  ``opening``: a random number, drawn when the publisher opened the
+    stream. Not completed.  It counts for some seconds, so it is repeated as long as watermarks should wait for the
+    publisher (:mod:`p2prdf.peer.progress.event_watermarks`).
     """
 
     stream: int
@@ -72,9 +71,10 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class EndStream:
-    """A publisher closes a stream: nothing more comes of this ``opening``, and it is not to be waited for any more.
+    """A publisher closes an ``opening`` of a stream: watermarks wait for it no more.
 
-    Other fields as in Heartbeat.  Completed when enough peers keep it (:mod:`p2prdf.peer.progress.end_of_stream`).
+    Other fields as in Heartbeat.  Completed when enough peers have stored it
+    (:mod:`p2prdf.peer.progress.end_of_stream`).
     """
 
     request: int
@@ -87,12 +87,12 @@ class EndStream:
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Leave a standing query; completed when it is live at all its owners.
+    """Subscribe to a query; completed when the query is live at all its owners.
 
-    ``per_event``: solutions per choice of publication events; of conjunctive queries only.
-    ``lease_seconds``: how long the subscription outlives its subscriber.  ``since``: the stamp from which on triples
-    count, 0: from now on.  ``salt``: as in OpenSubscription.  ``owner``: the client whose it is; empty: anybody who
-    knows its number may have to do with it.
+    ``per_event``: one solution per choice of publication events; conjunctive queries only.  ``lease_seconds``: how long
+    the subscription outlives its subscriber.  ``since``: the stamp from which on triples count; 0: from now on.
+    ``salt``: as in OpenSubscription.  ``owner``: the owning client; "": any client that knows the number may use the
+    subscription.
     """
 
     request: int
@@ -107,11 +107,11 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """Deliver an existing subscription at this peer, but none of ``have``.
+    """Deliver an existing subscription at this peer, except the solutions in ``have``.
 
-    ``have``: identities of answers that the subscriber is done with, as in AcknowledgeAnswers.
-    ``owner``: the client that asks, who is refused (NotAllowed) if the subscription is another's; empty: it is not
-    compared.  The same in what follows.
+    ``have``: identities of acknowledged solutions, as in AcknowledgeAnswers.  ``owner``: the asking client, which is
+    refused (NotAllowed) if the subscription belongs to another one; "": clients are not compared.  The following
+    requests have the same field.
     """
 
     request: int
@@ -122,7 +122,7 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Detach:
-    """The local subscriber left; its subscription lives on for its lease."""
+    """The local subscriber has disconnected; its subscription lives on for its lease."""
 
     subscription: int
 
@@ -138,10 +138,10 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeAnswers:
-    """The local subscriber has dealt with the answers of these identities.
+    """The local subscriber acknowledges these solutions.
 
-    Completed with Settled when all replicas of the home know: until then they may come again, after a failover.
-    To acknowledge again is harmless.  ``owner`` as in Attach.
+    Completed with Settled when all replicas of the coordinator know; until then a failover may deliver the solutions
+    again. Repetition is harmless.  ``owner`` as in Attach.
     """
 
     request: int
@@ -152,9 +152,9 @@ class AcknowledgeAnswers:
 
 @dataclass(frozen=True, slots=True)
 class WantBookmarks:
-    """Tell bookmarks of a subscription that is delivered here (:class:`Bookmark`), until it is not any more.
+    """Request bookmarks of a subscription (:class:`Bookmark`) for as long as it is delivered here.
 
-    ``urgent``: eight a second for some time, then one a second as ever.
+    ``urgent``: eight per second for some time, then one per second as usual.
     """
 
     subscription: int
@@ -163,9 +163,9 @@ class WantBookmarks:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Tell how a subscription is evaluated or, if that is 0, how a query would be; completed with Explained.
+    """Explain a subscription or, if that is 0, how a query would be evaluated; completed with Explained.
 
-    Of a query that would be ``per_event``, as in Subscribe.  Nothing is left standing for it.  ``owner`` as in Attach.
+    ``per_event`` as in Subscribe.  No subscription is opened.  ``owner`` as in Attach.
     """
 
     request: int
@@ -178,11 +178,11 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class OwnersFound:
-    """Outcome of a FindOwner: live peers closest to ``key``, closest first, this peer included.
+    """Outcome of a FindOwner: the live peers closest to ``key``, closest first, this peer included.
 
-    They must be *all* peers of their neighbourhood: none that is closer to ``key`` than the last
-    one is missing.  ``complete`` says that there are no further peers at all.  ``before`` is the
-    last live peer before the key, where the overlay tells: Chord.  Empty: it failed.
+    No live peer closer to ``key`` than the last contact may be missing.  ``complete``: no other peers exist.
+    ``before``: the last live peer before the key, if the overlay reports it (Chord).  Without contacts the lookup
+    failed.
     """
 
     key: int
@@ -193,7 +193,7 @@ class OwnersFound:
 
 @dataclass(frozen=True, slots=True)
 class ContactSeen:
-    """The overlay knows of this live peer; ``zone``: peers that may fail together with it ("": none)."""
+    """The overlay has found this live peer; ``zone``: its failure zone ("": none)."""
 
     contact: Contact
     zone: str = ""
@@ -203,7 +203,7 @@ class ContactSeen:
 class ContactLost:
     """The overlay believes this peer to be gone.
 
-    ``left``: it said goodbye.  Otherwise it may live where it is not seen, and come back.
+    ``left``: it said goodbye.  Otherwise it may live unseen, and come back.
     """
 
     contact: Contact
@@ -212,24 +212,27 @@ class ContactLost:
 
 @dataclass(frozen=True, slots=True)
 class DoorsMet:
-    """The overlay knows all whom this peer was told of to join by: none of them is away."""
+    """The overlay has reached all seeds of this peer: no seed is away."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEntered:
-    """The overlay has begun a cluster with this peer, or has taken it into one: its identity can be told and drawn."""
+    """The overlay has joined or founded a cluster: its identity can be exchanged, or drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """This peer is to stop for good: give others what they are to keep then."""
+    """This peer will stop for good: hand its data over to the others."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class Expel:
-    """An administrator expels a member, or readmits it (not ``expelled``): no peer deals with an expelled one."""
+    """An administrator expels a member, or readmits it (not ``expelled``).
+
+    No peer exchanges messages with an expelled member.
+    """
 
     request: int
     member: int
@@ -247,21 +250,21 @@ Request = (
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Every owner holds the triples; ``time`` is their publication stamp."""
+    """The requested level is reached (Publish); ``time`` is the triples' publication stamp."""
 
     time: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEnded:
-    """That a publisher closed is kept."""
+    """Enough peers have stored that the publisher closed the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
     """The query is live.
 
-    ``order``: its patterns in order of evaluation, by position.  ``opened``: a stamp before which it was not.
+    ``order``: its patterns in order of evaluation, by position.  ``opened``: a stamp before which it was not live.
     """
 
     subscription: int
@@ -272,9 +275,9 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Delivery goes on here; fields as in Subscribed, and the projected names.
+    """Solutions are delivered here; fields as in Subscribed, and the projected names.
 
-    ``reads`` and ``writes``: the graphs that its query is about (:class:`p2prdf.rdf.reach.Reach`).
+    ``reads`` and ``writes``: the graphs that its query reads and writes (:class:`p2prdf.rdf.reach.Reach`).
     """
 
     subscription: int
@@ -287,7 +290,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribed:
-    """The subscription is ended."""
+    """The subscription has ended."""
 
     subscription: int
 
@@ -302,10 +305,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """This peer has nothing left to give away.
+    """This peer has nothing more to hand over.
 
-    ``handed_over``: all it had acknowledged is with enough others.  If not, too few others were there: its disk may be
-    the only place where something is.
+    ``handed_over``: enough other peers have all items that it acknowledged.  Otherwise too few others were live: its
+    disk may be the only place of some items.
     """
 
     handed_over: bool
@@ -313,19 +316,19 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Expelled:
-    """This peer has taken the decision about a member and told it to the other peers that it sees."""
+    """This peer has stored the decision about a member and sent it to all peers in its view."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What was acknowledged never comes again."""
+    """The acknowledged solutions are not delivered again."""
 
     subscription: int
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """How a query is evaluated, as JSON text of moderate size (docs/reference/explain.md lists the keys)."""
+    """How a query is evaluated: JSON text of moderate size (docs/reference/explain.md lists the keys)."""
 
     json: str
 
@@ -340,7 +343,7 @@ Outcome = (
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a parcel to a peer.  Order between sends need not be kept."""
+    """Send a parcel to a peer.  Sends need no particular order."""
 
     to: Contact
     parcel: Parcel
@@ -348,10 +351,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Hand solutions to a local subscriber (fields as in Deliver).
+    """Deliver solutions to a local subscriber (fields as in Deliver).
 
-    Within an epoch in order and once; what was settled in another epoch is left out of it.  What the subscriber
-    has not acknowledged may come again in another epoch, also in one that began earlier: it is known by its identity.
+    Within an epoch they come in order and once, without solutions that were settled in another epoch.  An
+    unacknowledged solution may come again in another epoch, even in one that began earlier; its identity shows that.
     """
 
     subscription: int
@@ -365,9 +368,9 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """No solution of a local subscription born at or before ``stamp`` follows but those handed over before.
+    """All solutions of a local subscription born at or before ``stamp`` have been delivered.
 
-    Except of publications that were not acknowledged when it was made.
+    Solutions of publications that were not acknowledged when it was made are excepted.
     """
 
     subscription: int
@@ -376,9 +379,9 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Nothing more comes of a local subscription: it is ended, or somebody attached it elsewhere.
+    """A local subscription delivers nothing more: it has ended, or was attached elsewhere.
 
-    If it was ended here this follows the Unsubscribed: who else holds it has to be told.
+    If it ended here, this follows Unsubscribed and informs its other local users.
     """
 
     subscription: int
@@ -388,7 +391,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A request came to its end."""
+    """A request is completed."""
 
     request: int
     outcome: Outcome
@@ -403,9 +406,9 @@ class FindOwner:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Keep what the peer has just taken in and will acknowledge; it is given back to ``Peer.restore``.
+    """Store a message that the peer has accepted and will acknowledge; ``Peer.restore`` gets it back.
 
-    Carried out, and safe on the disk, before any later effect of the same list.
+    It must be safe on the disk before any later effect of the same list is carried out.
     """
 
     message: Message
@@ -413,7 +416,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Something worth a log line or a counter: a name and plain fields."""
+    """An event for the log or a counter: a name and plain fields."""
 
     event: str
     fields: dict[str, object] = field(default_factory=dict)
@@ -421,9 +424,9 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of work for a traced publication, which began at ``began`` (seconds) and ends as this is carried out.
+    """A piece of work of a traced publication, from ``began`` (seconds) until this effect is carried out.
 
-    ``parent``: the span that led to it, here or at another peer; 0: nobody said.
+    ``parent``: the span that caused it, here or at another peer; 0: unknown.
     """
 
     name: str

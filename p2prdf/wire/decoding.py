@@ -1,4 +1,4 @@
-"""The parts of a frame to messages, checked.  :mod:`p2prdf.wire.codec` tells the format."""
+"""Decoding: from the parts of a frame to checked messages.  :mod:`p2prdf.wire.codec` defines the format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Count = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 
 class Unpack(Protocol):
-    """Build what msgpack spells, within bounds; ``count`` sees each array."""
+    """Build a msgpack value within bounds; ``count`` is called with each array."""
 
     def __call__(self, data: bytes | memoryview, count: Count, *, arrays_max: int, strings_max: int) -> Any:
         """Raise RemoteProtocolError for anything but one well-formed value."""
@@ -34,10 +34,10 @@ class Unpack(Protocol):
 
 
 class Decoder:
-    """The state of decoding one frame: its terms as local identifiers and what it may still take."""
+    """The state of decoding one frame: its terms as local identifiers, and the remaining allowances."""
 
     def __init__(self, dictionary: TermDictionary | TermNames, unpack: Unpack, *, lists: bool):
-        """Decode to the terms of ``dictionary``, to columns that are lists or arrays."""
+        """Decode to terms of ``dictionary``, and to columns that are lists or arrays."""
         self._dictionary = dictionary
         self._unpack = unpack
         self._lists = lists
@@ -52,9 +52,9 @@ class Decoder:
         self, body: bytes | memoryview, *, trusted: bool, named: bool = True, unchecked: bool = False,
         verified: bool = False,
     ) -> list[Any]:  # fmt: skip
-        """Return the messages of a frame's body; digests count only in frames of peers, and are verified.
+        """Return the messages of a frame's body.  Digests count in frames of peers only, and are verified.
 
-        ``unchecked``: any text may stand among the terms.  ``verified``: this node verified the digests before.
+        ``unchecked``: terms may be any text.  ``verified``: this node has verified the digests before.
         """
         if len(body) > shapes.FRAME_BYTES_MAX:
             raise RemoteProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
@@ -78,7 +78,7 @@ class Decoder:
         return [self._message(message) for message in messages]
 
     def _count(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Take note of an array that msgpack has just built."""
+        """Count an array that msgpack has just built."""
         self._elements -= len(items)
         if self._elements < 0:
             raise RemoteProtocolError(f"a frame of more than {shapes.ELEMENTS_MAX} parts")
@@ -185,7 +185,7 @@ class Decoder:
             if not isinstance(ids, np.ndarray):
                 return [ids[number] for number in _listed(value)]
             array = _arrayed(value)
-            if array.itemsize == 8:  # take() wants signed numbers; shapes.TERMS_MAX is too large anyway
+            if array.itemsize == 8:  # take() needs signed numbers; TERMS_MAX is out of range, too
                 array = np.minimum(array, np.uint64(shapes.TERMS_MAX)).astype(np.intp)
             return ids.take(array)
         except IndexError:
@@ -200,7 +200,7 @@ class Decoder:
         return tuple(map(self.u64, _columns(value)))
 
     def plan(self, value: Any) -> Plan:
-        """Decode a plan, or recall it."""
+        """Decode a plan, or return the decoded one."""
         if type(value) is not bytes or len(value) > shapes.PLAN_BYTES_MAX:
             raise RemoteProtocolError(f"{check.shown(value)} is not a plan")
         plan = self._plans.get(value)
@@ -212,12 +212,12 @@ class Decoder:
         return plan
 
     def query(self, value: Any) -> Query:
-        """Decode a conjunctive query, or a standing query, which is recalled if it was decoded before."""
+        """Decode a conjunctive or a standing query; a standing query is remembered."""
         if type(value) is not bytes:
             return check.query_of(value)
         query = self._queries.get(value)
         if query is None:
-            from p2prdf.rdf.standing.form import decode  # it takes SPARQL's grammar along: only when it is needed
+            from p2prdf.rdf.standing.form import decode  # only when needed: it imports SPARQL's grammar
 
             query = decode(value)
             self._queries.put(value, query, len(value))
@@ -263,7 +263,7 @@ _METHODS: Final[dict[str, Method]] = {
     "float": lambda _, value: check.seconds(value),
     "str": lambda _, value: check.text(value),
 }  # fmt: skip
-"""By the kind of a field."""
+"""The method for each kind of field."""
 
 _FIELDS: Final = {
     shape.kind: tuple(_METHODS[kind] for kind in shape.kinds)

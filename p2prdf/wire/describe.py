@@ -1,9 +1,9 @@
-"""One line per message, for logs, golden files and the command line.
+"""One line of text per message, for logs, golden files and the command line.
 
-A line names the message, says how many rows it carries, then its fields; keys and identities are
-16 hexadecimal digits, stamps are seconds, plans are patterns in order of evaluation with constants
-by number.  Equal messages have equal lines in every process: neither term identifiers, which are
-a process's own, nor addresses of objects occur.  Whatever a message carries, its line is bounded.
+A line has the message's name, its number of rows, then its fields.  Keys and identities are 16 hexadecimal digits,
+stamps are seconds, plans are patterns in order of evaluation with numbered constants.  Equal messages have equal lines
+in every process: term identifiers, which are local, and addresses of objects are left out.  A line has at most
+``LINE_CHARACTERS_MAX`` characters.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def describe_plan(plan: Plan) -> str:
 
 
 def _field(name: str, kind: str, value: Any) -> str:
-    """Say one field; nothing about terms, about zeros that are the rule, and about what rows share."""
+    """Describe a field; leave out terms, default zeros, and fields of rows that say little."""
     if kind in ("terms", "term_columns", "u64_columns") or name in _SILENT:
         return ""
     spell = _SPELLINGS.get(name, str)
@@ -84,7 +84,7 @@ def _field(name: str, kind: str, value: Any) -> str:
 
 
 def _values(values: Column | tuple[Any, ...], spell: Callable[[Any], str]) -> str:
-    """Spell the first few of many."""
+    """Describe the first few of many values."""
     few = values[:_VALUES_MAX]
     first = ",".join(map(spell, few if isinstance(few, tuple) else as_list(few)))
     more = f",+{len(values) - _VALUES_MAX}" if len(values) > _VALUES_MAX else ""

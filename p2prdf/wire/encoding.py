@@ -1,4 +1,4 @@
-"""Messages to the parts of a frame.  :mod:`p2prdf.wire.codec` tells the format."""
+"""Encoding: from messages to the parts of a frame.  :mod:`p2prdf.wire.codec` defines the format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Method = Callable[["Encoder", Any], Any]
 
 
 class Encoder:
-    """The state of encoding one frame: its terms so far and what it counts up to."""
+    """The state of encoding one frame: its terms so far, and counters for its bounds."""
 
     def __init__(self, dictionary: TermDictionary | TermNames, pack: Callable[[Any], bytes]):
         """Encode with the terms of ``dictionary``; ``pack`` is msgpack's."""
@@ -49,7 +49,7 @@ class Encoder:
             raise LocalProtocolError(f"{len(messages)} messages for one frame; {shapes.MESSAGES_MAX} fit")
         body = self._body(messages)
         if self._cells > shapes.CELLS_FREE + len(body):
-            # Almost nothing but columns of equal values: written in full they are their own allowance.
+            # Columns of equal values exceed the decoder's allowance: written in full they need none.
             self._shorten = False
             try:
                 body = self._body(messages)
@@ -62,7 +62,7 @@ class Encoder:
     def _body(self, messages: Sequence[Any]) -> bytes:
         self._elements = self._cells = 0
         self._make_room()
-        if self._as_named:  # the names are the frame's dictionary: nothing is to be numbered anew
+        if self._as_named:  # the names are the frame's dictionary already
             self._terms = list(range(len(self._dictionary)))
         try:
             parts = [self.message(message) for message in messages]
@@ -124,7 +124,7 @@ class Encoder:
         return [encode(self, getattr(value, name)) for name, encode in fields]
 
     def plain(self, value: Any) -> Any:
-        """Leave what msgpack knows as it is."""
+        """Return a value that msgpack knows."""
         return value
 
     def numbers(self, column: Column) -> Any:
@@ -171,7 +171,7 @@ class Encoder:
         return [self.terms(column) for column in columns]
 
     def number_columns(self, columns: Sequence[Column]) -> list[Any]:
-        """Pack columns of numbers of which there may be none."""
+        """Pack a sequence of columns of numbers, which may be empty."""
         self._elements += len(columns)
         return [self.numbers(column) for column in columns]
 
@@ -192,7 +192,7 @@ class Encoder:
         numbers = known.take(column)
         new = column[numbers < 0]
         if len(new):
-            # Each writes its place; of equal terms one place is left, and that one is numbered.
+            # Each new term writes its place; of equal terms the last write stays, and that place is numbered.
             places = np.arange(len(new), dtype=np.int32)
             known[new] = places
             new = new[known.take(new) == places]
@@ -203,7 +203,7 @@ class Encoder:
         return numbers
 
     def plan(self, plan: Plan) -> bytes:
-        """Encode a plan, or recall how it was."""
+        """Encode a plan, or return the remembered encoding."""
         encoded = self._plans.get(plan)
         if encoded is None:
             encoded = self._pack(_plan_parts(plan))
@@ -213,11 +213,11 @@ class Encoder:
         return encoded
 
     def query(self, query: m.Query) -> tuple[Any, ...] | bytes:
-        """Encode a query with its constants spelled out, or recall how a standing query was."""
+        """Encode a query with its constants as text; the encoding of a standing query is remembered."""
         if isinstance(query, StandingQuery):
             encoded = self._queries.get(query)
             if encoded is None:
-                from p2prdf.rdf.standing.form import encode  # it takes SPARQL's grammar along: only when it is needed
+                from p2prdf.rdf.standing.form import encode  # only when needed: it imports SPARQL's grammar
 
                 encoded = encode(query)
                 self._queries.put(query, encoded, len(encoded))
@@ -256,7 +256,7 @@ def _plan_parts(plan: Plan) -> tuple[Any, ...]:
 
 
 def _left_out(value: Any, fields: Sequence[tuple[str, Method]], added: Sequence[Any]) -> int:
-    """Return how many of the last fields have their defaults, and need not be written."""
+    """Return the number of last fields with their defaults, which are not written."""
     for count, default in enumerate(reversed(added)):
         if getattr(value, fields[-1 - count][0]) != default:
             return count
@@ -271,11 +271,11 @@ _METHODS: Final[dict[str, Method]] = {
     "tuple[int, ...]": Encoder.tuple, "tuple[str, ...]": Encoder.tuple,
     "int": Encoder.plain, "bool": Encoder.plain, "float": Encoder.plain, "str": Encoder.plain,
 }  # fmt: skip
-"""By the kind of a field."""
+"""The method for each kind of field."""
 
 _FIELDS: Final = {
     shape.kind: tuple(zip(shape.names, [_METHODS[kind] for kind in shape.kinds], strict=True))
     for shape in (*shapes.SHAPES.values(), shapes.GROUPS, shapes.ROWS)
 }
 _ADDED: Final = {shape.kind: shape.added for shape in shapes.SHAPES.values() if shape.added}
-"""By class the defaults of fields that are left out where they have them."""
+"""By class the defaults of the fields that are left out if they have them."""

@@ -1,15 +1,15 @@
-"""All messages, and the columns they carry.
+"""All messages, and the columns that they carry.
 
-Peers talk in batches: a message is a frozen dataclass whose fields are scalars, plans, contacts
-or *columns* (parallel sequences of integers, :mod:`p2prdf.columns`).  Inside a process a term
-column holds identifiers of that process's dictionary; on the wire it holds indices into the
-frame's own dictionary (:mod:`p2prdf.wire.codec`).  The metadata of each field says what it is.
+Peers exchange batches: a message is a frozen dataclass of scalars, plans, contacts and *columns* (parallel sequences of
+integers, :mod:`p2prdf.columns`).  Inside a process a term column contains identifiers of that process's dictionary; on
+the wire it contains indices into the frame's own dictionary (:mod:`p2prdf.wire.codec`).  The metadata of each field
+names its kind.
 
-A peer message travels in a :class:`Parcel` with the sender's clock and, when it must not be
-lost, a transfer number that the receiver acknowledges.
+A message between peers travels in a :class:`Parcel` with the sender's clock.  If it must not be lost, it has a transfer
+number that the receiver acknowledges.
 
-Names of the papers: IndexTriples is NewTriple, IndexQuery is IndexTriplePattern (CQC) and
-IndexQuery (CSBV), Forward is FwdValuation (CQC) and FwdRewritten (CSBV).
+Names in the papers: IndexTriples is NewTriple, IndexQuery is IndexTriplePattern (CQC) and IndexQuery (CSBV), Forward is
+FwdValuation (CQC) and FwdRewritten (CSBV).
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ __all__ = [
 
 
 CLIENT_VERSION: Final = 9
-"""Of the protocol between a client and its node; another version is refused by name."""
+"""Version of the protocol between clients and nodes; a node refuses other versions with its own number."""
 INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
 LEVELS: Final = (INDEXED, ACCEPTED)
-"""When a publication is acknowledged (:class:`ClientPublish`)."""
+"""The points at which a publication is acknowledged (:class:`ClientPublish`)."""
 
 EVENTS_COUNTED: Final = 16
 NOT_COUNTED: Final = 8
-"""In place of a role (:class:`AskCounts`): triples are not asked for."""
+"""Takes the place of an index in :class:`AskCounts` if no triples are to be counted."""
 FORMER_MAX: Final = 64
-"""Former identities of one cluster (:class:`ClusterKnown`)."""
+"""Maximum number of former identities of one cluster (:class:`ClusterKnown`)."""
 
 Query: TypeAlias = "ConjunctiveQuery | StandingQuery"
-"""What a subscription asks: a conjunctive query, or a standing query made of several (or of one, and more)."""
+"""The query of a subscription: one conjunctive query, or a standing query composed of conjunctive queries."""
 
 WITHDRAWN: Final = 1 << 63
-"""An answer that is taken back, and its withdrawal, have identities that differ in this bit."""
+"""The identities of a solution and of its retraction differ in this bit."""
 SURE: Final = 1 << 62
-"""In the time of a withdrawal that is handed out: the subscriber has acknowledged the answer."""
+"""Set in the time of a delivered retraction if the subscriber has acknowledged the solution."""
 
 
 def _kind(kind: str) -> Any:
@@ -93,7 +93,7 @@ def _u32() -> Any:
 
 
 def _added(default: Any) -> Any:
-    """A last field that messages did not always have: where it has its default it is not written."""
+    """Declare a field that was added later at the end: it is not written if it has its default."""
     return field(default=default, metadata={"added": True})
 
 
@@ -111,13 +111,12 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Canonical queries under one plan, as columns; a row refers to one by its place here.
+    """Groups of subscriptions to equal queries under one plan, as columns.
 
-    A group stands for all subscriptions of an equal query.  ``since_min`` and ``since_max`` are
-    the stamps of its earliest and latest subscription: a triple counts from the earliest on, and
-    a triple published again counts again if a subscription came in between.  ``lease`` is the
-    stamp until which the state may live without asking the home again.  ``params`` holds one
-    column per constant of the plan.
+    Rows refer to a group by its index.  ``since_min`` and ``since_max`` are the stamps of the group's earliest and
+    latest subscription.  A triple counts from the earliest on; a triple that is published again counts again if a
+    subscription was opened in between.  ``lease`` is the stamp until which state may live without a renewal by the
+    coordinator.  ``params`` has one column per constant of the plan.
     """
 
     ids: Column = _u64()
@@ -132,11 +131,11 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Partial results or answers of one plan and step, as columns.
+    """Partial results or solutions of one plan and step, as columns.
 
-    ``group`` is the place of the row's group in the message's ``groups``; ``identity`` the sum of
-    its triples' contributions; ``oldest`` and ``born`` the earliest and latest publication stamp
-    among its triples; ``bindings`` one column per carried variable.
+    ``group`` is the index of the row's group in the message's ``groups``; ``identity`` the sum of its triples'
+    contributions; ``oldest`` and ``born`` the minimum and maximum publication stamp of its triples; ``bindings`` one
+    column per carried variable.
     """
 
     group: Column = _u32()
@@ -154,30 +153,20 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class IndexTriples:
-    """Entry peer to owners: triples to index under the roles that the receiver owns.
+    """Entry peer to owners: triples to store under the receiver's indexes.
 
-    ``time`` is the publication stamp, ``event`` the identity of the publication event,
-    ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver; a role whose
-    bit ``role + 16`` is set as well goes to a sub-key of a hot key (:mod:`p2prdf.peer.joins.hot_keys`).
-    Seed 004, section 3.3: NewTriple; one row stands for one logical message per role.
-    ``view`` names what the sender knows of the ring (0: not all of it).  The bit ``role + 24`` says that by
-    this view the receiver is the primary of the replica set under that role, and so joins what it stores.
+    Seed 004, section 3.3: NewTriple; one row is one logical message per index.  ``time``: publication stamp, or event
+    time of a stream's element (:func:`p2prdf.hlc.element`).  ``event``: identity of the publication event.  ``roles``:
+    the indexes (:func:`p2prdf.keys.role_bit`); bit ``role + 16`` marks a sub-key of a hot key
+    (:mod:`p2prdf.peer.joins.hot_keys`), bit ``role + 24`` that in ``view`` (0: incomplete) the receiver is the primary
+    and joins.  Rows without indexes are only staged (:mod:`p2prdf.peer.replication.staging`).
 
-    ``origin`` is the key of the peer where they were published (0: their publication is known to be at its owners),
-    ``published`` all roles they were published under; all that the origin published from the stamp ``began``, when
-    its present life began, to ``complete`` is at its owners (:mod:`p2prdf.peer.replication.redelivery`).  Rows without
-    any role are not indexed: the receiver only keeps them until they are at their owners
-    (:mod:`p2prdf.peer.replication.staging`).
-
-    Of elements of streams ``time`` is the event time (:func:`p2prdf.hlc.element`), and ``stamp`` the latest publication
-    stamp of any; of what the origin finishes for another (rolls forward) it is when it began to do so.  Of all else
-    ``stamp`` is 0.
-
-    ``words`` names the words of texts that the origin knew to be waited for, and has sent these texts under
-    (:mod:`p2prdf.peer.joins.keyword_index`); 0: none, or it is not known.
-
-    ``introducer``: on the disk the key of the member that sent the triples, unless that was ``origin`` itself
-    (:mod:`p2prdf.peer.replication.introductions`).  Between peers it counts for nothing: the receiver knows the sender.
+    ``origin``: key of the publishing peer; 0: all owners have the triples.  ``published``: all indexes of the
+    publication. All publications of the origin from ``began``, its start, to ``complete`` are at their owners
+    (:mod:`p2prdf.peer.replication.redelivery`).  ``stamp``: of elements their latest publication stamp, of redeliveries
+    their beginning, else 0.  ``words``: digest of the keywords under which the origin indexed texts
+    (:mod:`p2prdf.peer.joins.keyword_index`); 0: none or unknown.  ``introducer``: used on disk only: the sending
+    member, unless it is ``origin`` (:mod:`p2prdf.peer.replication.introductions`).
     """
 
     s: Column = _terms()
@@ -202,7 +191,7 @@ class IndexTriples:
 
 @dataclass(frozen=True, slots=True)
 class PublicationsComplete:
-    """Peer to all others: all that was published here between these stamps is at its owners (as in IndexTriples)."""
+    """Peer to all others: its publications between these stamps are at their owners (see IndexTriples)."""
 
     began: int
     complete: int
@@ -210,11 +199,11 @@ class PublicationsComplete:
 
 @dataclass(frozen=True, slots=True)
 class MembersKnown:
-    """Peer to its own next life: so many peers there have been at once, but for those that left in order since.
+    """Peer to its own next process: the maximum number of members at a time, minus orderly departures.
 
-    ``lacks``: :class:`p2prdf.peer.network.messenger.Lacks`.  ``returned``: it had been there before it began with
-    nothing. ``jumped`` and ``before``: the stamp at which the latest life began whose clock was further ahead of all
-    stamps that were known than clocks may drift, and the latest of these stamps (0: no life was).
+    ``lacks``: its recovery state (:class:`p2prdf.peer.network.quorum.Lacks`).  ``returned``: it had been a member
+    before it started empty.  ``jumped``: the stamp at which the latest process started with a clock further ahead of
+    all known stamps than clocks may drift; ``before``: the latest stamp known then (0: there was no such process).
     """
 
     count: int
@@ -226,9 +215,10 @@ class MembersKnown:
 
 @dataclass(frozen=True, slots=True)
 class Expulsions:
-    """Decisions of administrators about members, by key: 1 expelled, 0 readmitted; of two the later one counts.
+    """Decisions of administrators about members, by key: 1 expelled, 0 readmitted.
 
-    A peer tells them to each peer that it meets, and keeps them (:mod:`p2prdf.peer.network.expulsions`).
+    The later decision about a member counts.  A peer sends decisions to each peer that it meets, and stores them
+    (:mod:`p2prdf.peer.network.expulsions`).
     """
 
     members: Column = _u64()
@@ -241,10 +231,10 @@ class Expulsions:
 
 @dataclass(frozen=True, slots=True)
 class Introduced:
-    """Peer to its own next life: which member sent which statements here
-    (:mod:`p2prdf.peer.replication.introductions`).
+    """Peer to its own next process: the members that sent statements to this peer.
 
-    ``first_hand``: 1 if the member was the origin itself.  ``since``: the record is complete from this stamp on.
+    ``first_hand``: 1 if the member was the origin itself.  ``since``: the record is complete from this stamp on.  See
+    :mod:`p2prdf.peer.replication.introductions`.
     """
 
     since: int
@@ -261,10 +251,10 @@ class Introduced:
 
 @dataclass(frozen=True, slots=True)
 class ClusterKnown:
-    """Peer to another that it meets, and to its own next life: the identity of its cluster (0: it knows none).
+    """Peer to a peer that it meets, and to its own next process: its cluster's identity (0: unknown).
 
-    ``members``: the most members that the cluster has had, as far as the sender knows.  ``former``: the identities of
-    clusters that were merged with this one.  ``asks``: the receiver is to tell the same of its own.
+    ``members``: the maximum number of members that the cluster has had, to the sender's knowledge.  ``former``:
+    identities of clusters that merged with this one.  ``asks``: the receiver should answer with its own.
     """
 
     identity: int
@@ -275,10 +265,10 @@ class ClusterKnown:
 
 @dataclass(frozen=True, slots=True)
 class IndexQuery:
-    """Home to owners of a step's key: wait for this pattern of these groups.
+    """Coordinator to owners of a step's key: wait for the pattern of these groups.
 
-    CSBV sends step 0 only; CQC sends every step of the chain, so that a link knows which
-    triples to keep (steps after 0 hold no rows of their own).  ``refresh`` as in Forward.
+    CSBV sends step 0 only.  CQC sends every step of the query chain, so that each link knows the triples to store
+    (steps after 0 have no rows of their own).  ``refresh`` as in Forward.
     """
 
     plan: Plan
@@ -290,14 +280,13 @@ class IndexQuery:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Link to owners of the next step's key: partial results that now wait for that pattern.
+    """Link to owners of the next step's key: partial results that wait for the next pattern.
 
-    ``refresh``: 0, or a stamp: a subscription joined the group from then on, so probe stored
-    triples not older than it even for rows already known.  ``view`` as in IndexTriples.
-    ``copied``: from the owner of a hot key to a holder of its sub-keys, who keeps the rows and copies
-    them no further; a query that waits for its first pattern is copied as the row that it is (step 0).
-    ``kept``: by the sender's view the receiver is not the primary of the rows' replica set; it stores them only.
-    ``suspect``: 0, or the key of the primary that should have sent the rows (:mod:`p2prdf.peer.joins.audit`).
+    ``refresh``: 0, or the stamp of a later subscription to the group: stored triples from that stamp on are joined even
+    with known rows.  ``view`` as in IndexTriples.  ``copied``: from the owner of a hot key to the owner of sub-keys,
+    which stores the rows and copies them no further; a query that waits for its first pattern is copied as a row of
+    step 0. ``kept``: in the sender's view the receiver is not the primary, and only stores the rows.  ``suspect``: 0,
+    or the key of the primary that should have sent the rows (:mod:`p2prdf.peer.joins.audit`).
     """
 
     plan: Plan
@@ -314,7 +303,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Last link to the group's home: complete solutions, bindings in the order of the plan's answer.
+    """Last link to the group's coordinator: solutions, with bindings in the order of the plan's answer.
 
     ``suspect``: 0, or the key of the primary that should have sent them (:mod:`p2prdf.peer.joins.audit`).
     """
@@ -327,14 +316,14 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class GroupsGone:
-    """Home to a holder: these groups have no subscription any more; drop what waits for them."""
+    """Coordinator to a holder of rows: these groups have no subscription any more; delete their rows."""
 
     groups: Column = _u64()
 
 
 @dataclass(frozen=True, slots=True)
 class KeepGroups:
-    """Holder to home: the leases of these groups ran out; do they still live?"""
+    """Holder of rows to coordinator: the leases of these groups have expired; ask whether the groups live."""
 
     holder: Contact
     groups: Column = _u64()
@@ -343,7 +332,7 @@ class KeepGroups:
 
 @dataclass(frozen=True, slots=True)
 class GroupLeases:
-    """Home to holder: the groups live until these stamps."""
+    """Coordinator to a holder of rows: the groups live until these stamps."""
 
     groups: Column = _u64()
     lease: Column = _u64()
@@ -351,10 +340,9 @@ class GroupLeases:
 
 @dataclass(frozen=True, slots=True)
 class GetRates:
-    """Planning home to owner of a pattern's key: how many triples came under these constant parts?
+    """Planning coordinator to owner of a pattern's key: ask for numbers of triples with these constants.
 
-    One row per pattern, named by its ``position``; parts that the role does not name are filled
-    with any term.
+    One row per pattern, named by its ``position``.  Parts that the index does not contain hold any term.
     """
 
     request: int
@@ -372,7 +360,7 @@ class GetRates:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Owner to planning home: one more than the number of triples under each; 0 = not indexed here."""
+    """Owner to planning coordinator: the number of triples of each pattern plus one; 0: not indexed here."""
 
     request: int
     position: Column = _u32()
@@ -381,12 +369,12 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class AskCounts:
-    """Who explains a query to every other peer: how many rows wait at these steps, how many triples match?
+    """Explaining peer to every other peer: ask for numbers of waiting rows and of matching triples.
 
-    One row per step: the identity of its leaf (0: nobody waits), its number, and under which role triples are to be
-    counted (``NOT_COUNTED``: none) that have the parts of ``masks``; parts that it does not name are filled with any
-    term.  ``since``: rows and triples from this stamp on count for the subscription.  With ``EVENTS_COUNTED`` added to
-    the role publication events are counted, not triples.
+    One row per step: the identity of its leaf (0: no rows are counted), its number, the index in which triples are
+    counted (``NOT_COUNTED``: none), and in ``masks`` the parts that must match; other parts hold any term.  ``since``:
+    rows and triples from this stamp on count for the subscription.  With ``EVENTS_COUNTED`` added to the index,
+    publication events are counted instead of triples.
     """
 
     request: int
@@ -405,11 +393,10 @@ class AskCounts:
 
 @dataclass(frozen=True, slots=True)
 class TellCounts:
-    """Answer to AskCounts, a row for each of its rows: what this peer is the first of the peers to keep.
+    """Answer to AskCounts, row by row: counts of items of which the sender is the first replica.
 
-    ``waiting``: rows that wait and count; ``over``: rows that waited and are not true any more; ``triples``: those
-    that match; ``young``: those of them that count.  ``estimated``: 1 if of the rows, 2 if of the triples
-    (3: of both) only a part was looked at.
+    ``waiting``: rows that wait and count; ``over``: rows that waited and have ended; ``triples``: matching triples;
+    ``young``: matching triples that count.  ``estimated``: 1 if the rows, 2 if the triples (3: both) were sampled.
     """
 
     request: int
@@ -425,10 +412,10 @@ class TellCounts:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """Home to every peer: somebody waits on these roles now; index triples under them.
+    """Coordinator to every peer: queries wait in these indexes now; index triples under them.
 
-    ``since``: what was published from this stamp on under fewer roles is to be indexed under these too
-    (0: nothing is; nobody can wait for it).
+    ``since``: publications from this stamp on under fewer indexes are to be added to these (0: none is, as no query can
+    wait for them).
     """
 
     roles: int
@@ -437,10 +424,10 @@ class Advertise:
 
 @dataclass(frozen=True, slots=True)
 class AdvertiseWords:
-    """Home to every peer: somebody waits for texts with words now; index texts that have them under these, too.
+    """Coordinator to every peer: queries wait for texts with these keywords; index such texts under them.
 
-    ``predicates`` are qualified by words (:func:`p2prdf.rdf.quads.worded`).  ``since``, for each: what was published
-    from this stamp on without it is to be indexed under it.
+    ``predicates`` are qualified by keywords (:func:`p2prdf.rdf.quads.worded`).  ``since``, for each: publications from
+    this stamp on without it are to be indexed under it.
     """
 
     predicates: Column = _terms()
@@ -449,26 +436,26 @@ class AdvertiseWords:
 
 @dataclass(frozen=True, slots=True)
 class AskRoles:
-    """New peer to a neighbour: which roles are waited on?"""
+    """New peer to a neighbour: ask for the indexes in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class TellRoles:
-    """Neighbour to new peer: the roles waited on, as far as it has heard."""
+    """Neighbour to new peer: the indexes in use, as far as it knows."""
 
     roles: int
 
 
 @dataclass(frozen=True, slots=True)
 class AskLoad:
-    """Owner of a key that may be hot to a few others: how much arrives at you?"""
+    """Owner of a possibly hot key to a few others: ask for the load."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class TellLoad:
-    """Answer to AskLoad: triples (once per role) and rows that arrived within some seconds."""
+    """Answer to AskLoad: triples (once per index) and rows that arrived within some seconds."""
 
     request: int
     arrivals: int
@@ -477,7 +464,7 @@ class TellLoad:
 
 @dataclass(frozen=True, slots=True)
 class HoldSubKeys:
-    """Owner of a hot key to the owner of some of its sub-keys: all rows come to you; keep its triples."""
+    """Owner of a hot key to the owner of some sub-keys: store its triples; all rows will be sent there."""
 
     role: int
     key: int
@@ -488,8 +475,8 @@ class HoldSubKeys:
 class KeyDepth:
     """A key has 2^depth sub-keys.
 
-    Owner of the key to a sender: spread your triples over them.  Owner of a sub-key to the owner of
-    the key, once in a while when triples come: for this depth I was asked to hold (0: I was not).
+    Owner of the key to a sender: spread triples over the sub-keys.  Owner of a sub-key to the owner of the key, from
+    time to time while triples arrive: the depth for which the sender was asked to hold (0: it was not).
     """
 
     role: int
@@ -502,15 +489,15 @@ class KeyDepth:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """A peer to all others: I am about to be gone, and take in nothing any more that should be kept."""
+    """Peer to all others: it is about to leave, and accepts no further items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """A replica to another: of each kind a fingerprint of all that I hold and you should hold too.
+    """Replica to replica: a root digest per item type, of the items that both should store.
 
-    ``kinds``: :mod:`p2prdf.peer.replication.anti_entropy`.  ``view`` as in IndexTriples: only equal views agree on what
-    both should hold. Not acknowledged: whoever asks asks again.
+    ``kinds``: item types (:mod:`p2prdf.peer.replication.anti_entropy`).  ``view`` as in IndexTriples: only equal views
+    agree on these items.  Not acknowledged: the sender repeats it.
     """
 
     request: int
@@ -521,7 +508,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Differing:
-    """Answer to Totals: the kinds of which I hold something else."""
+    """Answer to Totals: the item types with a different digest."""
 
     request: int
     kinds: Column = _u32()
@@ -529,10 +516,10 @@ class Differing:
 
 @dataclass(frozen=True, slots=True)
 class WatchLowMarks:
-    """A peer with subscribers that want bookmarks, to each other: tell me your low marks for some seconds.
+    """Peer with subscribers that want bookmarks to each other: send low watermarks for some seconds.
 
-    ``urgent``: at each cut, not at one in eight.  ``streams``: a column of the hashes of some streams: tell ElementMark
-    and SourceMark, too, and of these streams.  Not acknowledged: it is repeated.
+    ``urgent``: at each cut instead of each eighth.  ``streams``: a column of hashes of streams for which ElementMark
+    and SourceMark are requested, too.  Not acknowledged: it is repeated.
     """
 
     urgent: bool = False
@@ -541,10 +528,10 @@ class WatchLowMarks:
 
 @dataclass(frozen=True, slots=True)
 class LowMark:
-    """Answer to WatchLowMarks at each cut: nothing under way here leads to an answer born before ``low``; 0: unknown.
+    """Answer to WatchLowMarks at each cut: no work in flight here leads to a solution born before ``low``.
 
-    ``busy``: the ring keys of homes to whose queries something under way belongs, whatever its stamp; ``many``: there
-    are more.  ``view`` as in IndexTriples.  Not acknowledged: the next cut tells more.
+    ``low`` 0: unknown.  ``busy``: the ring keys of coordinators with any work in flight here, regardless of its stamp;
+    ``many``: there are more.  ``view`` as in IndexTriples.  Not acknowledged: the next cut replaces it.
     """
 
     cut: int
@@ -556,9 +543,9 @@ class LowMark:
 
 @dataclass(frozen=True, slots=True)
 class ElementMark:
-    """Comes with a LowMark: of each stream of which elements are under way the earliest time of one, in ``times``.
+    """Sent with a LowMark: for each stream with elements in flight the earliest event time, in ``times``.
 
-    Not told if there are too many streams, or if it is not known.
+    Not sent if there are too many streams, or if the times are unknown.
     """
 
     cut: int
@@ -568,10 +555,10 @@ class ElementMark:
 
 @dataclass(frozen=True, slots=True)
 class SourceMark:
-    """Comes with a LowMark: what publishers had said here of the streams asked for when the cut was passed.
+    """Sent with a LowMark: the reports of publishers for the requested streams, as of the cut.
 
-    For each the hash of its stream, and ``began``, ``upto`` and ``openings`` as in
-    :class:`p2prdf.wire.contract.Heartbeat`; ``ended`` is 1 for what is known here of ends (as in KeepEnds), else 0.
+    For each report the hash of its stream, and ``began``, ``upto`` and ``openings`` as in
+    :class:`p2prdf.wire.contract.Heartbeat`; ``ended`` is 1 for an end of stream (as in KeepEnds), else 0.
     """
 
     cut: int
@@ -586,10 +573,11 @@ class SourceMark:
 
 @dataclass(frozen=True, slots=True)
 class KeptMark:
-    """Comes with a LowMark, eight cuts apart: of each stream what is kept here, and has to be.
+    """Sent with a LowMark, every eighth cut: the retention report of each stream.
 
-    For each the hash of the stream, the event time (ms) from which on queries of homes here need its elements
-    (2^62: none does), and that before which they are forgotten here (0: none are).  Stream 0: all of every one is kept.
+    For each the hash of the stream, the event time (ms) from which on queries coordinated here need its elements (2^62:
+    none does), and the event time before which elements are forgotten here (0: none are).  Stream 0: all elements of
+    all streams are to be kept.
     """
 
     cut: int
@@ -601,9 +589,9 @@ class KeptMark:
 
 @dataclass(frozen=True, slots=True)
 class ElementsForgotten:
-    """A peer to each other: elements of these streams (by hash) from before these event times (ms) are forgotten.
+    """Peer to each other: elements of these streams (by hash) before these event times (ms) are forgotten.
 
-    Sent when that has been concluded, and to whom one meets.
+    Sent when that is decided, and to each peer that the sender meets.
     """
 
     streams: Column = _u64()
@@ -612,9 +600,10 @@ class ElementsForgotten:
 
 @dataclass(frozen=True, slots=True)
 class AskBookmarks:
-    """Entry peer to home: tell me when all that you have for these subscriptions is handed out.
+    """Entry peer to coordinator: ask for a report when all solutions of these subscriptions are delivered.
 
-    By the ``view`` of the asker all with a stamp up to ``upto`` has reached its home.  Not acknowledged.
+    In the asker's ``view`` all solutions with a stamp up to ``upto`` have arrived at their coordinator.  Not
+    acknowledged.
     """
 
     subscriber: Contact
@@ -625,7 +614,7 @@ class AskBookmarks:
 
 @dataclass(frozen=True, slots=True)
 class TellBookmarks:
-    """Answer to AskBookmarks: of these subscriptions all is handed out, in ``epoch`` up to number ``sent``."""
+    """Answer to AskBookmarks: all solutions are delivered, in ``epoch`` up to number ``sent``."""
 
     upto: int
     subscriptions: Column = _u64()
@@ -635,12 +624,12 @@ class TellBookmarks:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A replica to another: fingerprints of what I hold of one kind that you should hold too.
+    """Replica to replica: digests of the items of one type that both should store.
 
-    ``kind``: :mod:`p2prdf.peer.replication.anti_entropy`.  ``sums``: one per bucket of identities, as many as a power
-    of two; those before ``first`` are not asked about.  ``view`` as in IndexTriples: only equal views agree on what
-    both should hold. ``lacks`` and ``returned`` as in MembersKnown.  ``began``: the stamp at which my present life
-    began, 0: nothing has happened in it yet.
+    ``kind``: item type (:mod:`p2prdf.peer.replication.anti_entropy`).  ``sums``: one digest per bucket of identities, a
+    power of two of them; buckets before ``first`` are not compared.  ``view`` as in IndexTriples: only equal views
+    agree on these items.  ``lacks`` and ``returned`` as in MembersKnown.  ``began``: the stamp at which the sender's
+    process started; 0: it has no event yet.
     """
 
     request: int
@@ -655,13 +644,14 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What I hold of a kind that you should hold too: identities.
+    """Identities of items of one type that sender and receiver should both store.
 
-    ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
-    differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
-    ``lacks``, ``returned`` and ``began`` as in Summary.  ``members``: so many there should be.  ``known``: you had been
-    here before your present life.  ``complete``: I am in step, and miss none of the members.
-    Otherwise on its own account: what is kept here and may not be where it belongs.
+    ``asked``: answer to the Summary of that number, with the items in differing buckets (identity 0 for a bucket
+    without items; no rows if all buckets are equal).  ``more``: further buckets differ; ask again.  ``lacks``,
+    ``returned`` and ``began`` as in Summary.  ``members``: the number of members that there should be.  ``known``: the
+    receiver was a member before its present process.  ``complete``: the sender is in sync and misses no member.
+
+    Not ``asked``: an unsolicited offer of misplaced items.
     """
 
     request: int
@@ -680,7 +670,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Answer to an Offer, of which it says the same: send me these; none: I have them all."""
+    """Answer to an Offer, with the same fields: fetch these items; no rows: the receiver has them all."""
 
     request: int
     kind: int
@@ -690,7 +680,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Answer to a Want, after all that was wanted has been taken in, if whoever wanted it waits for that."""
+    """Answer to a Want: all requested items have been acknowledged, if the asking peer waits for that."""
 
     request: int
     kind: int
@@ -701,10 +691,10 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class OpenSubscription:
-    """Entry peer to home (owner of the query's key): leave a standing query for ``subscriber``.
+    """Entry peer to coordinator (owner of the query's key): open a subscription for ``subscriber``.
 
-    ``since``: the stamp from which on triples count; 0: from now on.  ``salt``: 0, or a number; equal queries are
-    evaluated together if their salts are equal.  ``owner``: the client whose it is (:class:`Subscribe` of
+    ``since``: the stamp from which on triples count; 0: from now on.  ``salt``: 0, or an isolation nonce: equal queries
+    are evaluated together only if their salts are equal.  ``owner``: the owning client (:class:`Subscribe` of
     :mod:`p2prdf.wire.contract`).
     """
 
@@ -723,11 +713,11 @@ class OpenSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOpened:
-    """Home to entry peer: the query is live at all its owners; it counts triples from ``since`` on.
+    """Coordinator to entry peer: the query is live at all its owners and counts triples from ``since`` on.
 
-    ``opened``: the stamp of its record: it was not live before.  ``epoch``: in which answers are told now; those that
-    this home told in before have smaller numbers.  ``reads`` and ``writes``: the graphs that the query is about
-    (:class:`p2prdf.rdf.reach.Reach`).
+    ``opened``: the stamp of its record, before which it was not live.  ``epoch``: the current epoch of deliveries;
+    earlier epochs of this coordinator have smaller numbers.  ``reads`` and ``writes``: the graphs that the query reads
+    and writes (:class:`p2prdf.rdf.reach.Reach`).
     """
 
     request: int
@@ -744,7 +734,7 @@ class SubscriptionOpened:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRefused:
-    """Home to entry peer: the subscription (new or named by number) is refused or not known."""
+    """Coordinator to entry peer: the new subscription is refused, or an existing one is unknown."""
 
     request: int
     code: str
@@ -753,10 +743,10 @@ class SubscriptionRefused:
 
 @dataclass(frozen=True, slots=True)
 class AttachSubscription:
-    """Entry peer to home: deliver this subscription here, but not ``have``: the subscriber is done with these.
+    """Entry peer to coordinator: deliver this subscription here, except the solutions in ``have``.
 
-    ``have`` are identities of answers, as in Delivered.  ``owner``: the client that asks; empty if nobody is to be
-    asked who it is.  Who is not the owner is refused, here and in what follows.
+    ``have``: identities of acknowledged solutions, as in Delivered.  ``owner``: the asking client; "": clients are not
+    identified.  Another client than the owner is refused, in this and the following messages.
     """
 
     request: int
@@ -769,7 +759,7 @@ class AttachSubscription:
 
 @dataclass(frozen=True, slots=True)
 class CloseSubscription:
-    """Entry peer to home: end this subscription.  ``owner`` as in AttachSubscription."""
+    """Entry peer to coordinator: end this subscription.  ``owner`` as in AttachSubscription."""
 
     request: int
     subscription: int
@@ -780,10 +770,11 @@ class CloseSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionClosed:
-    """Home to entry peer: the subscription is ended, as ``request`` asked for or (0) by itself, or by another client.
+    """Coordinator to entry peer: the subscription has ended, or is delivered elsewhere.
 
-    ``why``: if neither a client nor its lease ended it.  ``elsewhere``: it lives, but what ``request`` opened or
-    attached is delivered to another peer from now on.
+    It ended because of ``request`` or (0) by its lease, by the coordinator, or by another client.  ``why``: the reason
+    if neither a client nor the lease ended it.  ``elsewhere``: it lives, but the deliveries that ``request`` opened or
+    attached go to another peer from now on.
     """
 
     request: int
@@ -794,11 +785,11 @@ class SubscriptionClosed:
 
 @dataclass(frozen=True, slots=True)
 class RenewSubscriptions:
-    """Entry peer to home: the subscribers are still there; keep these for another lease.
+    """Entry peer to coordinator: the subscribers are connected; renew the leases.
 
-    ``requests``: by which each was opened or attached, as the entry peer knows.  If the home delivers one to another
-    peer it says so (SubscriptionClosed): attachments that were repeated may overtake each other, and so may what is
-    told of them.
+    ``requests``: for each subscription the request that opened or attached it, to the entry peer's knowledge.  If the
+    coordinator delivers to another peer, it answers SubscriptionClosed: repeated attachments, and the messages about
+    them, may overtake each other.
     """
 
     subscriber: Contact
@@ -809,7 +800,7 @@ class RenewSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainSubscription:
-    """Entry peer to home: how is this subscription evaluated, and what waits where?
+    """Entry peer to coordinator: ask how a subscription is evaluated, and where rows wait.
 
     ``owner`` as in AttachSubscription.
     """
@@ -823,7 +814,7 @@ class ExplainSubscription:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Home to entry peer: the explanation as JSON text or, with a ``code``, why there is none."""
+    """Coordinator to entry peer: the explanation as JSON text; with a ``code``, the reason of a refusal."""
 
     request: int
     json: str
@@ -833,12 +824,12 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Home to entry peer: solutions of one subscription, numbered from ``first`` on.
+    """Coordinator to entry peer: solutions of one subscription, numbered from ``first`` on.
 
-    Numbers count from 1 without a hole within an ``epoch``: a random number of one run of deliveries, which
-    begins when a peer becomes home or a subscriber comes (back) to one.  What was not acknowledged
-    comes again in the next.  ``lost`` counts solutions that were dropped right before ``first`` because the
-    subscriber's log was full or they were too old: a gap is always told, if need be without any solution.
+    Numbers count from 1 without gaps within an ``epoch``, a random number of one run of deliveries.  An epoch begins
+    when a peer becomes coordinator or a subscriber attaches.  Unacknowledged solutions are delivered again in the next
+    epoch. ``lost``: number of solutions that were dropped right before ``first``, because the subscriber's log was full
+    or they were too old.  A gap is always reported, if necessary without solutions.
     """
 
     subscription: int
@@ -855,7 +846,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Entry peer to home: the subscriber has dealt with the answers of these identities; send more.
+    """Entry peer to coordinator: the subscriber acknowledges these solutions; send more.
 
     ``owner`` as in AttachSubscription.
     """
@@ -870,9 +861,10 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class SettledAnswers:
-    """Home to entry peer: every replica knows what ``request`` (Delivered) acknowledged; it never comes again.
+    """Coordinator to entry peer: all replicas know the acknowledgement ``request``.
 
-    Only what the home has handed out already may be on its way: in ``epoch`` it is numbered up to ``sent``.
+    Its solutions are not delivered again.  Deliveries that are in flight may still arrive: in ``epoch`` their numbers
+    are at most ``sent``.
     """
 
     request: int
@@ -886,13 +878,13 @@ class SettledAnswers:
 
 @dataclass(frozen=True, slots=True)
 class KeepSubscription:
-    """A replica of a home to another: the record of a subscription, with that of its group.
+    """Coordinator's replica to another: the record of a subscription and of its group.
 
-    ``opener`` and ``opening`` name the request that opened it: asked again, it leads to the same subscription.
-    ``order``: those of the plans of its leaves, one after the other.  ``since_min``, ``since_max`` and ``youngest``
-    (the latest ``oldest`` of any answer) only grow apart, so records of one group may be taken in in any order.
-    ``changed`` stamps the part that changes, which is where the subscription is delivered: of two records the later
-    one counts.  ``owner``: the client that opened it; empty: nobody was asked who it is, and anybody may attach to it.
+    ``opener`` and ``opening`` name the request that opened it; repeated, it leads to the same subscription.  ``order``:
+    the orders of its leaves' plans, concatenated.  ``since_min``, ``since_max`` and ``youngest`` (the maximum
+    ``oldest`` of any solution) only grow apart, so records of a group can be merged in any order.  ``changed`` is the
+    stamp of the variable part, the place of delivery: the later record counts.  ``owner``: the client that opened it;
+    "": clients are not identified, and any may attach.
     """
 
     group: int
@@ -917,9 +909,10 @@ class KeepSubscription:
 
 @dataclass(frozen=True, slots=True)
 class EndSubscription:
-    """A replica of a home to another: these subscriptions are ended since the stamps ``times``, and stay so.
+    """Coordinator's replica to another: these subscriptions ended at the stamps ``times``, for good.
 
-    ``groups``: for each, the group that ended with it, or 0; a subscription of 0 says nothing but that the group ended.
+    ``groups``: for each subscription the group that ended with it, or 0.  Subscription 0: only the group's end is
+    reported.
     """
 
     subscriptions: Column = _u64()
@@ -929,9 +922,9 @@ class EndSubscription:
 
 @dataclass(frozen=True, slots=True)
 class KeepAnswers:
-    """A replica of a home to another: answers that are owed to this subscription and not acknowledged.
+    """Coordinator's replica to another: unacknowledged solutions of a subscription.
 
-    ``told``: the subscriber is told as soon as enough replicas have them.
+    ``told``: the subscriber receives them as soon as enough replicas have them.
     """
 
     subscription: int
@@ -946,10 +939,10 @@ class KeepAnswers:
 
 @dataclass(frozen=True, slots=True)
 class KeepReported:
-    """A replica of a home to another: of a query with windows all reports up to this event time are made and kept.
+    """Coordinator's replica to another: all window reports up to this event time are made and stored.
 
-    In milliseconds since 1970.  Elements that only they needed are forgotten.  With a window by count ``number`` is
-    that of the last of them, and ``last`` a hash of its last element's triple; else 0.
+    ``upto``: milliseconds since 1970.  Elements that only those reports needed are forgotten.  For a window by count,
+    ``number`` is that of the last report and ``last`` a hash of the triple of its last element; else both are 0.
     """
 
     subscription: int
@@ -960,10 +953,11 @@ class KeepReported:
 
 @dataclass(frozen=True, slots=True)
 class KeepEnds:
-    """Entry peer to all who keep a stream's key: a publisher closed.  And a replica of these to another: so far I know.
+    """Entry peer to all replicas of a stream's key, and between these: a publisher closed the stream.
 
-    For each the hash of the stream; who closed, and which ``opening`` of it (0 between replicas: it does not matter any
-    more); the earliest event time, and up to when all is published, in milliseconds since 1970.
+    For each end the hash of the stream, the publisher, the ``opening`` that was closed (0 between replicas: it does not
+    matter any more), the earliest event time, and the event time up to which all elements are published, in
+    milliseconds since 1970.
     """
 
     streams: Column = _u64()
@@ -978,9 +972,9 @@ class KeepEnds:
 
 @dataclass(frozen=True, slots=True)
 class KeepWithdrawn:
-    """A replica of a home to another: these answers of a leaf of a standing query are not true any more.
+    """Coordinator's replica to another: these solutions of a leaf of a standing query are retracted.
 
-    ``youngest``: the latest stamp that anything follows from which the leaf answered.
+    ``youngest``: the stamp of the retractions, the maximum stamp of all solutions of the leaf.
     """
 
     leaf: int
@@ -993,9 +987,10 @@ class KeepWithdrawn:
 
 @dataclass(frozen=True, slots=True)
 class KeepAcknowledged:
-    """A replica of a home to another: the subscriber is done with these answers, recorded here or not.
+    """Coordinator's replica to another: the subscriber has acknowledged these solutions.
 
-    ``lost``: not so, but they were dropped, and nobody has told the subscriber yet.
+    The receiver may not have stored them.  ``lost``: instead, the solutions were dropped, and the subscriber has not
+    been informed yet.
     """
 
     subscription: int
@@ -1005,7 +1000,7 @@ class KeepAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class AskKnown:
-    """A replica of a home to another: I am asked for groups and subscriptions that I do not know; do you?
+    """Coordinator's replica to another: ask for the state of unknown groups and subscriptions.
 
     ``kinds``: 0 for a group, 1 for a subscription.
     """
@@ -1016,7 +1011,7 @@ class AskKnown:
 
 @dataclass(frozen=True, slots=True)
 class TellKnown:
-    """Answer to AskKnown: for each a :class:`p2prdf.continuous.home.Known`; records and ends go before."""
+    """Answer to AskKnown: a :class:`p2prdf.continuous.home.Known` for each; records and ends go first."""
 
     identities: Column = _u64()
     kinds: Column = _u32()
@@ -1028,17 +1023,17 @@ class TellKnown:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Receiver to sender: these transfers are taken in and need not be sent again."""
+    """Receiver to sender: these messages have been accepted and need no repetition."""
 
     transfers: Column = _u64()
 
 
 @dataclass(frozen=True, slots=True)
 class NotOwner:
-    """Receiver to sender: other peers are closer to what you sent; it has been passed on there.
+    """Receiver to sender: other peers are closer to the keys; the message has been forwarded to them.
 
-    ``before``: empty, or for each of them the last peer before it, so that it owns all keys between
-    the two (Chord).
+    ``before``: empty, or for each contact the last peer before it, so that the contact owns all keys between the two
+    (Chord).
     """
 
     contacts: tuple[Contact, ...]
@@ -1047,7 +1042,7 @@ class NotOwner:
 
 @dataclass(frozen=True, slots=True)
 class FindNode:
-    """Lookup, driver to driver: which peers do you know closest to ``key``?"""
+    """Lookup, driver to driver: ask for the known peers closest to ``key``."""
 
     request: int
     key: int
@@ -1055,7 +1050,7 @@ class FindNode:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Answer to FindNode, closest first, the answering peer among them."""
+    """Answer to FindNode, closest first, the answering peer included."""
 
     request: int
     contacts: tuple[Contact, ...]
@@ -1063,11 +1058,11 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """Goes before a message of ``kind`` of which some rows are traced (:mod:`p2prdf.peer.network.tracing`).
+    """Precedes a message of type ``kind`` with traced rows (:mod:`p2prdf.peer.network.tracing`).
 
-    For each trace the publication stamp that its rows are known by, the trace (``high`` and ``low``: its 128 bits) and
-    the span that the message is sent in.  Before a Deliver ``answers`` are identities of traced answers, else 0.
-    Not acknowledged: with it only a part of a trace is lost.
+    For each trace the publication stamp of its rows, the trace identifier (128 bits in ``high`` and ``low``) and the
+    message's span.  Before a Deliver, ``answers`` are identities of traced solutions, else 0.  Not acknowledged: a loss
+    affects the trace only.
     """
 
     kind: int
@@ -1083,7 +1078,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class PeerHello:
-    """First frame on a connection between peers: who speaks, and to whom it believes to speak."""
+    """First frame on a connection between peers: the sender, and the key of the expected receiver."""
 
     sender: Contact
     receiver_key: int
@@ -1105,10 +1100,10 @@ Message = (
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A peer message on its way.
+    """The envelope of a message between peers.
 
-    ``transfer`` is 0 for what may be lost, else the sender's number for this message;
-    ``clock`` is the sender's hybrid logical clock.
+    ``transfer``: 0 for a message that may be lost, else the sender's number for it.  ``clock``: the sender's hybrid
+    logical clock.
     """
 
     transfer: int
@@ -1123,7 +1118,7 @@ class Parcel:
 class ClientHello:
     """First frame of a client.
 
-    ``speaks_for``: the name of the client in whose place it speaks, if its own certificate gives it the right to.
+    ``speaks_for``: the client on whose behalf the sender acts; its own certificate must permit that.
     """
 
     version: int = CLIENT_VERSION
@@ -1133,7 +1128,7 @@ class ClientHello:
 
 @dataclass(frozen=True, slots=True)
 class ClientWelcome:
-    """Node to client: who answers, how many publications may be under way at once, and other nodes to turn to."""
+    """Node to client: the node, the maximum number of pending publications, and alternative nodes."""
 
     peer: Contact
     publications_max: int
@@ -1143,16 +1138,16 @@ class ClientWelcome:
 
 @dataclass(frozen=True, slots=True)
 class ClientPublish:
-    """Publish triples.  Events are numbered by the publisher: the same number again is the same event.
+    """Publish triples.  The publisher numbers events: an equal number means the same event.
 
-    ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.  ``removed``: remove them instead.
-    ``after``: the latest stamp that the publisher has heard of; theirs will be after it.
-    ``graph``: a column that names the graph of each, the empty text for the default graph; without it that is all their
-    graph.  ``by_content``: events are not numbered (``first_event`` is 0) but known by what they say: the same
-    statement of the same publisher again is the same event.
+    ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.  ``removed``: delete the triples
+    instead. ``after``: the latest stamp that the publisher knows; the stamps of the triples will be later.  ``graph``:
+    a column with the graph of each triple ("": default graph); without it all triples belong to the default graph.
+    ``by_content``: events have no numbers (``first_event`` is 0), but are identified by content: the same statement of
+    the same publisher is the same event.
 
-    ``times``: a column of event times, milliseconds since 1970.  With it these are elements of the streams that
-    ``graph`` names; they are numbered, and not removed.
+    ``times``: a column of event times in milliseconds since 1970.  With it, the triples are elements of the streams
+    named by ``graph``; they have numbers and cannot be deleted.
     """
 
     request: int
@@ -1174,9 +1169,9 @@ class ClientPublish:
 
 @dataclass(frozen=True, slots=True)
 class ClientTrace:
-    """Goes before the ClientPublish of the same ``request``: it is to be traced (:mod:`p2prdf.wire.trace_context`).
+    """Precedes the ClientPublish of the same ``request``, which is to be traced.
 
-    Not answered.
+    The context is a W3C ``traceparent`` (:mod:`p2prdf.wire.trace_context`).  Not answered.
     """
 
     request: int
@@ -1185,11 +1180,11 @@ class ClientTrace:
 
 @dataclass(frozen=True, slots=True)
 class ClientHeartbeat:
-    """All elements of a publisher of times up to ``upto`` are acknowledged, and its first is not before ``began``.
+    """All elements of a publisher with times up to ``upto`` are acknowledged; none is before ``began``.
 
-    Times are milliseconds since 1970, ``stream`` is an IRI.  Not answered.  Repeated, each second or so, for as long as
-    the publisher is to be waited for (:mod:`p2prdf.peer.progress.event_watermarks`).  ``opening``: a number drawn at
-    random when the publisher opened the stream, for it may close it and open it again.
+    Times are milliseconds since 1970; ``stream`` is an IRI.  ``opening``: a random number, drawn when the publisher
+    opened the stream, which it may close and open again.  Not answered.  Repeated about every second as long as
+    watermarks should wait for the publisher (:mod:`p2prdf.peer.progress.event_watermarks`).
     """
 
     stream: str
@@ -1201,9 +1196,10 @@ class ClientHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ClientEndStream:
-    """A publisher closes an ``opening`` of a stream: wait for it no more.  Other fields as in ClientHeartbeat.
+    """A publisher closes an ``opening`` of a stream: watermarks wait for it no more.
 
-    Answered with ClientStreamEnded when enough nodes know it.  More than one does no harm.
+    Other fields as in ClientHeartbeat.  Answered with ClientStreamEnded when enough nodes know it.  Repetition is
+    harmless.
     """
 
     request: int
@@ -1216,14 +1212,14 @@ class ClientEndStream:
 
 @dataclass(frozen=True, slots=True)
 class ClientStreamEnded:
-    """That a publisher has closed is known, and stays so."""
+    """Enough nodes know that the publisher has closed the stream."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPublished:
-    """The level that ``request`` asked for is reached, or more; ``time`` is the triples' publication stamp."""
+    """The requested level is reached, or a higher one; ``time`` is the triples' publication stamp."""
 
     request: int
     time: int
@@ -1231,10 +1227,10 @@ class ClientPublished:
 
 @dataclass(frozen=True, slots=True)
 class ClientSubscribe:
-    """Leave a standing query, as SPARQL text.  ``since`` and ``salt`` as in OpenSubscription.
+    """Subscribe to a query in SPARQL.  ``since`` and ``salt`` as in OpenSubscription.
 
-    ``ordered``: solutions are to have what ORDER BY orders them by in columns of their own, behind the others.
-    ``once``: it is a query that is answered once: the client will end it when it has all that is true.
+    ``ordered``: add columns with the sort keys of ORDER BY behind the others.  ``once``: a one-time query: the client
+    ends the subscription when it has received all current solutions.
     """
 
     request: int
@@ -1262,7 +1258,7 @@ class ClientSubscribed:
 
 @dataclass(frozen=True, slots=True)
 class ClientAttach:
-    """Take up an earlier subscription again.  ``have``: identities of answers that the client is done with."""
+    """Attach to an existing subscription.  ``have``: identities of acknowledged solutions."""
 
     request: int
     subscription: int
@@ -1287,7 +1283,7 @@ class ClientRows:
 
 @dataclass(frozen=True, slots=True)
 class ClientWantBookmarks:
-    """Tell me bookmarks of a subscription that is delivered here, from now on.  Not answered.
+    """Request bookmarks of a subscription that is delivered to this client.  Not answered.
 
     ``urgent`` as in :class:`p2prdf.wire.contract.WantBookmarks`.
     """
@@ -1298,9 +1294,9 @@ class ClientWantBookmarks:
 
 @dataclass(frozen=True, slots=True)
 class ClientBookmark:
-    """No solution of a subscription born at or before ``time`` follows but those told before.
+    """All solutions of a subscription born at or before ``time`` have been sent.
 
-    Except of publications that were not acknowledged then.
+    Solutions of publications that were not acknowledged at that time are excepted.
     """
 
     subscription: int
@@ -1309,7 +1305,7 @@ class ClientBookmark:
 
 @dataclass(frozen=True, slots=True)
 class ClientAcknowledge:
-    """The subscriber has dealt with the answers of these identities."""
+    """The subscriber acknowledges these solutions."""
 
     request: int
     subscription: int
@@ -1318,7 +1314,7 @@ class ClientAcknowledge:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettled:
-    """What ``request`` (ClientAcknowledge) acknowledged never comes again, from whichever node."""
+    """The solutions that ``request`` (ClientAcknowledge) acknowledged never return, from any node."""
 
     request: int
     subscription: int
@@ -1326,7 +1322,7 @@ class ClientSettled:
 
 @dataclass(frozen=True, slots=True)
 class ClientEnded:
-    """A subscription is not delivered to this client any more; ``code`` is that of :mod:`p2prdf.errors`."""
+    """A subscription is not delivered to this client any more; ``code`` as in :mod:`p2prdf.errors`."""
 
     subscription: int
     code: str
@@ -1343,7 +1339,7 @@ class ClientUnsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class ClientUnsubscribed:
-    """It is ended."""
+    """The subscription has ended."""
 
     request: int
     subscription: int
@@ -1351,28 +1347,28 @@ class ClientUnsubscribed:
 
 @dataclass(frozen=True, slots=True)
 class ClientPing:
-    """Ask whether the node is there: sent by a client that has heard nothing of it for a while."""
+    """Ask whether the node is alive; sent by a client after some silence."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPong:
-    """The node is there."""
+    """The node is alive."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatus:
-    """Ask for the node's state."""
+    """Ask for the node's status."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatusReply:
-    """The node's state: JSON text, keys as in docs/reference/operations.md."""
+    """The node's status as JSON text, keys as in docs/reference/operations.md."""
 
     request: int
     json: str
@@ -1380,7 +1376,7 @@ class ClientStatusReply:
 
 @dataclass(frozen=True, slots=True)
 class ClientExplain:
-    """Explain a subscription or, if that is 0, how a query would be evaluated; nothing is left standing for it."""
+    """Explain a subscription or, if that is 0, how a query would be evaluated.  No subscription is opened."""
 
     request: int
     subscription: int
@@ -1399,7 +1395,7 @@ class ClientExplained:
 
 @dataclass(frozen=True, slots=True)
 class ClientListSubscriptions:
-    """Ask which subscriptions the node hands out the answers of, as their home: some, of numbers after ``after``."""
+    """Ask for a page of the subscriptions that the node coordinates, with numbers above ``after``."""
 
     request: int
     after: int = 0
@@ -1407,7 +1403,7 @@ class ClientListSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class ClientSubscriptionsListed:
-    """Subscriptions of whoever: JSON text, keys as in docs/reference/http.md."""
+    """Subscriptions of all clients: JSON text, keys as in docs/reference/http.md."""
 
     request: int
     json: str
@@ -1415,7 +1411,7 @@ class ClientSubscriptionsListed:
 
 @dataclass(frozen=True, slots=True)
 class ClientExpel:
-    """Expel a member, or readmit it (not ``expelled``); member 0: only list the decisions that this node knows."""
+    """Expel a member, or readmit it (not ``expelled``); member 0: only list the known decisions."""
 
     request: int
     member: int
@@ -1424,7 +1420,7 @@ class ClientExpel:
 
 @dataclass(frozen=True, slots=True)
 class ClientExpelled:
-    """The decisions about members that the node knows: JSON text, keys as in docs/reference/operations.md."""
+    """The decisions about members known to the node: JSON text, keys as in docs/reference/operations.md."""
 
     request: int
     json: str
@@ -1432,7 +1428,7 @@ class ClientExpelled:
 
 @dataclass(frozen=True, slots=True)
 class ClientListIntroduced:
-    """Ask which statements a member introduced at this node: some, of record numbers after ``after``.
+    """Ask for a page of statements that a member introduced at this node, records above ``after``.
 
     With ``statements`` (three texts each; the predicate qualified by the graph): the recorded history of each.
     """
@@ -1445,8 +1441,7 @@ class ClientListIntroduced:
 
 @dataclass(frozen=True, slots=True)
 class ClientIntroduced:
-    """Statements and members that introduced them: JSON text, as :mod:`p2prdf.peer.replication.introductions` returns
-    it."""
+    """Introduced statements and members, as JSON text of :mod:`p2prdf.peer.replication.introductions`."""
 
     request: int
     json: str
@@ -1454,10 +1449,10 @@ class ClientIntroduced:
 
 @dataclass(frozen=True, slots=True)
 class ClientError:
-    """A request failed, or (request 0) the connection is about to be closed.
+    """A request failed, or (request 0) the node is about to close the connection.
 
-    ``retry_after``: if the node is busy, after how many seconds it may have room; else 0.  ``construct``, ``line`` and
-    ``column``: of a query that was refused, what is wrong and where (from 1; 0: not known); ``text`` names them, too.
+    ``retry_after``: seconds after which a busy node may have room; else 0.  ``construct``, ``line`` and ``column``: the
+    refused part of a query and its position (from 1; 0: unknown); ``text`` contains them, too.
     """
 
     request: int
@@ -1470,7 +1465,7 @@ class ClientError:
 
 
 def client_error(error: P2PRDFError, request: int = 0) -> ClientError:
-    """Return an error as a client is told it."""
+    """Return an error as a message to a client."""
     if isinstance(error, Busy):
         return ClientError(request, error.code, error.reason, error.retry_after)
     if isinstance(error, QueryRefused):
@@ -1480,7 +1475,7 @@ def client_error(error: P2PRDFError, request: int = 0) -> ClientError:
 
 
 def error_of(message: ClientError) -> P2PRDFError:
-    """Return the error that a client is told."""
+    """Return the error in a message to a client."""
     m = message
     return error_from_code(m.code, m.text, m.retry_after, construct=m.construct, line=m.line, column=m.column)
 

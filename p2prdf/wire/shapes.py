@@ -1,8 +1,7 @@
-"""What a frame is made of: numbers of message types, kinds of fields, and bounds.
+"""The layout of frames: numbers of message types, kinds of fields, and bounds.
 
-Fields are described where they are declared, in :mod:`p2prdf.wire.messages`: by metadata for
-columns, by their annotation for the rest.  Here these descriptions become one table, from which
-encoder and decoder work.
+Message classes declare their fields (:mod:`p2prdf.wire.messages`), columns by metadata and others by annotation.  This
+module turns the declarations into one table, which encoder and decoder use.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ __all__ = [
 VERSION: Final = 6
 FRAME_BYTES_MAX: Final = 8 << 20
 TERM_BYTES_MAX: Final = 4 << 20
-"""One term may fill half a frame."""
+"""Maximum size of one term: half a frame."""
 TERMS_MAX: Final = 1 << 18
-"""Distinct terms per frame: more than ROWS_MAX rows of three columns can hold."""
+"""Maximum number of distinct terms per frame: more than ROWS_MAX rows of three columns contain."""
 ROWS_MAX: Final = 1 << 16
-"""Rows per message."""
+"""Maximum number of rows per message."""
 MESSAGES_MAX: Final = 1 << 13
-"""Messages per frame."""
+"""Maximum number of messages per frame."""
 ELEMENTS_MAX: Final = TERMS_MAX + (1 << 18)
-"""Parts of all msgpack arrays of a frame together."""
+"""Maximum number of parts of all msgpack arrays in a frame."""
 CELLS_FREE: Final = 1 << 16
-"""Cells in columns of equal values that any frame may have; beyond, one for each of its bytes."""
+"""Number of cells in columns of equal values that every frame may have, besides one for each of its bytes."""
 COLUMNS_MAX: Final = 256
-"""Bindings or constants of one message."""
+"""Maximum number of bindings or constants of one message."""
 PLAN_BYTES_MAX: Final = 64 << 10
 PLAN_PARTS_MAX: Final = 1024
-"""Of each list in a plan."""
+"""Maximum length of each list in a plan."""
 PLANS_MAX: Final = 2048
-"""Plans remembered, and their encoded bytes together:"""
+"""Maximum number of plans in a memo."""
 PLANS_BYTES_MAX: Final = 4 << 20
 
 FEW: Final = 32
@@ -83,10 +82,11 @@ NUMBERS: Final[dict[type, int]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
-    """The fields of a class in their order; ``columns`` and ``tables`` are the places of its columns.
+    """The fields of a class in their order.
 
-    ``added``: the defaults of the last fields, which are left out where all behind have theirs, too.  So what was kept
-    on a disk before there were such fields is read as ever.
+    ``columns`` and ``tables`` are the indices of its columns and of its tuples of columns.  ``added``: the defaults of
+    the fields that were added later.  An encoded message omits the longest run of last fields with their defaults, so
+    records on disk from earlier versions stay readable.
     """
 
     kind: Any
@@ -118,7 +118,7 @@ def _shape(kind: Any, number: int) -> Shape:
 SHAPES: Final = {kind: _shape(kind, number) for kind, number in NUMBERS.items()}
 BY_NUMBER: Final = {shape.number: shape for shape in SHAPES.values()}
 IN_PARCELS: Final = {SHAPES[kind].number: SHAPES[kind] for kind in get_args(m.Message)}
-"""What travels in a Parcel."""
+"""The messages that may travel in a Parcel."""
 GROUPS: Final = _shape(m.Groups, 0)
 ROWS: Final = _shape(m.Rows, 0)
 
@@ -128,7 +128,7 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """The plans used most recently: at most PLANS_MAX, and PLANS_BYTES_MAX encoded bytes."""
+    """The most recently used plans: at most PLANS_MAX, and PLANS_BYTES_MAX encoded bytes."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
@@ -138,7 +138,7 @@ class Memo(Generic[K, V]):
         return len(self._held)
 
     def get(self, key: K) -> V | None:
-        """Return what is held under a key."""
+        """Return the value of a key, None if there is none."""
         held = self._held.get(key)
         if held is None:
             return None
@@ -146,7 +146,7 @@ class Memo(Generic[K, V]):
         return held[0]
 
     def put(self, key: K, value: V, size: int) -> None:
-        """Hold a value under a new key; the least recently used make room."""
+        """Store the value of a new key; the least recently used ones are dropped if there is no room."""
         self._held[key] = value, size
         self._size += size
         while len(self._held) > PLANS_MAX or self._size > PLANS_BYTES_MAX:

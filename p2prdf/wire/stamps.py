@@ -1,7 +1,7 @@
 """Every stamp that a message carries: the one table by which stamps from the future are refused and corrected.
 
 A stamp that lies further ahead of a peer's physical time than ``drift_max_seconds`` is *from the future*.  No peer
-takes one in: neither from a client, nor from another peer, nor from its own disk.  One such stamp in the tables or in
+accepts one: neither from a client, nor from another peer, nor from its own disk.  One such stamp in the tables or in
 the clock silences subscriptions until physical time passes it.
 
 ``STAMPED`` names for each message the fields that reach tables, records or the clock.  ``UNSTAMPED`` names every other
@@ -40,7 +40,7 @@ STAMPED: Final[dict[type, tuple[str, ...]]] = {
     m.Offer: ("began",),
     m.Expulsions: ("times",),
 }
-"""By message the fields that hold stamps; ``groups.x`` and ``rows.x`` are columns of its groups and rows."""
+"""By message the fields with stamps; ``groups.x`` and ``rows.x`` are columns of its groups and rows."""
 
 _NONE: Final = "it carries no stamp"
 _EVENT_TIMES: Final = "it carries event times in milliseconds, which publishers choose"
@@ -75,24 +75,24 @@ LEASES: Final[dict[type, str]] = {
 """By message the field with the ends of groups' leases."""
 
 _BOUNDED: Final = {"rows.oldest": "rows.born", "groups.since_min": "groups.since_max"}
-"""Fields that never lie after another field, by which they are checked.
+"""Fields that are never later than another field, which is checked instead.
 
-Both may be 2^64 - 1, which is after all stamps: in a query that waits for its first pattern, and in a group that has
-ended.
+Both may be 2^64 - 1, which is later than all stamps: in a query that waits for its first pattern, and in a group that
+has ended.
 """
 _NO_STAMP: Final = (1 << 64) - 1
 _PLAIN: Final = np.uint64(hlc.GONE - 1)
 _ELEMENT: Final = np.uint64(hlc.ELEMENT)
 _ELEMENTS_END: Final = np.uint64(hlc.ELEMENT << 1)
 _FALLBACK: Final = hlc.from_seconds(86_400.0)
-"""Stamps from the future are counted as of the last day, where the peer does not know when its clock jumped."""
+"""Stamps from the future are moved into the last day if the peer does not know when its clock jumped."""
 _STAMPS_END: Final = 1 << 63
 
 
 def latest(message: Message) -> int:
     """Return the latest stamp that a message carries into durable state or into the clock; 0: none.
 
-    Event times of elements do not count; the stamp of a removal does.
+    Event times of elements do not count; the stamp of a deletion does.
     """
     fields = STAMPED.get(type(message))
     if fields is None:
@@ -121,9 +121,9 @@ def _latest(value: int | Column) -> int:
 
 
 def with_leases_until(message: Message, end: int) -> Message:
-    """Return a message whose leases end at a stamp at the latest.
+    """Return a message with all leases ending at a stamp at the latest.
 
-    A clock that was ahead has made longer ones.  A group whose end is missed would be kept until then.
+    A clock that was ahead has made longer ones.  Without this, a group would be kept until then if its end is missed.
     """
     field = LEASES.get(type(message))
     if field is None:
@@ -139,12 +139,13 @@ class Anchor:
     """The order-preserving map from stamps of the future to the past.
 
     ``bound``: the latest stamp that is not from the future.  ``now``: the stamp of physical time.  ``jumped``: the
-    first stamp of the life in which the clock was ahead.  ``before``: the latest stamp that was known when it began.
+    first stamp of the process with the wrong clock.  ``before``: the latest stamp that was known when that process
+    started.
 
     A stamp keeps its distance to ``jumped`` if the result lies in the first half of the time from ``before`` to
-    ``now``; later stamps come closer together in the second half.  So results keep the order of stamps.  They lie
-    after all stamps that preceded the jump, and before all that are given from now on.  Without a known jump the last
-    day takes the place of that time.
+    ``now``; later stamps are compressed into the second half.  So results keep the order of stamps.  They lie after all
+    stamps that preceded the jump, and before all new ones.  Without a known jump the last day takes the place of that
+    time.
     """
 
     def __init__(self, bound: int, now: int, jumped: int = 0, before: int = 0):
@@ -158,7 +159,7 @@ class Anchor:
         self._shift = max(0, (_STAMPS_END - 1).bit_length() - (room - self._half).bit_length() + 1)
 
     def of(self, stamp: int) -> int:
-        """Return a stamp, a removal's or the time of an element as it is to count."""
+        """Return the corrected stamp of an addition or a deletion; times of elements stay."""
         plain = hlc.plain(stamp)
         if plain <= self.bound or hlc.is_element(plain) or stamp == _NO_STAMP:
             return stamp
@@ -171,7 +172,7 @@ class Anchor:
         return self._to + distance
 
     def of_any(self, stamps: int | Column) -> int | Column:
-        """Return a stamp, or a column of stamps, as they are to count."""
+        """Return a corrected stamp, or a column of corrected stamps."""
         if isinstance(stamps, int):
             return self.of(stamps)
         if isinstance(stamps, list):
@@ -180,7 +181,7 @@ class Anchor:
 
 
 def restamped(message: Message, of: Callable[[Any], Any]) -> Message:
-    """Return a message with ``of`` applied to each field of stamps (numbers and columns)."""
+    """Return a message with ``of`` applied to each field with stamps (numbers and columns)."""
     for field in STAMPED[type(message)]:
         message = _with_field(message, field, of(_value(message, field)))
     return message

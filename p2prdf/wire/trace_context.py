@@ -1,7 +1,7 @@
-"""Which trace a publication belongs to, as W3C Trace Context (level 1) spells it in ``traceparent``.
+"""The trace of a publication: W3C Trace Context (level 1), header ``traceparent``.
 
-``00-`` trace id (32 hexadecimal digits) ``-`` the sender's span (16) ``-`` flags (2).  Of the flags the lowest bit
-counts: the sender records, and so do we; without it nothing is traced.
+The format is ``00-`` trace identifier (32 hexadecimal digits) ``-`` the sender's span (16) ``-`` flags (2).  Only the
+lowest flag counts: if the sender records the trace, this node does, too; otherwise nothing is traced.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from p2prdf.errors import LocalProtocolError
 __all__ = ["TRACEPARENT_CHARACTERS_MAX", "TraceContext", "parse_traceparent"]
 
 TRACEPARENT_CHARACTERS_MAX: Final = 255
-"""Of later versions, which say more behind; of what is longer nothing is looked at."""
+"""Maximum length, with room for later versions; longer texts are refused unread."""
 
 _TRACEPARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """A trace (128 bits, not 0) and the span that comes before what is to be traced (64 bits; 0: none)."""
+    """A trace (128 bits, not 0) and the parent span of the traced work (64 bits; 0: none)."""
 
     trace: int
     parent: int = 0
@@ -32,9 +32,9 @@ class TraceContext:
 
 
 def parse_traceparent(text: str) -> TraceContext | None:
-    """Return what a ``traceparent`` says; None if its sender does not record.
+    """Return the context in a ``traceparent``; None if its sender does not record.
 
-    Raises LocalProtocolError naming what is wrong with it.
+    Raises LocalProtocolError with the reason for a malformed text.
     """
     found = _TRACEPARENT.fullmatch(text) if len(text) <= TRACEPARENT_CHARACTERS_MAX else None
     if found is None:

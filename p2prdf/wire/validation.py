@@ -1,8 +1,8 @@
-"""Checks of what came in from outside, value by value and message by message.
+"""Checks of received values and messages.
 
-Everything here takes values that msgpack has built (numbers, strings, byte strings, tuples) or
-messages made of them, and raises RemoteProtocolError with the value and the reason.
-:mod:`p2prdf.wire.codec` calls it; nothing behind the codec has to look again.
+All functions take values that msgpack has built (numbers, strings, byte strings, tuples), or messages made of them.
+They raise RemoteProtocolError with the value and the reason.  :mod:`p2prdf.wire.codec` calls them; later code need not
+check again.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ __all__ = [
 U32_MAX: Final = (1 << 32) - 1
 U64_MAX: Final = (1 << 64) - 1
 CONTACTS_MAX: Final = 1024
-"""Contacts of one message."""
+"""Maximum number of contacts in one message."""
 COUNTS_MAX: Final = 256
-"""Steps that one peer counts for another at a time."""
+"""Maximum number of steps that one peer counts for another at a time."""
 KINDS_MAX: Final = 32
-"""Kinds of items that replicas compare."""
+"""Maximum number of item types that replicas compare."""
 LACKS_MAX: Final = 3
-"""The most that a peer lacks which began with nothing (:class:`p2prdf.peer.network.messenger.Lacks`)."""
+"""The largest recovery state (:class:`p2prdf.peer.network.quorum.Lacks`)."""
 MEMBERS_MAX: Final = 1 << 20
-"""Peers that another may say there should be."""
+"""Maximum number of members that another peer may report."""
 KNOWN_MAX: Final = 4
-"""Largest number for what a replica knows of a name."""
+"""The largest state of a group or subscription (:class:`p2prdf.continuous.home.Known`)."""
 PATTERNS_MAX: Final = 256
-"""Patterns of one conjunctive query; a parser's bound is lower."""
+"""Maximum number of patterns of one conjunctive query; a parser's bound is lower."""
 ORDER_MAX: Final = 1024
-"""Patterns of all leaves of a standing query; a parser's bound is lower."""
+"""Maximum number of patterns in all leaves of a standing query; a parser's bound is lower."""
 
 LEASE_SECONDS_MIN: Final = 0.01
-"""The shortest lease between peers: what is added to the time of day must change it."""
+"""The shortest lease between peers; a smaller summand would not change the time of day."""
 
 _HOST_CHARACTERS_MAX: Final = 255
 _STREAM_CHARACTERS_MAX: Final = 1 << 20
@@ -66,7 +66,7 @@ _ALGORITHMS: Final = {algorithm.value: algorithm for algorithm in Algorithm}
 
 
 def shown(value: object) -> str:
-    """Spell a value from outside for an error message, whatever its size."""
+    """Return a value from outside as text of bounded size, for an error message."""
     if isinstance(value, str | bytes):
         return repr(value[:40]) + ("..." if len(value) > 40 else "")
     return repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
@@ -120,7 +120,7 @@ def seconds(value: Any) -> float:
 
 
 def permutation(value: Any, count: int | None = None) -> tuple[int, ...]:
-    """Return an order of the numbers from 0 to ``count`` - 1 (None: as many as there are)."""
+    """Return a permutation of the numbers from 0 to ``count`` - 1 (None: as many as there are)."""
     numbers = tuple_of(value, "an order")
     if count is None:
         count = len(numbers)
@@ -144,9 +144,9 @@ _WELL_FORMED: Final = re.compile(r'(?:(?:<[^\n]+>|"[^"\n]*"[^\n]*)?\n)*')
 
 
 def check_terms(terms: Iterable[Any]) -> None:
-    """Check many terms as :func:`check_term` does one: some thousand at once, one by one if that fails.
+    """Check many terms as :func:`check_term` does: some thousand at once, one by one if that fails.
 
-    The empty text is taken, too: it stands for no value.
+    The empty text is accepted, too: it stands for an unbound value.
     """
     remaining = iter(terms)
     while some := list(islice(remaining, _TERMS_AT_ONCE)):
@@ -217,7 +217,7 @@ def query_of(value: Any) -> ConjunctiveQuery:
 
 
 def _concludes(value: Any, patterns: Sequence[Pattern], answer: Sequence[int], *, plain: bool) -> bool:
-    """Return whether the last pattern is a conclusion.  Raises RemoteProtocolError if it can be none."""
+    """Return whether the last pattern is a conclusion.  Raises RemoteProtocolError if it cannot be one."""
     if not integer(value, len(Concludes) - 1):
         return False
     bound = {slot for pattern in patterns[:-1] for slot in pattern}
@@ -281,7 +281,7 @@ def check_lengths(columns: Sequence[Column], what: str) -> None:
 
 
 def check_message(message: Any, dictionary: TermDictionary | TermNames) -> None:
-    """Check what the parts of a message say about each other."""
+    """Check the consistency of a message's parts."""
     check = _CHECKS.get(type(message))
     if check is not None:
         check(message, dictionary)
@@ -304,7 +304,7 @@ def _no_literals(column: Column, dictionary: TermDictionary | TermNames, what: s
 
 
 def _literals_of_ours(column: Column, dictionary: TermDictionary | TermNames, what: str) -> None:
-    """Take no literals but those by which named graphs are indexed (:mod:`p2prdf.rdf.quads`)."""
+    """Accept no literals except those by which named graphs are indexed (:mod:`p2prdf.rdf.quads`)."""
     if isinstance(column, list) or len(column) <= _FEW or isinstance(dictionary, TermNames):
         found = [term for term in set(as_list(column)) if dictionary.literals[term]]
     else:
