@@ -1,14 +1,12 @@
-"""Spark into the overlay: frames and streams of any size, published by the executors.
+"""Spark and the overlay: frames and streams of any size, published by the executors.
 
 ::
-
-    from p2prdf.publish import P2PRDF
 
     spark.dataSource.register(P2PRDF)
     frame.write.format("p2prdf").mode("append").option("peers", "10.0.0.1:7400,10.0.0.2:7400").save()
 
-Needs the extra ``spark``; nothing else of p2prdf imports it.  docs/reference/spark.md tells columns, options, and
-what counts once.
+Needs the extra ``spark``; no other package of p2prdf imports this one. docs/reference/spark.md describes
+columns, options and exactly-once semantics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Terms out of Arrow columns: whole columns at once, by way of their distinct values.
+"""RDF terms from Arrow columns: whole columns at once, through their distinct values.
 
-What is done here costs by the distinct value: spelling a number, escaping a text, percent-encoding, and the check that
-a text is a canonical term.  Almost all terms pass a regular expression that holds for what is canonical and plain; only
-the others are parsed, one by one, and spelled anew if they are terms in another spelling.
+The cost depends on the number of distinct values: spelling numbers, escaping text, percent-encoding, and
+checking that a text is a canonical term. Almost all terms match a regular expression for plain canonical terms.
+Only the others are parsed, one by one, and respelled if they are terms in another spelling.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _ESCAPED: Final = r'["\\\x00-\x1f\x7f]'
 _PLAIN_BYTES_MAX: Final = terms.TERM_BYTES_MAX
 
 BAD, IRI, LITERAL = range(3)
-"""What a text is: no term, an IRI, a literal."""
+"""The kind of a text: not a term, an IRI, a literal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Distinct texts looked at: canonical terms, each once.
+    """Result of checking distinct texts: canonical terms, each once.
 
-    ``place``: for each text that was looked at, where its term is among ``texts``, and ``kinds``: what it is; both have
-    one entry more, at the end, for what is null.  ``reasons``: why some are bad.
+    ``place``: for each checked text, the position of its term in ``texts``; ``kinds``: its kind. Both have one
+    more entry at the end, for null. ``reasons``: why texts are bad.
     """
 
     texts: list[str]
@@ -48,11 +48,11 @@ class Checked:
     kinds: npt.NDArray[np.uint8]
     reasons: dict[int, str]
     respelled: bool
-    """Whether ``texts`` are others than those looked at."""
+    """Whether ``texts`` differ from the checked texts."""
 
 
 def check_terms(distinct: Any) -> Checked:
-    """Look at distinct texts (an Arrow array of strings without nulls)."""
+    """Check distinct texts (an Arrow array of strings without nulls)."""
     count = len(distinct)
     texts = texts_of(distinct)
     plain = flags(pc.match_substring_regex(distinct, _PLAIN))
@@ -69,8 +69,8 @@ def check_terms(distinct: Any) -> Checked:
     respelled: list[int] = []
     for at in other:
         try:
-            known = terms.unlabelled(texts[at][2:]) if texts[at].startswith("_:") else None  # of an answer read before
-            found = known or terms.parse_term(texts[at])  # bytes that are no text are surrogates: no term has any
+            known = terms.unlabelled(texts[at][2:]) if texts[at].startswith("_:") else None  # from an earlier result
+            found = known or terms.parse_term(texts[at])  # invalid UTF-8 became surrogates, which no term contains
         except DataRefused as error:
             reasons[at] = error.reason
             continue
@@ -89,21 +89,21 @@ def check_terms(distinct: Any) -> Checked:
 
 
 def are_triples(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return of which columns of three kinds a triple can be made.  ``kinds``: a row for each part, maybe more."""
+    """Return which columns of three kinds form triples.  ``kinds``: one row for each part, or more rows."""
     fine: npt.NDArray[np.bool_] = (kinds[0] == IRI) & (kinds[1] == IRI) & (kinds[2] != BAD)
     return fine
 
 
 def flags(values: Any) -> npt.NDArray[np.bool_]:
-    """Return an Arrow array of truth values as an array of numpy."""
+    """Convert an Arrow array of booleans to a numpy array."""
     found: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(np.bool_)
     return found
 
 
 def type_of(kind: Any) -> str:
-    """Return the datatype (an IRI) of the literals that a column of this type becomes; of a list, those of its items.
+    """Return the datatype (an IRI) of the literals of an Arrow type; for a list, that of its items.
 
-    Raises LocalProtocolError for a type that has none.
+    Raises LocalProtocolError for a type without a datatype.
     """
     types = pa.types
     if types.is_list(kind) or types.is_large_list(kind):
@@ -120,7 +120,7 @@ def type_of(kind: Any) -> str:
 
 
 def literals(values: Any, datatype: str | None = None, language: str | None = None) -> Any:
-    """Return a column of literals, null where ``values`` is; by default of the datatype that the type has."""
+    """Return a column of literals, null where ``values`` is; the default datatype is the type's own."""
     suffix = terms.literal("", None if language else datatype or type_of(values.type), language)[2:]
 
     def spelled(distinct: Any) -> Any:
@@ -132,7 +132,7 @@ def literals(values: Any, datatype: str | None = None, language: str | None = No
 
 
 def from_template(template: Template, columns: dict[str, Any], length: int) -> Any:
-    """Return a column of IRIs, null where one of the values is; ``columns``: by their names in lower case."""
+    """Return a column of IRIs, null where a value is null; ``columns``: by their names in lower case."""
     parts: list[Any] = [f"<{template.texts[0]}"]
     for name, text in zip(template.columns, template.texts[1:], strict=True):
         parts += [_by_distinct(columns[name.lower()], _safe), text]
@@ -143,7 +143,7 @@ def from_template(template: Template, columns: dict[str, Any], length: int) -> A
 
 
 def _literal(text: str, suffix: str) -> str:
-    """Spell a literal with what stands behind its text; "" for what is none."""
+    """Return a literal with the given suffix after its text; "" for invalid text."""
     try:
         return terms.literal(text) + suffix
     except DataRefused:
@@ -158,7 +158,7 @@ def _safe(distinct: Any) -> Any:
 def _instead(
     result: Any, texts: Any, pattern: str, spell: Callable[[str], str], *, matching: bool = True
 ) -> Any:
-    """Return ``result`` with what ``spell`` makes of the texts that match a pattern, or do not, in their places."""
+    """Return ``result`` with respelled texts at the positions that match a pattern, or do not."""
     matches = flags(pc.match_substring_regex(texts, pattern))
     places = np.flatnonzero(matches if matching else ~matches)
     if not len(places):
@@ -170,7 +170,7 @@ def _instead(
 
 
 def texts_of(values: Any) -> list[str]:
-    """Return texts of Spark, which does not look at what is in its strings: bytes that are none become surrogates."""
+    """Return texts of Spark, which does not validate its strings: invalid UTF-8 becomes surrogates."""
     try:
         found: list[str] = values.to_pylist()
     except UnicodeDecodeError:
@@ -205,7 +205,7 @@ def _not_finite(text: str) -> str:
 
 
 def _moments(values: Any) -> Any:
-    """Spell timestamps: those of a zone in UTC, others as they are; no zeros at the end of a fraction."""
+    """Format timestamps, those with a zone in UTC, without trailing zeros of a fraction."""
     plain = values.cast(pa.timestamp("us"))
     texts = pc.strftime(plain, "%Y-%m-%dT%H:%M:%S")
     texts = pc.replace_substring_regex(texts, r"\.0+$", "")

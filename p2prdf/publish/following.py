@@ -1,16 +1,16 @@
-"""One subscription read batch by batch, each of which can be read again: what a stream of Spark is made of.
+"""A subscription read in repeatable batches: the basis of a Spark streaming source.
 
-The problem.  Spark notes where a batch ends before it computes it, and that it is done afterwards.  Killed in between
-it computes the batch once more, and expects the same rows; so do sinks that know batches by number.  But answers have
-no order that one could go back in: whatever is not acknowledged comes again, in any order, and mixed with new ones.
+Spark records the end of a batch before it computes it, and later that it is done. After a crash in between it
+computes the batch again and expects the same rows; so do sinks that identify batches by number. But solutions
+have no order to return to: unacknowledged ones arrive again in any order, mixed with new ones.
 
-The idea.  The end of a batch is a resume token (:mod:`p2prdf.client.token`), taken when its rows have been given out
-and none of them acknowledged.  So the identities in it that are not in the token of its beginning are the batch.  Who
-reads it again attaches with the beginning's token and keeps what these identities name; the rest comes again to who
-attaches with the end's token, which is how the stream goes on.  Rows are acknowledged when Spark says that their batch
-is done.  Nothing is kept here that is not in Spark's own log.
+The end of a batch is therefore a resume token (:mod:`p2prdf.client.token`), taken when the batch's rows are
+delivered and none of them is acknowledged. The batch consists of the identities in it that are not in the token
+of its beginning. To repeat a batch, the reader attaches with the token of the beginning and keeps the solutions
+with these identities. To continue the stream, it attaches with the token of the end and receives the others.
+Rows are acknowledged when Spark commits their batch. All state is in Spark's own log.
 
-A stream is read by calls from one thread, the client lives in a loop of its own in another.
+One thread calls the stream; the client runs in an event loop in another thread.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 __all__ = ["BEGINNING", "Follower", "Row"]
 
 BEGINNING: Final = ""
-"""Where a stream begins that has not been read yet: its subscription is made when it is."""
+"""The beginning of a stream that was never read; its first read makes the subscription."""
 
 _WAIT_SECONDS: Final = 0.05
-"""For a first answer; Spark asks again at once."""
+"""Wait for a first solution; Spark asks again at once."""
 _GOODBYE_SECONDS: Final = 5.0
 
 T = TypeVar("T")
 
 
 class Row(NamedTuple):
-    """An answer, or that one is not true any more (``removed``).
+    """A solution, or the retraction of one (``removed``).
 
-    ``born``: when its latest triple was published, or it was removed, in seconds since the epoch.  Of an answer that is
-    read again, and is not true any more by then, the latter.
+    ``born``: publication time of its newest triple, or time of the deletion, in seconds since the epoch. A
+    repeated solution that is retracted by then has the latter.
     """
 
     terms: tuple[str | None, ...]
@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 class Follower:
-    """A subscription as a sequence of batches; places between them are texts."""
+    """A subscription as a sequence of batches; positions between them are texts."""
 
     def __init__(self, options: ReadOptions):
         self._options = options
@@ -69,28 +69,29 @@ class Follower:
         self._client: Client | None = None
         self._subscription: Subscription | None = None
         self._at = BEGINNING
-        """Where the subscription is."""
+        """The position of the subscription."""
         self._read: dict[str, tuple[str, list[Row]]] = {}
-        """By their ends: where batches that were read, and are not done, begin, and their rows."""
+        """By their ends: the beginnings and rows of batches that were read and are not committed."""
         self._ends_now = False
         self._until: float | None = None
-        """All that is true at this time is to be read, and then no more; None: the stream has no end."""
+        """Read everything that is true at this time, then end; None: the stream has no end."""
         self._ended = False
 
-    # --- what a stream calls ---------------------------------------------------------------------
+    # --- called by a stream ----------------------------------------------------------------------
 
     def advance(self, start: str, rows_max: int | None) -> str:
-        """Read on from a place; return the place behind what has come, or ``start`` if nothing has.
+        """Read on from a position; return the new position, or ``start`` if no row has arrived.
 
-        A stream that is to end waits until something has come or it has ended.  Raises what subscribing raises,
-        SubscriptionGone if the subscription was ended or its lease has run out, Unavailable for answers that are lost.
+        A stream that is to end waits until a row arrives or the end is reached. Raises the errors of
+        subscribing, SubscriptionGone if the subscription was ended or its lease ran out, Unavailable for lost
+        solutions.
         """
         return self._run(self._advance(start, rows_max))
 
     def rows(self, start: str, end: str) -> list[Row]:
-        """Return the rows between two places, in the order in which they came first.
+        """Return the rows between two positions, in the order of their first arrival.
 
-        Raises Unavailable if some do not come again, TokenRefused for places that are none.
+        Raises Unavailable if some do not arrive again, TokenRefused for invalid positions.
         """
         if start == end:
             return []
@@ -98,18 +99,19 @@ class Follower:
         return rows if begun == start else self._run(self._read_again(start, end))
 
     def done(self, end: str) -> None:
-        """Note that everything before a place is done, for good."""
+        """Commit everything before a position."""
         self._run(self._done(end))
 
     def end_now(self) -> None:
-        """Let the stream end when all has been read that is true when it is read next, by the node's clock.
+        """End the stream after everything that is true at the next read, by the node's clock.
 
-        The own clock may be wrong: a stream that is to end at a time of it would wait until the nodes' clocks show it.
+        The own clock could be wrong: with a time of it, the stream would wait until the nodes' clocks reach
+        that time.
         """
         self._ends_now = True
 
     def close(self) -> None:
-        """End the connection.  The subscription stays, as long as its lease says."""
+        """Close the connection.  The subscription stays until its lease runs out."""
         if self._loop is None:
             return
         self._run(self._let_go())
@@ -148,7 +150,7 @@ class Follower:
         return self._at
 
     async def _collect(self, subscription: Subscription, rows_max: int | None) -> dict[int, Row]:
-        """Return what has come, by the identities that tokens know it by."""
+        """Return the rows that have arrived, by the identities in tokens."""
         rows: dict[int, Row] = {}
         while rows_max is None or len(rows) < rows_max:
             if not subscription.waiting:
@@ -177,7 +179,7 @@ class Follower:
             )
 
     async def _go_to(self, place: str) -> None:
-        """Subscribe, or attach where the stream is."""
+        """Subscribe, or attach at a position."""
         client = await self._connected()
         options = self._options
         if place == BEGINNING:
@@ -193,7 +195,7 @@ class Follower:
         self._at = place
 
     async def _connected(self) -> Client:
-        """Return a new client: an attachment of another one would be told that it was taken."""
+        """Return a new client: a second attachment of the same client would end the first."""
         await self._let_go()
         options = self._options
         self._client = await connect(
@@ -209,7 +211,7 @@ class Follower:
                 await client.close()
 
     async def _read_again(self, start: str, end: str) -> list[Row]:
-        """Attach where a batch began, and wait for what is in it."""
+        """Attach at the beginning of a batch, and wait for its rows."""
         after, others = _token(end), _others(end)
         before = Token(after.query, after.subscription, 0, 0, ())
         if start != BEGINNING:
@@ -231,7 +233,7 @@ class Follower:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     solution = await _next(subscription)
                 if solution.removed and solution.identity in wanted and solution.identity not in found:
-                    # Once it is taken back, what was not acknowledged does not come any more itself.
+                    # An unacknowledged solution does not arrive again itself once it is retracted.
                     found[solution.identity] = _row(solution)._replace(removed=False)
                 if (identity := _identity(solution)) in wanted:
                     found[identity] = _row(solution)
@@ -270,9 +272,9 @@ def _identity(solution: Solution) -> int:
 
 
 def _text(token: bytes, others: list[int]) -> str:
-    """Return a place.  ``others``: what its token names beside the batch and what came before it.
+    """Return a position.  ``others``: identities in its token besides the batch and earlier batches.
 
-    These are answers that were taken back before they were read.
+    They belong to solutions that were retracted before they were read.
     """
     parts = [token, struct.pack(f">{len(others)}Q", *others)] if others else [token]
     return ".".join(base64.b64encode(part).decode("ascii") for part in parts)

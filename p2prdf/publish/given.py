@@ -1,6 +1,6 @@
-"""Options as Spark hands them over: texts, under names in lower case.
+"""Options as Spark passes them: texts, under names in lower case.
 
-Whatever is not known is refused by name: a misspelt option must not be one that is left out.
+Unknown options are refused by name, so that a misspelt option is not silently ignored.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from p2prdf.tls import Tls
 __all__ = ["OptionReader"]
 
 _OF_SPARK: Final = frozenset({"checkpointlocation", "path", "queryname", "truncate"})
-"""Spark's own, which it passes on."""
+"""Spark's own options, which it passes on."""
 
 
 class OptionReader:
-    """Takes options one by one.  All methods raise LocalProtocolError naming the option."""
+    """Reads options one by one.  All methods raise LocalProtocolError, naming the option."""
 
     def __init__(self, given: Mapping[str, str]):
         self.given = {name.lower(): value for name, value in given.items()}
         self._taken: set[str] = set()
 
     def text(self, name: str) -> str:
-        """Return an option as it is, "" if it is not there."""
+        """Return an option as it is, "" if it is absent."""
         self._taken.add(name.lower())
         return self.given.get(name.lower(), "").strip()
 
@@ -42,7 +42,7 @@ class OptionReader:
         return peers
 
     def tls(self) -> Tls | None:
-        """Return the files to connect by, all of which executors have under these names, or None for no TLS."""
+        """Return the files for TLS, None without TLS; every executor has all of them under these names."""
         files = {name: self.text(name) for name in ("tlsCa", "tlsCert", "tlsKey")}
         missing = [name for name, file in files.items() if not file]
         if len(missing) == len(files):
@@ -59,11 +59,11 @@ class OptionReader:
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return true or false."""
+        """Return a boolean."""
         return self.one_of(name, str(default).lower(), ("true", "false")) == "true"
 
     def number(self, name: str, default: float, least: float, most: float = float_info.max) -> float:
-        """Return a number between two, both included."""
+        """Return a number between two bounds, both included."""
         text = self.text(name)
         try:
             value = float(text) if text else default
@@ -79,7 +79,7 @@ class OptionReader:
         self._taken.add(name)
 
     def refuse_others(self) -> None:
-        """Refuse what nobody has taken."""
+        """Refuse all options that were not read."""
         unknown = sorted(self.given.keys() - self._taken - _OF_SPARK)
         if unknown:
             names = ", ".join(unknown)

@@ -1,9 +1,9 @@
-"""Who a partition publishes as, so that a row that is sent again is the same event.
+"""The publisher identity of a partition, by which repeated rows are the same events.
 
-Spark runs tasks again: when an executor is lost, when one is slow (a speculative copy), when the driver died before it
-noted that a batch was committed.  What stays the same then is the query, the number of its batch, the partition and, if
-the source is deterministic, the order of rows in it; never the attempt.  A batch job has no number that outlives it, so
-its rows are known by what they say, under a publisher that is the job's.
+Spark repeats tasks: after the loss of an executor, as a speculative copy of a slow one, or because the driver
+failed before it recorded a commit. The query, the batch number, the partition and, with a deterministic source,
+the order of rows stay the same; the attempt does not. A batch job has no lasting number, so its rows are
+identified by content, under a publisher of the job.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ __all__ = ["Identity", "batch_identity", "stream_identity"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A publisher, and whether its events are known by their content."""
+    """A publisher, and whether its events are identified by content."""
 
     publisher: int
     by_content: bool
 
     def of(self, partition: int) -> Identity:
-        """Return the identity of a partition: its own where rows are numbered, that of all where they are not."""
+        """Return a partition's identity: its own if events are numbered, the common one otherwise."""
         if self.by_content:
             return self
         return Identity(_hashed("partition", f"{self.publisher:016x}", str(partition)), by_content=False)
 
 
 def batch_identity(options: WriteOptions) -> Identity:
-    """Return the identity of a batch job: made from its name, or drawn if it has none."""
+    """Return the identity of a batch job: derived from its name, or random if it has none."""
     publisher = _hashed("job", options.job) if options.job else secrets.randbits(64)
     return Identity(publisher, (options.identity or CONTENT) == CONTENT)
 
 
 def stream_identity(options: WriteOptions, query: str, batch: str) -> Identity:
-    """Return the identity of one batch of a streaming query, whose number outlives a restart from its checkpoint."""
+    """Return the identity of a streaming query's batch; its number survives a restart from a checkpoint."""
     return Identity(_hashed("stream", query, batch), (options.identity or POSITION) == CONTENT)
 
 

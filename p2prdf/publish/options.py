@@ -1,6 +1,6 @@
-"""Options of a write to the overlay: what they are called, what they may be, and what they mean together.
+"""Options of a write to the overlay: names, values and combinations.
 
-Names of columns in them are taken without regard to case, as Spark does by default.
+Names of columns are case-insensitive, as in Spark by default.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["CONTENT", "POSITION", "ColumnOption", "MappingOptions", "WriteOption
 
 POSITION: Final = "position"
 CONTENT: Final = "content"
-"""How rows that come again are known."""
+"""How repeated rows are identified."""
 
 _OF_COLUMNS: Final = ("predicate", "object", "datatype", "language")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnOption:
-    """What becomes of one column: a predicate, and either literals or IRIs made by a template."""
+    """The mapping of one column: a predicate, and either literals or IRIs from a template."""
 
     column: str
     predicate: str
@@ -40,7 +40,7 @@ class ColumnOption:
 
 @dataclass(frozen=True, slots=True)
 class MappingOptions:
-    """How ordinary columns become triples.  ``kind``: the class (an IRI) that every subject is of, if any."""
+    """Maps ordinary columns to triples.  ``kind``: the class (an IRI) of every subject, or None."""
 
     subject: Template
     columns: tuple[ColumnOption, ...]
@@ -49,14 +49,15 @@ class MappingOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Everything that options say of a write; the names in brackets are those of the options.
+    """All options of a write; names in brackets are those of the options.
 
-    ``peers``: nodes to publish at (``peers``, ``host:port`` separated by commas).  ``discover``: whether nodes that
-    those tell of are published at, too.  ``mapping``: None where columns s, p, o hold terms.  ``graph``: of what names
-    none, a canonical IRI.  ``identity``: ``position``, ``content``, or "" for what is usual; ``job``: names a batch
-    job, so that the same rows are the same events when it is run again.  ``skip``: whether bad rows are left out
-    (``badRows``), and written to ``bad_rows_path``.  ``report``: a file to which each commit appends a line.
-    ``partition_rate``: triples a second of one partition at most; 0: no limit.  ``tls``: what to connect by.
+    ``peers``: nodes to publish at (``peers``, ``host:port`` separated by commas). ``discover``: also publish at
+    the nodes that those report. ``mapping``: None if columns s, p, o contain terms. ``graph``: a canonical IRI,
+    for rows without a graph. ``identity``: ``position``, ``content``, or "" for the default. ``job``: the name
+    of a batch job; its repetition publishes equal rows as the same events. ``skip``: skip bad rows
+    (``badRows``), and write them to ``bad_rows_path``. ``report``: a file to which each commit appends a line.
+    ``partition_rate``: bound on the triples a second of one partition; 0: no bound. ``tls``: files for
+    connecting.
     """
 
     peers: tuple[str, ...]
@@ -79,13 +80,13 @@ class WriteOptions:
 
 
 def writing_options(given: Mapping[str, str]) -> WriteOptions:
-    """Understand the options of a write.  Raises LocalProtocolError, naming the option."""
+    """Parse the options of a write.  Raises LocalProtocolError, naming the option."""
     return _Reader(given).write_options()
 
 
 class _Reader(OptionReader):
     def write_options(self) -> WriteOptions:
-        """Take all options; none may be left."""
+        """Read all options; refuse others."""
         if self.given.get("path"):
             raise LocalProtocolError(f"path {self.given['path']!r}: no file is written; option peers says where")
         seconds = {

@@ -1,9 +1,9 @@
-"""One partition of a frame on its way into the overlay: read, turned into statements, published, counted.
+"""Writing one partition of a frame: read, convert to statements, publish, count.
 
-A partition is written in a process of its own, on whatever machine Spark chose, by an event loop that lives as long.
-Reading and encoding block that loop, on purpose: there is one stream of data, and a node's credit lets acknowledgements
-wait.  Partitions begin at different nodes, so all of them take publications, and go on at another one when theirs is
-lost (:mod:`p2prdf.client.sessions`).
+Each partition is written in a process of its own, by an event loop with the same life. Reading and encoding
+block that loop on purpose: there is one stream of data, and acknowledgements may wait within the node's credit.
+Partitions start at different nodes, so all nodes take publications; after a loss they continue at another node
+(:mod:`p2prdf.client.sessions`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from p2prdf.publish.statements import BadRow, Statements
 __all__ = ["Place", "Written", "write_partition"]
 
 BAD_ROWS_TOLD: Final = 3
-"""Bad rows of a partition that its commit message spells out; the others are counted."""
+"""Bad rows of a partition that its commit message contains; the others are counted."""
 _PACED_SECONDS: Final = 0.125
-"""At a chosen rate a frame holds as many triples as go in so long."""
+"""With a rate, a frame holds the triples of this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a job something is: ``query`` and ``batch`` of a stream, "" for a batch job."""
+    """A position in a job: ``query`` and ``batch`` of a stream, "" for a batch job."""
 
     partition: int
     attempt: int
@@ -42,19 +42,19 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What files of this partition and attempt are called."""
+        """Base name of the files of this partition and attempt."""
         batch = f"{self.query[:8]}-{self.batch}-" if self.query else ""
         return f"{batch}part-{self.partition:05d}-attempt-{self.attempt}"
 
 
 @dataclass(slots=True)
 class Written:
-    """What became of a partition.
+    """The result of a partition.
 
-    ``rows`` were read, ``bad_rows`` of them left out.  ``triples`` were acknowledged, removals among them.
-    ``repeated``: triples that were sent once more, as a node was busy or lost.  ``bad_rows`` counts statements that
-    nodes refused, too.  Seconds: ``reading`` what Spark hands over, ``encoding`` (statements and frames), ``waiting``
-    for acknowledgements, all in all.
+    ``rows``: rows read; ``bad_rows``: those skipped, and statements that nodes refused. ``triples``:
+    acknowledged ones, including deletions; ``removed``: deletions. ``frames``: frames sent. ``repeated``:
+    triples sent again because a node was busy or lost. Seconds: ``reading`` (by Spark), ``encoding``
+    (statements and frames), ``waiting`` (for acknowledgements), and the total.
     """
 
     place: Place
@@ -76,7 +76,7 @@ class Written:
 def write_partition(batches: Iterator[Any], options: WriteOptions, identity: Identity, place: Place) -> Written:
     """Publish the record batches of a partition; return when all is acknowledged.
 
-    Raises DataRefused for a bad row if such are not skipped; Busy or Unavailable where the client would.
+    Raises DataRefused for a bad row unless bad rows are skipped; Busy or Unavailable as the client does.
     """
     return asyncio.run(_Partition(batches, options, identity.of(place.partition), place).write())
 
@@ -91,11 +91,11 @@ class _Partition:
         self._statements: Statements | None = None
         self._bad_rows: BadRowsFile | None = None
         self._paced = 0
-        """Triples let go at the chosen rate so far, since :attr:`_paced_from`."""
+        """Triples sent at the limited rate so far, since :attr:`_paced_from`."""
         self._paced_from = 0.0
 
     async def write(self) -> Written:
-        """Do everything."""
+        """Write the partition."""
         options, done = self._options, self._written
         effort = Effort()
         first = self._next()
@@ -129,9 +129,9 @@ class _Partition:
         return max(1, min(options.batch_triples, int(options.partition_rate * _PACED_SECONDS)))
 
     async def _connect(self) -> Client:
-        """Connect to a node that is this partition's turn: one of those given, or told by them.
+        """Connect to the node that is this partition's turn, among the given and the reported ones.
 
-        Whoever cannot be reached is passed by; what is given is where to go on if the chosen node is lost.
+        Nodes that cannot be reached are skipped; the given ones are alternatives if the chosen node fails.
         """
         options = self._options
         client = await self._open(_turned(options.peers, self._written.place.partition))
@@ -176,7 +176,7 @@ class _Partition:
             batch = self._next()
 
     async def _at_rate(self, columns: TermColumns) -> AsyncIterator[TermColumns]:
-        """Let statements go no faster than was chosen."""
+        """Yield statements no faster than the configured rate."""
         rate, size = self._options.partition_rate, self._frame_triples
         if not rate:
             yield columns
@@ -208,21 +208,21 @@ class _Partition:
 
 
 class BadRowsFile:
-    """The bad rows of one attempt at a partition, as JSON lines; there is no file before there is a bad row."""
+    """The bad rows of one attempt at a partition, as JSON lines; the first bad row creates the file."""
 
     def __init__(self, folder: Path, place: Place):
         self._path = folder / f"{place.name}.jsonl"
         self._file: Any = None
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Append a row; what JSON has no form for is spelled as text."""
+        """Append a row; values that JSON cannot represent become text."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("w", encoding="utf-8")
         self._file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
 
     def close(self) -> str:
-        """Return the path, "" if nothing was written."""
+        """Close the file; return its path, "" if nothing was written."""
         if self._file is None:
             return ""
         self._file.close()

@@ -1,11 +1,11 @@
 """RDF files as Spark frames: lines of large files in many partitions, other formats file by file.
 
-N-Triples and N-Quads are read by Spark as text, so plain and bzip2 files are split, and others (gzip, Zstandard) are
-one partition each; what a line holds is worked out in the executors (:mod:`p2prdf.publish.rdf_lines`).  Turtle, TriG
-and RDF/XML cannot be split: each file is read whole, by one task.
+Spark reads N-Triples and N-Quads as text. Plain and bzip2 files are split; others (gzip, Zstandard) form one
+partition each. The executors parse the lines (:mod:`p2prdf.publish.rdf_lines`). Turtle, TriG and RDF/XML cannot
+be split: one task reads each file.
 
-A file's blank nodes become IRIs of its own, as everywhere (:mod:`p2prdf.rdf.terms`), the same in all its partitions and
-whenever it is read, so that a job that is run again says the same.
+A file's blank nodes become IRIs of its own (:mod:`p2prdf.rdf.terms`), the same in all its partitions and at
+each reading, so a repeated job publishes the same triples.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WHOLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What the executors are told."""
+    """Parameters for the executors."""
 
     syntax: Syntax
     salt: str
@@ -69,16 +69,18 @@ def read_rdf(
     bad_lines_path: str = "",
     base: str | None = None,
 ) -> DataFrame:
-    """Return the statements of RDF files as a frame of ``s``, ``p``, ``o`` and ``graph`` (null: the default graph).
+    """Return the statements of RDF files as a frame of ``s``, ``p``, ``o`` and ``graph``.
 
-    ``paths``: files, folders (with all below them) and globs, on any file system that Spark reads.  Names tell formats:
-    .nt and .nq, also .gz, .bz2 and .zst; .ttl, .trig, .rdf and .owl, also .gz.  Files of other names are refused if
-    they are named, and left out of folders.  ``publication``: goes into the IRIs of blank nodes, which follow from it
-    and from path, size and time of their file.  ``base`` resolves relative IRIs of whole files.
+    A null graph is the default graph. ``paths``: files, folders (recursively) and globs, on any file system of
+    Spark. Endings determine formats: .nt and .nq, also .gz, .bz2 and .zst; .ttl, .trig, .rdf and .owl, also
+    .gz. Named files with other endings are refused; in folders they are skipped. ``publication``: part of the
+    IRIs of blank nodes, besides path, size and time of their file. ``base``: resolves relative IRIs in whole
+    files.
 
-    A bad line is left out, counted by ``bad_lines`` (an accumulator: what is run again counts again) and, with
-    ``bad_lines_path``, written by the executors to files in that folder; so is an error in another format, which ends
-    its file.  ``strict``: it ends the job instead (DataRefused).  Raises LocalProtocolError if there is no file.
+    A bad line is skipped, counted by ``bad_lines`` (an accumulator; repeated tasks count again) and, with
+    ``bad_lines_path``, written by the executors to files in that folder. An error in another format is treated
+    alike and ends its file. ``strict``: it ends the job instead (DataRefused). Raises LocalProtocolError if
+    there is no file.
     """
     wanted = [paths] if isinstance(paths, str) else list(paths)
     by_syntax = _listed(spark, wanted)
@@ -102,10 +104,10 @@ def stream_rdf(
     base: str | None = None,
     files_per_batch: int = 100,
 ) -> DataFrame:
-    """Return the statements of RDF files that appear in a folder as a streaming frame; otherwise as :func:`read_rdf`.
+    """Return a streaming frame of the statements in RDF files that appear in a folder.
 
-    A file has to be there as a whole when it appears: write it elsewhere and move it.  Files of other names are left
-    out.  ``files_per_batch``: at most so many of each format.
+    A file must be complete when it appears: write it elsewhere and move it. Files with other endings are
+    skipped. ``files_per_batch``: bound on the files of each format per batch. Otherwise as :func:`read_rdf`.
     """
     frames = []
     for syntax in Syntax:
@@ -126,7 +128,7 @@ def _format(syntax: Syntax) -> str:
 
 
 def _parsed(frame: DataFrame, how: _How) -> DataFrame:
-    """Parse in the executors.  (``mapInArrow`` would do as well, but asks for pandas, which nothing here needs.)"""
+    """Parse in the executors.  (``mapInArrow`` would do as well, but needs pandas.)"""
     by_lines = how.syntax.by_lines
     work = _by_lines if by_lines else _by_files
 
@@ -134,7 +136,7 @@ def _parsed(frame: DataFrame, how: _How) -> DataFrame:
         return work(how, value, path, size, at)
 
     raw = frame.selectExpr(*(_OF_LINES if by_lines else _OF_FILES))
-    make: Any = arrow_udf  # its overloads name numbers of Spark's own
+    make: Any = arrow_udf  # its overloads have integer constants of Spark for types
     return raw.select(inline(make(parse, _STATEMENTS)(*raw.columns)))
 
 
@@ -143,7 +145,7 @@ def _union(one: DataFrame, two: DataFrame) -> DataFrame:
 
 
 def _listed(spark: SparkSession, paths: Iterable[str]) -> dict[Syntax, list[str]]:
-    """Return the files that paths name, by their format."""
+    """Return the files that paths name, by format."""
     jvm: Any = spark._jvm
     settings = spark._jsc.hadoopConfiguration()
     found: dict[Syntax, list[str]] = {}
@@ -164,7 +166,7 @@ def _listed(spark: SparkSession, paths: Iterable[str]) -> dict[Syntax, list[str]
                 try:
                     found.setdefault(_syntax(name), []).append(name)
                 except DataRefused:
-                    continue  # of a folder, what is RDF
+                    continue  # other files in a folder are skipped
     return {syntax: sorted(found[syntax]) for syntax in sorted(found, key=lambda syntax: syntax.value)}
 
 
@@ -189,7 +191,7 @@ class _Faults:
         self._file: Any = None
 
     def tell(self, source: str, reason: str, line: int | None, text: str | None) -> None:
-        """Take note of one."""
+        """Report a bad line."""
         how = self._how
         if how.strict:
             raise DataRefused(f"{reason}{'' if text is None else f': {text[:200]!r}'}", source=source, line=line)
@@ -210,7 +212,7 @@ class _Faults:
         return (folder / name).open("a", encoding="utf-8")
 
     def close(self) -> None:
-        """Have everything on its way to the disk."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -229,7 +231,7 @@ def _by_lines(how: _How, lines: pa.Array, path: pa.Array, size: pa.Array, at: pa
 
 
 def _files_of(path: Any, size: Any, at: Any, salt: str) -> list[tuple[int, str, str]]:
-    """Return from which rows on they are of which file: its publication and path."""
+    """Return the first row of each file, with the file's publication and path."""
     if not len(path):
         return []
     runs = pc.run_end_encode(path)

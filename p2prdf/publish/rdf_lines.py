@@ -1,9 +1,9 @@
-"""Lines of N-Triples and N-Quads into columns of terms, by the column where that can be done.
+"""Parses lines of N-Triples and N-Quads into columns of terms, column-wise where possible.
 
-A line of three plain terms with single spaces between them is cut and checked by the column
-(:func:`p2prdf.publish.arrow_terms.check_terms`), several times faster than any parser.  Every other line (blank nodes,
-graphs, comments behind it, tabs, what is wrong) goes through the project's parser, in runs of neighbours, so that both
-take and refuse the same.
+A line of three plain terms separated by single spaces is split and checked column-wise
+(:func:`p2prdf.publish.arrow_terms.check_terms`), several times faster than any parser. All other lines (blank
+nodes, graphs, trailing comments, tabs, errors) go through the project's parser, in runs of neighbours, so both
+ways accept and refuse the same lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Fault", "lists_of", "parse_file", "parse_lines", "publication_of"]
 _NAMES: Final = ("s", "p", "o", "graph")
 
 Fault = Callable[[int, str], None]
-"""Told of a bad line: its place among those given, from 0, and the reason."""
+"""Called with a bad line: its index among the given lines, from 0, and the reason."""
 
 _SIMPLE: Final = r"\A<[^ \t]*> <[^ \t]*> [<\"].*[^ \t\\] ?\.\z"
 _NOTHING: Final = r"\A[ \t\r]*(#.*)?\z"
@@ -37,7 +37,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def publication_of(salt: str, path: str, size: int, modified: int) -> str:
-    """Return what names a file's blank nodes: the same whenever this file is read, another if it has changed."""
+    """Return the scope of a file's blank nodes: the same at each reading, another if the file changed."""
     text = "\0".join((salt, path, str(size), str(modified))).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
@@ -45,8 +45,8 @@ def publication_of(salt: str, path: str, size: int, modified: int) -> str:
 def parse_lines(lines: Any, syntax: Syntax, publications: list[tuple[int, str]], fault: Fault) -> Any:
     """Return the statements of lines (an Arrow array of strings): a list of structs for each line.
 
-    Statements are in their order, but perhaps with a line a little before theirs.  ``publications``: places from which
-    on lines are those of one file, and what names its blank nodes.
+    Statements are in order; a few may be in the list of a slightly earlier line. ``publications``: the first
+    line of each file, and the scope of its blank nodes.
     """
     count = len(lines)
     if lines.type != pa.string():
@@ -72,7 +72,7 @@ def parse_lines(lines: Any, syntax: Syntax, publications: list[tuple[int, str]],
 
 
 def _cut(lines: Any) -> tuple[Any, Any, Any, npt.NDArray[np.bool_]]:
-    """Cut simple lines into terms; tell which are triples of canonical terms once respelled."""
+    """Split simple lines into terms; return which are triples of canonical terms after respelling."""
     count = len(lines)
     if not count:
         empty = pa.array([], pa.string())
@@ -91,7 +91,7 @@ def _cut(lines: Any) -> tuple[Any, Any, Any, npt.NDArray[np.bool_]]:
 
 
 def _runs(flags: npt.NDArray[np.bool_], cuts: list[int], count: int) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of runs of set flags, cut at some places, too."""
+    """Yield the bounds of runs of set flags, also split at the given cuts."""
     changes = np.flatnonzero(flags[1:] != flags[:-1]) + 1
     bounds = sorted({0, count, *changes.tolist(), *(cut for cut in cuts if 0 < cut < count)})
     for start, stop in pairwise(bounds):
@@ -109,7 +109,7 @@ def _parsed(lines: Any, syntax: Syntax, first: int, publication: str, fault: Fau
 
 
 def parse_file(batches: Iterator[TripleBatch], fault: Callable[[DataRefused], None]) -> tuple[Any, Any, Any, Any]:
-    """Return the statements of a whole file as columns; ``fault`` is told of an error that ends it."""
+    """Return the statements of a whole file as columns; ``fault`` is called with an error that ends it."""
 
     def until_refused() -> Iterator[TripleBatch]:
         try:
@@ -127,7 +127,7 @@ def lists_of(columns: tuple[Any, Any, Any, Any], offsets: I64) -> Any:
 
 
 def _columns(batches: Iterator[TripleBatch]) -> tuple[Any, Any, Any, Any]:
-    """Return the triples of a parser's batches as Arrow columns; the graph is null where none is named."""
+    """Return the triples of a parser's batches as Arrow columns; null for the default graph."""
     texts: list[list[str]] = [[], [], []]
     graphs: list[str | None] = []
     for batch in batches:

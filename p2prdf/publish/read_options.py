@@ -1,4 +1,4 @@
-"""Options of a read from the overlay: what they are called and what they may be."""
+"""Options of a read from the overlay: names and values."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["BORN", "ROWS_MAX", "SIGN", "ReadOptions", "reading_options"]
 
 SIGN: Final = "sign"
 BORN: Final = "born"
-"""Columns beside those of the query."""
+"""Optional columns besides those of the query."""
 ROWS_MAX: Final = 10_000
-"""Of a batch of a stream, if nothing is said: its offset, which Spark keeps, has eight bytes for each."""
+"""Default bound on the rows of a stream's batch; its offset in Spark's log has 8 bytes for each."""
 _ALGORITHMS: Final = ("csbv", "cqc")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Everything that options say of a read; names in brackets are those of the options.
+    """All options of a read; names in brackets are those of the options.
 
-    ``names``: of the query's columns.  ``since``: ``now``, ``beginning`` or a time (seconds since the epoch).
-    ``lease_seconds``: how long a stream's subscription lives while nobody reads it (``leaseSeconds``).  ``rows_max``:
-    of one batch of a stream (``maxRowsPerBatch``).  ``partitions``: into which its rows are divided.  ``sign``,
-    ``born``: whether there are such columns.  ``fail_on_loss``: whether it is an error that answers are gone for good
-    (``failOnDataLoss``).  ``timeout_seconds``: of a one-time query, and of waiting for a batch that is read again.
+    ``names``: the query's columns. ``since``: ``now``, ``beginning`` or a time (seconds since the epoch).
+    ``lease_seconds``: how long a stream's subscription lives without a reader (``leaseSeconds``). ``rows_max``:
+    bound on a stream's batch (``maxRowsPerBatch``). ``partitions``: number of parts of its rows. ``sign``,
+    ``born``: whether these columns exist. ``fail_on_loss``: whether lost solutions are an error
+    (``failOnDataLoss``). ``timeout_seconds``: deadline of a one-time query, and of repeating a batch.
     """
 
     peers: tuple[str, ...]
@@ -49,14 +49,17 @@ class ReadOptions:
     reconnect_seconds: float = 60.0
     tls: Tls | None = None
     streaming: tuple[str, ...] = field(default=(), compare=False)
-    """Names of the options given that only a stream has."""
+    """Names of the given options that apply to streams only."""
 
 
 _OF_STREAMS: Final = ("since", "leaseSeconds", "maxRowsPerBatch", "partitions", "sign", "born", "failOnDataLoss")
 
 
 def reading_options(given: Mapping[str, str]) -> ReadOptions:
-    """Understand the options of a read.  Raises LocalProtocolError naming the option, QueryRefused for the query."""
+    """Parse the options of a read.
+
+    Raises LocalProtocolError, naming the option, and QueryRefused for the query.
+    """
     from p2prdf.reasoning.ruled_query import parse_ruled
 
     reader = OptionReader(given)

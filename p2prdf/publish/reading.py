@@ -1,7 +1,7 @@
-"""What Spark reads: a subscription as a stream, a one-time query as a frame.
+"""Spark sources: a subscription as a stream, a one-time query as a frame.
 
-A stream lives in one process of the driver for as long as the query runs.  Its rows go from there to the executors
-inside the partitions of their batch.  A one-time query is asked by the task that reads it.
+A stream runs in one process of the driver while the query runs; its rows go to the executors inside the
+partitions of their batch. The task that reads a one-time query executes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROWS_OF_A_BATCH = 16_384
 
 
 def columns_of(options: ReadOptions) -> StructType:
-    """Return the columns of what is read: terms as texts, null where a variable is unbound."""
+    """Return the columns of a read: terms as texts, null where a variable is unbound."""
     fields = [StructField(name, StringType()) for name in options.names]
     if options.sign:
         fields.append(StructField(SIGN, ByteType()))
@@ -43,7 +43,7 @@ def columns_of(options: ReadOptions) -> StructType:
 
 
 class _Rows(InputPartition):
-    """A part of a batch of a stream: Arrow's stream format, so that a task reads it as it is."""
+    """A part of a stream's batch in Arrow's stream format, which a task reads directly."""
 
     def __init__(self, data: bytes):
         super().__init__(None)
@@ -51,22 +51,22 @@ class _Rows(InputPartition):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A subscription as a source of a streaming query."""
+    """A subscription as the source of a streaming query."""
 
     def __init__(self, options: ReadOptions):
         self._options = options
         self._follower = Follower(options)
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
-        """Return where a query begins that has no checkpoint."""
+        """Return the first offset of a query without a checkpoint."""
         return {_PLACE: BEGINNING}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return how many rows a batch has at most."""
+        """Return the bound on the rows of a batch."""
         return ReadMaxRows(self._options.rows_max)
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
-        """Read on; what is not acknowledged bounds what comes, whatever the limit."""
+        """Read on; besides the limit, the number of unacknowledged solutions bounds the rows."""
         rows_max = self._options.rows_max
         if isinstance(limit, ReadMaxRows):
             rows_max = limit.max_rows
@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_PLACE: self._follower.advance(start[_PLACE], rows_max)}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """Return a batch, again if need be."""
+        """Return the partitions of a batch, also repeatedly."""
         rows = self._follower.rows(start[_PLACE], end[_PLACE])
         if not self._options.sign and any(row.removed for row in rows):
             raise LocalProtocolError(
@@ -86,7 +86,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [_Rows(_packed(rows[first:last], self._options)) for first, last in itertools.pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a partition, in a task."""
+        """Return the rows of a partition; called in a task."""
         assert isinstance(partition, _Rows)
         with pa.ipc.open_stream(partition.data) as batches:
             yield from batches
@@ -97,16 +97,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._follower.done(end[_PLACE])
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Let the stream end where a bookmark says that all has come that is true now."""
+        """End the stream at a bookmark, after everything that is true now."""
         self._follower.end_now()
 
     def stop(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._follower.close()
 
 
 class OnceReader(DataSourceReader):
-    """The answer to a one-time query."""
+    """The result of a one-time query."""
 
     def __init__(self, options: ReadOptions):
         if options.streaming:
@@ -115,7 +115,7 @@ class OnceReader(DataSourceReader):
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Ask the query, in a task, and return the answer."""
+        """Execute the query and return its result; called in a task."""
         del partition
         rows = asyncio.run(self._ask()).rows
         for start in range(0, len(rows), _ROWS_OF_A_BATCH):

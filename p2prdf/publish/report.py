@@ -1,7 +1,7 @@
-"""What became of a write, put together from its partitions: a line for people, a JSON value for programs.
+"""The report of a write, summed over its partitions: a line for people, a JSON value for programs.
 
-Spark gives a data source written in Python no accumulator to count with, and commits in a process that is not the
-driver's.  So a commit writes one line of progress to standard error, and, if asked to, appends one line to a file.
+Spark gives a Python data source no accumulators, and commits in another process than the driver's. So a commit
+writes one line to standard error and, on request, appends one line to a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["append_report", "read_report", "summary", "told"]
 
 
 def summary(parts: Sequence[Written], *, query: str = "", batch: int | None = None) -> dict[str, Any]:
-    """Return the sums over all partitions, and the shares of their time."""
+    """Return the sums over all partitions, and the times spent."""
     names = ("rows", "triples", "removed", "frames", "repeated", "bad_rows")
     counts = {name: sum(getattr(part, name) for part in parts) for name in names}
     seconds = {
@@ -55,7 +55,7 @@ def told(found: dict[str, Any]) -> str:
 
 
 def append_report(path: str, found: dict[str, Any]) -> None:
-    """Append one line, as a whole even where several write."""
+    """Append one line, atomically even with concurrent writers."""
     line = (json.dumps(found, ensure_ascii=False) + "\n").encode()
     place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -65,7 +65,7 @@ def append_report(path: str, found: dict[str, Any]) -> None:
 
 
 def read_report(path: str | Path) -> list[dict[str, Any]]:
-    """Return what the commits of a write, or of several, have appended to a file; nothing if there is none."""
+    """Return the reports in a file, of one write or several; none if there is no file."""
     try:
         lines: Iterable[str] = Path(path).read_text("utf-8").splitlines()
     except FileNotFoundError:

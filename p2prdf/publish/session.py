@@ -1,4 +1,4 @@
-"""A Spark session with everything set that the Python Data Source API needs on a machine nobody has set up."""
+"""A Spark session with all settings of the Python Data Source API, for an unprepared machine."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LOOPBACK: Final = "127.0.0.1"
 def session(
     *, master: str = "local[*]", name: str = "p2prdf", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return a Spark session in which the data source ``p2prdf`` is registered; the running one, if there is one.
+    """Return a Spark session with the data source ``p2prdf``; the running session if there is one.
 
-    Finds Java, or brings one (:func:`p2prdf.publish.java.ensure_java`).  With a master on this machine (``local...``)
-    everything stays on the loopback interface, workers run the same Python as this process, and what they write lies in
-    a temporary folder; elsewhere that is for the cluster to say.  Sets environment variables of this process,
-    but none that is set.  ``settings``: of Spark, which go before those that are set here.
+    Finds Java, or provides it (:func:`p2prdf.publish.java.ensure_java`). With a local master (``local...``) all
+    traffic stays on the loopback interface, workers run the Python of this process, and their files are in a
+    temporary folder; otherwise the cluster's configuration decides. Sets environment variables of this process,
+    unless they are set already. ``settings``: Spark settings with precedence over those set here.
     """
     from pyspark.sql import SparkSession
 

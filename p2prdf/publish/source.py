@@ -1,9 +1,9 @@
-"""The data source ``p2prdf``: what Spark calls, and in which of its processes.
+"""The data source ``p2prdf``: the classes that Spark calls, in several of its processes.
 
-Planning (:meth:`P2PRDF.writer`), commit and abort run in helper processes of the driver, ``write`` in the Python
-workers of the executors, so what goes between them is pickled and nothing is shared.  Spark runs a task again when an
-executor is lost, may run two of one at once, and runs a whole batch of a stream again when its commit was not noted;
-nothing of that is undone here, for whatever is sent again is the same event (:mod:`p2prdf.publish.identity`).
+Planning (:meth:`P2PRDF.writer`), commit and abort run in helper processes of the driver, ``write`` in the
+executors' Python workers. They exchange pickled objects and share nothing. Spark repeats a task after the loss
+of an executor, may run two copies at once, and repeats a streaming batch without a recorded commit. Nothing is
+rolled back: a repeated row is the same event (:mod:`p2prdf.publish.identity`).
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = ["P2PRDF"]
 class P2PRDF(DataSource):
     """RDF in and out of an overlay: ``spark.dataSource.register(P2PRDF)``, then ``format("p2prdf")``.
 
-    Its options: docs/reference/spark.md.  Raises LocalProtocolError, when a write is planned, for options and
-    columns that make no sense.
+    docs/reference/spark.md describes the options. Planning a write raises LocalProtocolError for invalid
+    options and columns.
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return what goes into ``format()``."""
+        """Return the name for ``format()``."""
         return "p2prdf"
 
     def schema(self) -> types.StructType:
-        """Return the columns of what is read: those of the query."""
+        """Return the columns of a read: those of the query."""
         return columns_of(reading_options(self.options))
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
@@ -94,14 +94,14 @@ class P2PRDF(DataSource):
 
 
 class _Message(WriterCommitMessage):
-    """What a partition says to the driver."""
+    """A partition's message to the driver."""
 
     def __init__(self, written: Written):
         self.written = written
 
 
 class _BatchWriter(DataSourceArrowWriter):
-    """Publishes a frame.  Made where the write is planned, sent to every task: a drawn publisher is that of all."""
+    """Publishes a frame.  Made at planning and sent to every task, so all share a random publisher."""
 
     def __init__(self, options: WriteOptions, identity: Identity):
         self._options = options
@@ -145,7 +145,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _arrow_type(kind: types.DataType) -> Any:
-    """Return as what a column comes.  (Spark's own function for it takes other arguments in each version.)"""
+    """Return the Arrow type of a column.  (Spark's own function has other arguments in each version.)"""
     match kind:
         case types.ArrayType():
             return pa.list_(_arrow_type(kind.elementType))
@@ -163,7 +163,7 @@ _ARROW_TYPES: Final[dict[type[types.DataType], Any]] = {
     types.BinaryType: pa.binary(), types.DateType: pa.date32(), types.TimestampType: pa.timestamp("us", "UTC"),
     types.TimestampNTZType: pa.timestamp("us"),
 }  # fmt: skip
-"""Other types have no datatype in RDF; which one it is does not matter."""
+"""Other types have no datatype in RDF; all of them map to one placeholder."""
 
 
 def _task() -> TaskContext:

@@ -1,7 +1,7 @@
-"""Record batches into statements: by columns that hold terms, or by a mapping of ordinary columns.
+"""Converts record batches to statements: from columns of terms, or by a mapping of ordinary columns.
 
-A batch becomes columns of numbers and the list of their distinct terms (:class:`p2prdf.client.TermColumns`).  No object
-is made for a row, but for one that is bad.
+A batch becomes columns of numbers and the list of their distinct terms (:class:`p2prdf.client.TermColumns`).
+Only bad rows need an object each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["BadRow", "Statements"]
 
 _TYPE: Final = f"<{terms.RDF}type>"
 _BATCH_BYTES_MAX: Final = 1 << 30
-"""A batch of more is taken in halves: the offsets of Arrow's texts have 31 bits."""
+"""A larger batch is split: the offsets of Arrow's strings have 31 bits."""
 _SHOWN_CHARACTERS: Final = 400
 _PARTS: Final = ("subject", "predicate", "object", "graph")
 
@@ -37,7 +37,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that is no statement: its place in the partition, from 0; what is wrong with it; and what it holds."""
+    """An invalid row: its index in the partition, from 0; the reason; its content."""
 
     row: int
     reason: str
@@ -51,7 +51,7 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Statements as texts, some of them null, and the row that each comes from, ascending."""
+    """Statements as texts, some of them null, and the row of each, ascending."""
 
     s: Any
     p: Any
@@ -61,7 +61,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class Statements:
-    """Turns the batches of one partition into statements, one after the other.
+    """Converts the batches of one partition to statements, one after the other.
 
     Raises LocalProtocolError, naming the column, for a schema that does not fit the options.
     """
@@ -69,7 +69,7 @@ class Statements:
     schema: Any
     mapping: MappingOptions | None = None
     rows: int = 0
-    """Rows seen."""
+    """Number of rows so far."""
     bad: list[BadRow] = field(default_factory=list)
     """Bad rows of the last batch."""
     _places: dict[str, int] = field(default_factory=dict)
@@ -133,10 +133,10 @@ class Statements:
         return kind
 
     def of(self, batch: Any) -> Iterator[TermColumns]:
-        """Yield the statements of a batch in the order of its rows; ``bad`` are the rows that were left out.
+        """Yield the statements of a batch in the order of its rows; ``bad`` lists the skipped rows.
 
-        Additions and removals are parted.  They come in the order of the rows where it matters, that is where one
-        triple is both added and removed in the batch; else removals first.
+        Additions and deletions are separate. If a batch adds and deletes the same triple, they keep the order
+        of the rows; otherwise deletions come first.
         """
         self.bad = []
         first, self.rows = self.rows, self.rows + batch.num_rows
@@ -170,7 +170,7 @@ class Statements:
         if not fine.all():
             bad_rows = np.unique(found.row[~fine])
             self._tell(batch, first, found.row, code, checked, fine)
-            fine = ~np.isin(found.row, bad_rows)  # a row is taken as a whole or not at all
+            fine = ~np.isin(found.row, bad_rows)  # a row is valid as a whole or not at all
             code, removed = code[:, fine], removed[fine]
         yield from _parted(checked, checked.place[code], removed, whole=bool(fine.all()))
 
@@ -178,7 +178,7 @@ class Statements:
         self, batch: Any, first: int, row: I64, code: I64, checked: arrow_terms.Checked,
         fine: npt.NDArray[np.bool_],
     ) -> None:  # fmt: skip
-        """Note the bad rows, each with the first thing that is wrong with it."""
+        """Record the bad rows, each with its first error."""
         told = set()
         for at in np.flatnonzero(~fine).tolist():
             number = int(row[at])
@@ -202,7 +202,7 @@ def _reason(code: list[int], checked: arrow_terms.Checked, content: dict[str, An
 
 
 def _content(row: Any) -> dict[str, Any]:
-    """Return the only row of a batch; bytes where there should be text are told as question marks."""
+    """Return the only row of a batch; invalid text appears as question marks."""
     try:
         (content,) = row.to_pylist()
     except UnicodeDecodeError:
@@ -218,7 +218,7 @@ def _content(row: Any) -> dict[str, Any]:
 def _parted(
     checked: arrow_terms.Checked, code: npt.NDArray[np.uint32], removed: npt.NDArray[np.bool_], *, whole: bool
 ) -> Iterator[TermColumns]:
-    """Yield statements in parts of one sign each; ``whole``: all texts are named by them."""
+    """Yield statements in parts of one sign each; ``whole``: they use all texts."""
     s, p, o, *rest = code
     g = rest[0] if rest else None
     count = len(s)
@@ -240,7 +240,7 @@ def _parted(
 
 
 def _disjoint(code: npt.NDArray[np.uint32], removed: npt.NDArray[np.bool_]) -> bool:
-    """Whether no triple is both added and removed; a collision of hashes costs nothing but order kept needlessly."""
+    """Return whether no triple is both added and deleted; a hash collision only keeps a needless order."""
     mixed = np.zeros(code.shape[1], np.uint64)
     for column in code:
         mixed = keys.fmix_array(mixed + column.astype(np.uint64) + np.uint64(1))
@@ -253,7 +253,7 @@ def _direct(columns: dict[str, Any]) -> _Rows:
 
 
 def _mapped(mapping: MappingOptions, columns: dict[str, Any], count: int) -> _Rows:
-    """Return the statements of ordinary columns, row by row; where a value is null there is none."""
+    """Return the statements of ordinary columns, row by row; a null value gives none."""
     subjects = arrow_terms.from_template(mapping.subject, columns, count)
     rows = np.arange(count)
     blocks: list[tuple[str, Any, I64]] = []

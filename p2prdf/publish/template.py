@@ -1,7 +1,7 @@
-r"""Templates of IRIs, as R2RML has them: ``http://example.org/sensor/{id}``.
+r"""Templates of IRIs, as in R2RML: ``http://example.org/sensor/{id}``.
 
-A column's name in braces stands for its value, of which everything but letters, digits and ``-._~`` is
-percent-encoded, so that no value can reach beyond its place.  A backslash makes a brace, or a backslash, an ordinary
+A column's name in braces stands for its value. All characters except letters, digits and ``-._~`` are
+percent-encoded, so a value stays within its place. A backslash makes a brace or a backslash an ordinary
 character: ``\{``.
 """
 
@@ -17,7 +17,7 @@ from p2prdf.rdf import terms
 __all__ = ["SAFE", "Template", "encoded"]
 
 SAFE: Final = r"^[A-Za-z0-9._~-]*$"
-"""What is its own encoding, as a regular expression; characters beyond ASCII may be, too."""
+"""Values that are their own encoding, as a regular expression; characters beyond ASCII may be, too."""
 
 _PART: Final = re.compile(r"\\([{}\\])|\{([^{}\\]+)\}|([^{}\\]+)")
 _SAFE_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -25,7 +25,7 @@ _UCSCHAR: Final = (
     (0xA0, 0xD7FF), (0xF900, 0xFDCF), (0xFDF0, 0xFFEF),
     *((plane << 16, plane << 16 | 0xFFFD) for plane in range(1, 14)), (0xE1000, 0xEFFFD),
 )  # fmt: skip
-"""What RFC 3987 lets stand in an IRI beyond ASCII."""
+"""Characters beyond ASCII that RFC 3987 permits in an IRI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Read a template.  Raises ValueError for one that is malformed, has no column, or can never be an IRI."""
+        """Parse a template.  Raises ValueError if it is malformed, has no column, or can never give an IRI."""
         texts, columns, at = [""], list[str](), 0
         while at < len(text):
             match = _PART.match(text, at)
