@@ -1,4 +1,4 @@
-"""One real peer by itself: whatever it sends goes to it, its clients are here, and nothing is written anywhere."""
+"""One real peer by itself: all its messages go to itself, its clients are here, and nothing is written anywhere."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Alone:
     # --- clients ---------------------------------------------------------------------------------
 
     def subscribe(self, texts: Iterable[str]) -> list[int]:
-        """Leave queries that count what was published before; return the numbers of their subscriptions."""
+        """Subscribe to queries that count earlier publications; return the numbers of the subscriptions."""
         first = self._requests + 1
         for text in texts:
             standing = parse_query(text)
@@ -111,6 +111,6 @@ class Alone:
         assert isinstance(self.outcomes.pop(request.request), contract.Published)
 
     def rows(self, subscription: int) -> Counter[tuple[str | None, ...]]:
-        """Return what a subscriber holds; None is unbound."""
+        """Return the solutions of a subscriber; None is unbound."""
         texts = self.dictionary.texts
         return Counter(tuple(text or None for text in texts(row)) for row in self._held.get(subscription, {}).values())

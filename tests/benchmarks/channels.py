@@ -1,10 +1,11 @@
-"""Semantic channels through five daemons: from a call of publish to what a subscriber at another node has in its hands.
+"""Semantic channels through five daemons: time from a call of publish to the notification at another node.
 
-Descriptions of a university (LUBM) are published one by one, as in ``p2prdf experiment semantic-channels``: but for the
-last ones they are there before a host begins, with two of the benchmark's queries as channels.  The next graph is
-published when the one before it is acknowledged, at the given rate at most.  The host, a process of its own, does the
-re-executed query at every graph (no skipping) without heuristics and with them, and with all of its settings as they
-are.  Wall clock; publisher and subscriber are this process, so one clock tells both times.
+Descriptions of a university (LUBM) are published one by one, as in ``p2prdf experiment semantic-channels``: all
+except the last ones are there before a worker begins, with two of the benchmark's queries as channels.  The
+next graph is published when the one before it is acknowledged, at the given rate at most.  The channel worker,
+a process of its own, runs in three ways: re-executed queries at every graph (no skipping) without heuristics,
+the same with them, and the default settings.  Wall clock; publisher and subscriber are this process, so one
+clock measures both times.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ async def _host(address: str) -> AsyncIterator[None]:
 
 
 class _Heard:
-    """When what was heard of first, by channel, kind and binding."""
+    """The time of the first notification, by channel, kind and binding."""
 
     def __init__(self) -> None:
         self.at: dict[tuple[str, str, tuple[str, ...]], float] = {}
@@ -70,7 +71,7 @@ class _Heard:
 async def _measured(
     overlay: daemons.Overlay, data: Universities, graphs: Sequence[Graph], settings: dict[str, Any], tag: str
 ) -> tuple[dict[str, list[list[float]]], dict[str, dict[str, Any]], float]:
-    """Publish graphs; return by channel the times to what was told first, early and for sure, in ms."""
+    """Publish graphs; return by channel the times to the first, early and confirmed notifications, in ms."""
     publisher, subscriber = overlay.clients[0], overlay.clients[4]
     names = {f"{query}-{tag}": query for query in CHANNELS}
     for name, query in names.items():

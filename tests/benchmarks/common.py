@@ -1,4 +1,4 @@
-"""What the benchmarks share: calibration, tables, the seed's workload in a peer's tables."""
+"""Shared parts of the benchmarks: calibration, tables, the seed's workload in a peer's tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PREDICATE_OBJECT = 1 << (keys.P | keys.O)
 
 
 def calibrate() -> float:
-    """Return cold dictionary look-ups per CPU second, in millions: what this machine does just now."""
+    """Return cold dictionary look-ups per CPU second, in millions: this machine's present speed."""
     held = {number * 7919: number for number in range(1_000_000)}
     wanted = list(held)
     random.Random(1).shuffle(wanted)
@@ -43,7 +43,7 @@ def calibrate() -> float:
 
 
 def settle() -> None:
-    """Apply the daemon's garbage-collector policy to what has been loaded."""
+    """Apply the daemon's garbage-collector policy to the objects loaded so far."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -87,7 +87,7 @@ def load(kind: str, queries: int, triples: int) -> Loaded:
 
 @dataclass
 class Fed:
-    """What came of a stream: CPU seconds, answers, partial results."""
+    """The results of a stream: CPU seconds, answers, partial results."""
 
     seconds: float
     answers: int

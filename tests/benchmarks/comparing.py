@@ -1,7 +1,7 @@
-"""What it costs a replica to say what it holds, to a fellow that asks, while a few triples come in between.
+"""The cost of a replica's answer to another's request for digests, while a few triples come in between.
 
-Kept up (:mod:`p2prdf.peer.replication.digests`) beside a pass over all that is held, which is what it takes without.
-Bar: with ten times as much held an answer costs at most twice as much.
+The maintained digest index (:mod:`p2prdf.peer.holdings`) beside a pass over all items, the cost without it.
+Bar: with ten times as many items an answer costs at most twice as much.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FELLOW = 1
 
 
 class _Peer:
-    """Tables that hold triples under all seven keys, and what is told of them."""
+    """Tables with triples under all seven keys, and their digest index."""
 
     def __init__(self, triples: int):
         dictionary = TermDictionary()

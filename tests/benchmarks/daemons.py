@@ -1,8 +1,8 @@
 """End to end: five daemon processes on this machine, a publisher and the subscribers in this one.
 
-Rates are wall time from the first publication to the last acknowledgement (every owner holds every
-triple), at all cores; CPU seconds of all six processes beside it say what a core would carry.
-Latency has a section of its own, ``latency``.
+Rates are wall time from the first publication to the last acknowledgement (every owner holds every triple), at
+all cores; the CPU seconds of all six processes show the load that one core would carry. Latency has a section
+of its own, ``latency``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What it costs that nothing is lost: five daemons that keep one copy in memory, against three copies on disks.
+"""The cost of durability: five daemons that keep one copy in memory, against three copies on disks.
 
-The kinds take turns, round by round, each in a fresh overlay, so that a machine that slows down slows down all of
-them.  Rates are as in the section ``daemons``: wall time until everything is acknowledged.  Three copies in memory are
-there to tell the cost of copies from that of disks.
+The kinds take turns, round by round, each in a fresh overlay, so that a machine that slows down slows down all
+of them.  Rates are as in the section ``daemons``: wall time until everything is acknowledged.  Three copies in
+memory separate the cost of copies from that of disks.
 """
 
 from __future__ import annotations

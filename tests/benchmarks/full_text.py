@@ -205,7 +205,7 @@ def run(console: Console, quick: bool) -> bool:
 
 
 def _stems(console: Console) -> None:
-    """Print what it costs to compare words by stems, and to leave stop words out."""
+    """Print the cost of comparing words by stems, and of leaving stop words out."""
     title = f"{STEMS_QUERIES:,} queries about texts in a language"
     table = Table(title=title)
     for column in ("words are compared", "tables", "batch", "matches/triple", "ms/triple", "registered/cpu-s"):

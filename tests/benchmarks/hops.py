@@ -1,10 +1,10 @@
-"""What the address cache is worth: hops per triple in a simulated overlay, with and without it.
+"""The gain of the address cache: hops per triple in a simulated overlay, with and without it.
 
-The node code is the daemon's; the network is virtual.  One hop is one transfer between two peers.
-Every triple goes under all seven keys (the reference mode), one triple per publication, from ten
-of the peers, with standing path queries whose partial results travel on.  Both runs see the same
-triples; the first ones are training and not counted.  Without the cache each key is looked up each
-time, by a rolling lookup (buckets of 20, as the daemon's) over the routing tables, then sent directly.
+The node code is the daemon's; the network is virtual.  One hop is one transfer between two peers. Every triple
+goes under all seven keys (the reference mode), one triple per publication, from ten of the peers, with standing
+path queries and their travelling partial results.  Both runs see the same triples; the first ones are training and
+not counted.  Without the cache each key is looked up each time, by a rolling lookup (buckets of 20, as the
+daemon's) over the routing tables, then sent directly.
 """
 
 from __future__ import annotations

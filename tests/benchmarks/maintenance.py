@@ -1,9 +1,9 @@
-"""Answers kept up, or worked out again: thousands of standing queries of many kinds while batches come and go.
+"""Answers maintained, or computed again: thousands of standing queries of many kinds while batches come and go.
 
 One real peer has all queries and all triples: it indexes each triple under all seven keys, joins, evaluates the
-operators, tells the subscribers what changed, and takes their acknowledgements.  The same queries are run again in
-pyoxigraph after each batch, over the same triples, in the same process, up to their last answer; what changed is not
-even looked for.  Both find the same answers.
+operators, notifies the subscribers of changes, and takes their acknowledgements.  The same queries run again in
+pyoxigraph after each batch, over the same triples, in the same process, up to their last answer; that time does
+not even include a search for the changes.  Both find the same answers.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Comparison:
         return loaded - start, time.process_time() - loaded
 
     def check(self, sample: int) -> int:
-        """Compare what some subscribers hold; return the number of queries that differ."""
+        """Compare the solutions of some subscribers; return the number of queries that differ."""
         places = range(0, len(self.texts), max(1, len(self.texts) // sample))
         return sum(self.alone.rows(self.numbers[at]) != answers(self.store, self.texts[at]) for at in places)
 
@@ -166,7 +166,7 @@ class Comparison:
 
 @dataclass
 class Maintained:
-    """What batches of one size cost: CPU seconds of each, answers told, queries of a sample that differed."""
+    """The cost of batches of one size: CPU seconds of each, answers reported, queries of a sample that differed."""
 
     published: list[float] = field(default_factory=list)
     removed: list[float] = field(default_factory=list)

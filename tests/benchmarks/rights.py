@@ -1,8 +1,9 @@
-"""What rights cost a publication: one node with TLS, and the same statements from clients that are asked more and less.
+"""The cost of permissions for a publication: one node with TLS, and equal statements of clients with various checks.
 
-All publish in turns at one node, which knows the statements' terms by then, so what differs is the looking.  A node's
-certificate may do everything, so nothing is looked at; the others name graphs, or predicates and subjects as well.
-Beside that the looking alone, in this process.  CPU seconds: this machine does other things as well.
+All publish in turns at one node, which knows the statements' terms by then, so only the checks differ.  A
+node's certificate may do everything, so nothing is checked; the other clients are limited to graphs, or to
+predicates and subjects as well. A second table has the checks alone, in this process.  CPU seconds: this
+machine does other things as well.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ CASES = {
 
 
 def _texts(triples: int) -> list[list[str]]:
-    """Return statements as columns of terms whose IRIs all begin alike."""
+    """Return statements as columns of terms; all IRIs have the same beginning."""
     dictionary = TermDictionary()
     s, p, o = (dictionary.texts(column.tolist()) for column in path_triples(dictionary, triples, seed=2))
     graphs = [f"<urn:graph:{at % GRAPHS}>" for at in range(triples)]
@@ -154,5 +155,5 @@ async def _all(console: Console, quick: bool) -> bool:
 
 
 def run(console: Console, quick: bool) -> bool:
-    """Print what rights cost; there is no bar."""
+    """Print the cost of permissions; there is no bar."""
     return uvloop.run(_all(console, quick))

@@ -1,8 +1,8 @@
-"""What rules cost: worked out at the home of each query that has them, or left in the network for all.
+"""The cost of rules: evaluated at the coordinator of each query that has them, or left in the network for all.
 
-Sixteen simulated peers of the daemon's own code, three copies of everything.  Trees of ``in``, the rule that it is
-transitive, and queries that each ask what is in one of the trees, left before anything is published.  Then trees are
-published, and some of their branches removed.  Time is the peers' CPU, the simulator's not counted.
+Sixteen simulated peers of the daemon's own code, three copies of everything.  Trees of ``in``, the rule that it
+is transitive, and queries for the members of one tree each, subscribed before anything is published.  Then
+trees are published, and some of their branches removed.  Time is the peers' CPU, the simulator's not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BATCH = 20
 
 @dataclass
 class Done:
-    """What a run took, and told."""
+    """The cost of a run, and its notifications."""
 
     published: int
     messages: int
@@ -108,7 +108,7 @@ def _run(trees: int, queries: int, *, in_network: bool) -> Done:
 
 
 def run(console: Console, quick: bool) -> bool:
-    """Print what both ways take; return whether they told the same."""
+    """Print the cost of both ways; return whether their notifications are equal."""
     table = Table(title=f"rules: binary trees of depth {DEPTH}, 16 peers, three copies; CPU seconds")
     for column in ("triples", "queries", "where", "messages", "all peers", "busiest", "removing", "answers"):
         table.add_column(column, justify="right")

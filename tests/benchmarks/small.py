@@ -1,8 +1,8 @@
 """Small publications: one triple at a time, acknowledged before the next, at all nodes at once.
 
-What costs here is not the data but what happens per message: turns, acknowledgements, syncs, frames.  So CPU time of
-the five daemons per publication is told beside the rate, and how long a publisher waits.  Kinds take turns, as in
-the section ``durability``.
+The cost here is not that of the data but that of each message: turns, acknowledgements, syncs, frames.  So the
+table has the CPU time of the five daemons per publication beside the rate, and a publisher's waiting time.
+Kinds take turns, as in the section ``durability``.
 """
 
 from __future__ import annotations

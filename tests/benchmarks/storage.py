@@ -1,9 +1,9 @@
-"""What durability costs: the storage by itself, a node with it and without, and how long a restart takes.
+"""The cost of durability: the storage by itself, a node with it and without, and the time of a restart.
 
-The storage: one record per commit, each on the disk before the next; what the disk does beside is part of it.
-The node: one daemon, one publisher, batches of 1,000, CPU seconds of the daemon alone.  With ``fsync`` what gathers
-during one commit is the next, so a node's rate is not the disk's commits per second.  The restart is that of the last
-node: time from its own log, reading, checking, decoding and taking in, per 100 MB of state.
+The storage: one record per commit, each on the disk before the next; other work of the disk is part of it. The
+node: one daemon, one publisher, batches of 1,000, CPU seconds of the daemon alone.  With ``fsync`` the records
+that gather during one commit are the next, so a node's rate is not the disk's commits per second.  The restart
+is that of the last node: time from its own log, reading, checking, decoding and taking in, per 100 MB of state.
 """
 
 from __future__ import annotations

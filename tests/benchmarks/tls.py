@@ -1,7 +1,7 @@
-"""What certificates cost: the same five daemons with TLS and without, in turns, and what a connection takes to be made.
+"""The cost of certificates: five daemons with TLS and without, in turns, and the time to open a connection.
 
-Rates per CPU second are what to compare: this machine does other things as well.  Five daemons and their clients on a
-few cores encrypt everything twice here that is encrypted once by each of two machines elsewhere.
+Compare the rates per CPU second: this machine does other things as well.  Five daemons and their clients on a
+few cores encrypt everything twice here that each of two machines elsewhere encrypts once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What tracing costs: the same publications with none traced, some, and each of them, in one run.
+"""The cost of tracing: the same publications with none traced, some, and each of them, in one run.
 
-Three simulated peers of the daemon's own code with columnar tables, triples under all roles, and a standing query of
-two patterns.  One that is traced is followed for longer than a run takes: all others are compared with it.  CPU seconds
-of all three and of the simulated network; the modes take turns, and of each the quickest round counts.  *Spans* and
-*notes* (messages that say what is traced) are counts.
+Three simulated peers of the daemon's own code with columnar tables, triples under all indexes, and a standing
+query of two patterns.  A traced publication is followed for longer than a run takes: all others are compared
+with it.  CPU seconds of all three and of the simulated network; the modes take turns, and the quickest round of
+each counts.  *Spans* and *notes* (messages about traced publications) are counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
 
 BAR: Final = 1.2
-"""Times of what none traced costs that one traced in a hundred may cost."""
+"""Bound of the cost with one publication in a hundred traced, as a multiple of the cost with none."""
 _QUERY: Final = conjunctive_query([("?x", "<urn:p>", "?y"), ("?y", "<urn:q>", "?z")], ["?x", "?z"])
 _MODES: Final = {"none": 0, "1 in 100": 100, "1 in 10": 10, "each": 1}
 _ROUNDS: Final = 3

@@ -1,10 +1,11 @@
-"""Rows of joins within a window, with the window's range as a bound on what is joined, and without.
+"""Rows of joins within a window, with the window's range as a bound on joined elements, and without.
 
-Traffic sensors of CityBench, as they were recorded, through seven peers with three copies of everything: readings of
-two places that fall into one window, and two readings of the same property, one above the other.  The same reports are
-told in both cases.
+Traffic sensors of CityBench, as they were recorded, through seven peers with three copies of everything:
+readings of two places that fall into one window, and two readings of the same property, one above the other.
+Both cases report the same.
 
-And what it takes to read one pattern through a window by count, whose home is told of all elements, whatever they say.
+A further table has the cost of reading one pattern through a window by count: its coordinator receives all
+elements of the stream.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ QUERIES = {
     "one property": "?a s:observedBy <{one}> ; s:observedProperty ?p ; v:hasValue ?v ."
     " ?b s:observedProperty ?p ; v:hasValue ?w FILTER(?v < ?w)",
 }
-"""What is in the window."""
+"""The patterns in the window."""
 EXTENTS = ("RANGE 600s STEP 300s", "ELEMENTS 100 STEP 50")
 
 
@@ -70,7 +71,7 @@ class _Counted:
 
 @contextlib.contextmanager
 def _counting(counted: _Counted) -> Iterator[None]:
-    """Count rows that peers send each other; what is sent again is not counted again."""
+    """Count rows that peers send each other; repeated messages are not counted again."""
     send = Exchange.send
 
     def counts(self: Exchange, to: object, message: object, *rest: object) -> None:
@@ -85,7 +86,7 @@ def _counting(counted: _Counted) -> Iterator[None]:
 
 
 class _Nobody:
-    """Who asks for what always succeeds here."""
+    """A requester; all its requests succeed here."""
 
     def completed(self, node: Node, request: int, outcome: Outcome) -> None:
         """Leave it."""
@@ -162,7 +163,7 @@ def run(console: Console, quick: bool) -> bool:
 
 
 def _by_count(console: Console, dataset: Dataset) -> bool:
-    """Print what it takes to read one pattern by time and by count; return whether both told anything."""
+    """Print the cost of one pattern by time and by count; return whether both reported anything."""
     table = Table("window", "elements sent to be kept", "rows sent", "answers at homes", "rows told")
     good = True
     for extent in EXTENTS:

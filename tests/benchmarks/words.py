@@ -1,10 +1,10 @@
-"""Standing queries about the texts of one predicate, waiting by the predicate or by words: who is sent what.
+"""Standing queries about the texts of one predicate, with predicate or keyword routing: the load of each peer.
 
-Simulated peers of the daemon's own code; passages of real texts, each published alone.  A query has one to three words
-that a text must have: drawn as often as they occur (*common*: most are common words), or all words alike (*rare*).
-*Texts*: triples with a text that arrived from another peer, once more for each copy with words.  *Conditions*: how
-many waited under the key that a text arrived under, summed over texts; an index tests few of them, but holds them all.
-Answers are compared with what each condition says of each text.
+Simulated peers of the daemon's own code; passages of real texts, each published alone.  A query has one to
+three words that a text must have: drawn as often as they occur (*common*: most are common words), or all words
+alike (*rare*). *Texts*: triples with a text that arrived from another peer, once more for each copy under
+keywords.  *Conditions*: the number waiting under the key that a text arrived under, summed over texts; an index
+tests few of them, but holds them all. Answers are compared with the evaluation of each condition on each text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PASSAGE: Final = 50
 
 @dataclass
 class Seen:
-    """What came of a run: by peer, and altogether."""
+    """The counts of a run: by peer, and altogether."""
 
     texts: Counter[int] = field(default_factory=Counter)
     conditions: Counter[int] = field(default_factory=Counter)
@@ -47,7 +47,7 @@ class Seen:
 
 
 class _Counting(World):
-    """Notes whose turn it is, and what arrives."""
+    """Records the peer that has the turn, and the arriving texts."""
 
     def __init__(self, options: WorldOptions):
         super().__init__(options)
@@ -134,7 +134,7 @@ def _run(peers: int, texts: list[str], conditions: list[str], *, by_words: bool,
 
 
 def run(console: Console, quick: bool) -> bool:
-    """Print who is sent what; return whether the bar is met and all answers are right."""
+    """Print the load of each peer; return whether the bar is met and all answers are right."""
     try:
         passages = read_passages(find_texts())
     except DataRefused as refused:

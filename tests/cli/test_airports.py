@@ -1,4 +1,4 @@
-"""The demonstration's data is valid RDF, always the same, and about what it says it is about."""
+"""The demonstration's data is valid RDF, always the same, and about the airports that it describes."""
 
 from __future__ import annotations
 

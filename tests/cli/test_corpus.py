@@ -37,7 +37,7 @@ def said(corpus: Path, *arguments: object) -> Similar:
     return expression
 
 
-def test_what_was_counted_stands_in_the_condition_and_the_window_goes_on(corpus: Path) -> None:
+def test_counted_words_stand_in_the_condition_and_the_window_goes_on(corpus: Path) -> None:
     kind = ("--texts", 4, "--language", "EN", "--stemming", "--stop-words")
     outcome = run("count", corpus.with_name("data.nt"), "--onto", corpus, *kind, "--predicate", "urn:body")
     assert (outcome.exit_code, outcome.stdout) == (0, "2 texts read, 2 counted\n"), outcome.output
@@ -71,7 +71,7 @@ def test_texts_of_all_languages_are_counted_if_none_is_said(corpus: Path) -> Non
         (("similar", "latin", "a", 0.4), "latin: "),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_no_file(corpus: Path, monkeypatch, arguments, named) -> None:
+def test_senseless_arguments_are_refused_and_change_no_file(corpus: Path, monkeypatch, arguments, named) -> None:
     monkeypatch.chdir(corpus.parent)
     assert run("count", "data.nt", "--onto", "begun").exit_code == 0
     Path("latin").write_bytes(b"\xe9\n")

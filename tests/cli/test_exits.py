@@ -97,7 +97,7 @@ async def test_signals_let_a_command_clean_up(number: signal.Signals, code: int)
 
 
 async def test_a_background_job_of_a_script_ends_on_sigterm_only() -> None:
-    """A shell without job control starts what stands before ``&`` with SIGINT ignored."""
+    """A shell without job control starts the command before ``&`` with SIGINT ignored."""
     process = await asyncio.create_subprocess_exec(
         "sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", textwrap.dedent(SLEEPER),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""``p2prdf experiment``: results as tables, claims, documents and figures, for whatever the registry holds."""
+"""``p2prdf experiment``: results as tables, claims, documents and figures, for every experiment of the registry."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_help_lists_every_experiment_with_its_summary() -> None:
         assert f"{name} {each.summary}" in listed
 
 
-def test_people_get_tables_claims_and_what_it_took() -> None:
+def test_people_get_tables_claims_and_the_time_and_memory_used() -> None:
     outcome = _experiment("load-distribution", *SMALL)
     assert outcome.exit_code in (0, 5), outcome.output
     for word in ("100 peers, 200 queries, 1,000 triples", "CSBV", "QPL total", "✓ ", "of memory"):
@@ -59,7 +59,7 @@ def test_people_get_tables_claims_and_what_it_took() -> None:
     assert max(map(len, outcome.stdout.splitlines())) <= 100
 
 
-def test_the_document_is_the_result_with_what_it_took(tmp_path: Path) -> None:
+def test_the_document_is_the_result_with_the_time_and_memory_used(tmp_path: Path) -> None:
     to_file = _experiment("load-distribution", *SMALL, "--json", tmp_path / "r.json")
     to_stdout = _experiment("load-distribution", *SMALL, "--json", "-")
     first, second = json.loads((tmp_path / "r.json").read_text()), json.loads(to_stdout.stdout)
@@ -133,10 +133,10 @@ def test_bad_input_is_refused_by_name_before_the_run(
     assert outcome.stdout == ""
 
 
-def test_without_matplotlib_a_figure_is_refused_with_what_to_install(
+def test_without_matplotlib_a_figure_is_refused_with_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # what an import then does is what it does without it
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # an import now fails as if it were not installed
     outcome = _experiment("load-distribution", *SMALL, "--plot", tmp_path / "f.png")
     assert outcome.exit_code == 2
     assert "pip install 'p2prdf[plot]'" in " ".join(outcome.stderr.replace("│", " ").split())

@@ -71,7 +71,7 @@ def test_a_table_that_is_scanned_is_looked_at_as_a_whole_and_the_index_looks_at_
     assert looked_at["index"] < looked_at["RTFm, counting"]
 
 
-def test_what_is_added_is_satisfied_by_no_measured_publication() -> None:
+def test_added_conditions_are_satisfied_by_no_measured_publication() -> None:
     result = full_text(TINY, _passages())
     sizes, times, again, matches, _ = zip(*result.tables[6].rows, strict=True)
     assert sizes == (30, 300, 600)
@@ -81,7 +81,7 @@ def test_what_is_added_is_satisfied_by_no_measured_publication() -> None:
     assert matches[0] > 0
 
 
-def test_without_java_the_rest_is_run_and_it_says_what_is_missing(
+def test_without_java_the_rest_is_run_and_the_missing_program_is_named(
     texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -125,7 +125,7 @@ def test_texts_that_cannot_be_used_are_refused_by_name(name: str, data: bytes, n
     assert name in outcome.stderr
 
 
-def test_without_texts_it_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_texts_the_needed_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("p2prdf.sim.passages.FOUND_AT", "shared/nowhere.nt.xz")
     outcome = _experiment(*SMALL)
     assert outcome.exit_code == 2, outcome.output

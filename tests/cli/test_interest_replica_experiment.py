@@ -79,7 +79,7 @@ def test_a_feed_has_the_sizes_of_the_paper() -> None:
         assert abs(sum(sizes[day]) / 25 - paper) < paper * 0.02, day
 
 
-def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
+def test_impossible_settings_are_refused(tmp_path: Path) -> None:
     for arguments, reason in (
         (("--changesets", 1), "changesets in a day"), (("--changes", tmp_path), "there are no changesets"),
         (("--interests", 1), "2 to 100,000"), (("--changes", tmp_path / "no"), "no such folder"),

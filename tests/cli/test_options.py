@@ -42,7 +42,7 @@ def test_points_in_time_are_words_iso_8601_or_seconds(text: str, meant: float | 
         ("9" * 400, "still to come"),
     ],
 )
-def test_what_is_no_past_time_is_refused_with_the_reason(text: str, complaint: str) -> None:
+def test_a_bad_past_time_is_refused_with_the_reason(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         point_in_time(text)
 

@@ -1,4 +1,4 @@
-"""``publish --stream``: what options say together, and when elements go out that are published at a pace."""
+"""``publish --stream``: combinations of options, and the times of sending at a given pace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _batch(done: int, *times: int) -> TripleBatch:
 
 @pytest.mark.parametrize("factor", [1.0, 10.0])
 async def test_elements_go_out_as_their_times_say_and_never_before(factor: float) -> None:
-    """Those of one time together; what comes out of order at once; how far the file is told with each part."""
+    """Elements of one time go together; late ones go at once; each part reports its position in the file."""
     now = 50.0
 
     def clock() -> float:

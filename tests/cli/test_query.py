@@ -1,4 +1,4 @@
-"""Results of one-time queries as text, and what is refused before anybody is asked."""
+"""Results of one-time queries as text, and refusals before any node is asked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _written(form: Form, chosen: Format, names: Sequence[str], rows: list[tuple[
     return out.getvalue()
 
 
-def test_machines_get_what_they_read_back_and_people_short_names() -> None:
+def test_machines_get_text_that_reads_back_and_people_short_names() -> None:
     written = {each: _written(Form.SELECT, each, ("s", "o"), ROWS) for each in Format if each is not Format.N_TRIPLES}
     assert [*csv.reader(io.StringIO(written[Format.CSV], newline=""))] == [
         ["s", "o"], ["urn:e:a", "two\nlines"], ["urn:e:b", ""],
@@ -38,7 +38,7 @@ def test_machines_get_what_they_read_back_and_people_short_names() -> None:
 
 
 @pytest.mark.parametrize(("rows", "told"), [([()], "true"), ([], "false")])
-def test_what_is_asked_for_is_true_or_false(rows: list[tuple[str | None, ...]], told: str) -> None:
+def test_an_ask_query_is_answered_true_or_false(rows: list[tuple[str | None, ...]], told: str) -> None:
     for chosen in (Format.TABLE, Format.TSV, Format.CSV):
         assert _written(Form.ASK, chosen, (), rows).strip() == told
     assert json.loads(_written(Form.ASK, Format.JSON, (), rows))["boolean"] is (told == "true")
@@ -69,7 +69,7 @@ def test_constructed_triples_are_n_triples_in_a_pipe() -> None:
         (("ASK { ?s ?p <urn:o> }",), 3, "error [unavailable]: 127.0.0.1:1: "),
     ],
 )
-def test_what_cannot_be_asked_ends_with_the_reason(
+def test_an_unanswerable_query_ends_with_the_reason(
     arguments: tuple[str, ...], code: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -40,7 +40,7 @@ def test_only_prefixes_that_are_used_and_missing_are_added() -> None:
         "SELECT ?dbo WHERE { ?dbo ?p ?o }",
     ],
 )
-def test_what_only_looks_like_a_prefixed_name_adds_nothing(query: str) -> None:
+def test_a_text_that_only_looks_like_a_prefixed_name_adds_nothing(query: str) -> None:
     assert with_prefixes(query, {"dbo": "urn:dbo:", "http": "urn:http:"}) == query
 
 
@@ -67,7 +67,7 @@ def test_a_query_file_that_is_not_utf8_is_refused_by_name(tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_too_long_is_refused_and_not_cut(tmp_path: Path) -> None:
-    """What stands before the cut may be well-formed, and mean something else."""
+    """The text before the cut may be well-formed, and mean something else."""
     file = tmp_path / "long.ru"
     beginning = b"INSERT DATA { <urn:a> <urn:b> <urn:c> } ; "
     file.write_bytes(beginning.ljust(QUERY_FILE_BYTES_MAX))

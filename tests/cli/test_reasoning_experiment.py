@@ -28,7 +28,7 @@ def _experiment(*arguments: object) -> Outcome:
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reasoners by others take seconds: only who asks for them has them."""
+    """Leave out foreign reasoners, which take seconds: a test of them adds them itself."""
     monkeypatch.setattr(reasoning, "ENGINES", ())
 
 
@@ -53,7 +53,7 @@ def test_the_document_has_every_rate_and_program_and_equal_seeds_count_alike() -
     assert all(panel["x_log"] and panel["y_log"] for panel in once["panels"])
 
 
-def test_what_is_looked_at_is_little_where_little_changes_and_never_much_more_than_all() -> None:
+def test_few_changes_touch_few_facts_and_many_never_much_more_than_all() -> None:
     """Counts, so on any machine: at 1 % a tenth of all, and beginning anew where mending would look at more."""
     result = incremental_reasoning(ReasoningSetting(StreamShape(window=500, parents=2), steps=3, rates=(0.01, 0.5)))
     low, high = (dict(zip(result.tables[1].columns, row, strict=True)) for row in result.tables[1].rows)
@@ -63,7 +63,7 @@ def test_what_is_looked_at_is_little_where_little_changes_and_never_much_more_th
 
 
 @pytest.mark.parametrize("window", [100, 200, 500])
-def test_a_window_is_as_large_whatever_enters_with_a_step(window: int) -> None:
+def test_a_window_has_the_same_size_for_any_rate_of_change(window: int) -> None:
     setting = ReasoningSetting(StreamShape(window=window, taken_back=0.0, depth=1), steps=1, rates=(0.05, 1 / 3, 0.5))
     result = incremental_reasoning(setting)
     assert all(abs(facts - window) <= 2 for facts in (row[2] for row in result.tables[1].rows))

@@ -1,4 +1,4 @@
-"""What people and machines get to read."""
+"""Output for people and for machines."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_unbound_variable_is_an_empty_cell_and_no_binding(capsys: pytest.Capt
     }  # fmt: skip
 
 
-def test_what_is_asked_for_has_no_columns_and_is_true_or_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ask_subscription_has_no_columns_and_is_true_or_not(capsys: pytest.CaptureFixture[str]) -> None:
     writer = render.solution_writer((), {}, as_json=False)
     writer.solution(TRUE)
     writer.solution(TRUE_NO_MORE)

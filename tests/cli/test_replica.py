@@ -1,4 +1,4 @@
-"""``p2prdf changesets`` and ``p2prdf replica``: what they do, say and refuse."""
+"""``p2prdf changesets`` and ``p2prdf replica``: effects, output and refusals."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_second_run_goes_on_where_the_first_was_left(folder: Path) -> None:
     assert (checked.exit_code, checked.stdout) == (0, "the target holds what it should: 4 triples, 4 expected\n")
 
 
-def test_what_is_wrong_at_a_target_is_told_and_mended(folder: Path) -> None:
+def test_errors_at_a_target_are_reported_and_repaired(folder: Path) -> None:
     import pyoxigraph as ox
 
     assert _apply(folder, *_beginning(folder), target="store:db").exit_code == 0
@@ -100,7 +100,7 @@ def test_what_is_wrong_at_a_target_is_told_and_mended(folder: Path) -> None:
     assert _run("replica", "verify", *words).exit_code == 0
 
 
-def test_what_lies_behind_a_missing_changeset_is_not_applied(folder: Path) -> None:
+def test_changesets_behind_a_missing_one_are_not_applied(folder: Path) -> None:
     (folder / "changes/000002.removed.nt.gz").rename(folder / "changes/000003.removed.nt.gz")
     (folder / "changes/000002.added.nt.gz").rename(folder / "changes/000003.added.nt.gz")
     done = _apply(folder, *_beginning(folder))
@@ -133,7 +133,7 @@ def test_a_patch_is_applied_up_to_a_fault_and_then_from_there(folder: Path) -> N
         (["--file", "interest.rq", "--start", "http://a.example/", "--allow-host", "b.example"], "not on the list"),
     ],
 )
-def test_what_cannot_be_begun_is_refused(folder: Path, words: list[str], reason: str) -> None:
+def test_an_impossible_beginning_is_refused(folder: Path, words: list[str], reason: str) -> None:
     (folder / "wrong.rq").write_text("SELECT * { { ?a ?b ?c } UNION { ?c ?b ?a } }")
     (folder / "blank.nt").write_text("_:b <urn:type> <urn:A> .\n")
     done = _apply(folder, *(folder / word if (folder / word).exists() else word for word in words))

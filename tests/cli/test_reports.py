@@ -1,4 +1,4 @@
-"""What a node's report is told as."""
+"""The lines made from a node's report."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_runs_are_told_by_channel_and_claims_fail_if_they_do_not_hold(folder: Pa
         (("--graphs", "5"), "5 graphs measured"), (("--data", "nowhere"), "data of the university benchmark is needed"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_run_is_refused(arguments: tuple[str, ...], reason: str) -> None:
+def test_impossible_settings_are_refused(arguments: tuple[str, ...], reason: str) -> None:
     outcome = CliRunner().invoke(app, ["experiment", "semantic-channels", *arguments], terminal_width=200)
     assert outcome.exit_code == 2
     assert reason in " ".join(outcome.output.replace("│", " ").split())

@@ -1,4 +1,4 @@
-"""``p2prdf spark-publish`` says what is wrong with its arguments before it starts Spark."""
+"""``p2prdf spark-publish`` reports wrong arguments before it starts Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_peers_are_addresses():
     assert outcome.exit_code == ExitCode.USAGE
 
 
-def test_without_spark_it_says_what_to_install(monkeypatch):
+def test_without_spark_the_package_to_install_is_named(monkeypatch):
     for name in [each for each in sys.modules if each.startswith(("p2prdf.publish", "pyspark"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)

@@ -1,4 +1,4 @@
-"""Names of subscriptions: what is kept under them, whole or not at all, and what they refuse to stand for."""
+"""Names of subscriptions: their stored state, whole or not at all, and queries that they refuse to stand for."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_state_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
         (WISH, None),
     ],
 )
-def test_what_differs_is_told_with_both_sides(other: Wish, told: str | None) -> None:
+def test_a_difference_is_reported_with_both_sides(other: Wish, told: str | None) -> None:
     assert WISH.difference("name", other) == (None if told is None else f"name stands for {told}")
 
 
@@ -93,7 +93,7 @@ def test_to_standard_output_the_format_may_change() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-x", "é", "a b", "x" * 101])
-def test_what_cannot_be_a_files_name_is_no_name(name: str) -> None:
+def test_a_text_that_cannot_name_a_file_is_no_name(name: str) -> None:
     with pytest.raises(ValueError, match="is no name"):
         check_name(name)
     assert check_name("Athletes-2.x_" + "x" * 87)
@@ -105,7 +105,7 @@ def test_states_lie_where_the_desktop_says(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 class TestOutput:
-    def test_what_was_not_saved_is_cut(self, tmp_path: Path) -> None:
+    def test_unsaved_output_is_cut(self, tmp_path: Path) -> None:
         path = tmp_path / "out"
         path.write_text("saved\n")
         output = OutputFile(path)
@@ -138,7 +138,7 @@ class TestOutput:
             OutputFile(tmp_path / "out")
         output.close()
 
-    def test_what_is_no_file_is_refused(self) -> None:
+    def test_an_output_that_is_no_file_is_refused(self) -> None:
         with pytest.raises(LocalProtocolError, match="/dev/null is no regular file"):
             OutputFile(Path("/dev/null"))
 

@@ -1,4 +1,4 @@
-"""Lines of logs become one tree per trace, whatever else is in the logs."""
+"""Lines of logs become one tree per trace, among any other lines in the logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _names(tree):
     return [(each.depth, int(each.span, 16), each.lost) for each in tree]
 
 
-def test_spans_are_put_under_what_led_to_them_in_order_of_time_and_each_once():
+def test_spans_are_put_under_their_parents_in_order_of_time_and_each_once():
     first, second = trees(spans_of(LINES))
     assert first[0].trace == OTHER
     assert _names(second) == [(0, 1, False), (1, 2, False), (2, 4, False), (2, 3, False)]
@@ -34,7 +34,7 @@ def test_spans_are_put_under_what_led_to_them_in_order_of_time_and_each_once():
     assert [tree[0].trace for tree in trees(spans_of(LINES, ONE))] == [ONE]
 
 
-def test_what_has_no_line_for_its_parent_and_what_names_itself_is_told_all_the_same():
+def test_spans_without_a_line_for_the_parent_and_spans_in_a_circle_are_shown_all_the_same():
     lines = [_line(7, 8, "join", 1.0), _line(1, 0, "publish", 2.0), _line(5, 6, "a", 3.0), _line(6, 5, "b", 3.5)]
     (tree,) = trees(spans_of(lines))
     assert _names(tree) == [(0, 1, False), (0, 7, True), (0, 5, True), (1, 6, False)]

@@ -1,4 +1,4 @@
-"""The commands against real node processes: what a person at a terminal does, and what comes back."""
+"""The commands against real node processes: a user's input at a terminal, and the output."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class _Subscriber:
         return self.process.stdout.readline()
 
     def end(self, number: signal.Signals | None = None) -> tuple[int, str, str]:
-        """Return exit code and what else was written."""
+        """Return the exit code and the remaining output."""
         if number is not None:
             self.process.send_signal(number)
         out, err = self.process.communicate(timeout=TIMEOUT)
@@ -116,7 +116,7 @@ def _triples(path: Path, name: str, count: int) -> Path:
     return path
 
 
-def test_what_is_published_reaches_who_asked(node: str, tmp_path: Path) -> None:
+def test_a_publication_reaches_the_subscriber(node: str, tmp_path: Path) -> None:
     subscriber = _Subscriber(QUERY % "reach", "--peer", node, "--json", "--count", "3")
     file = _triples(tmp_path / "data.nt", "reach", 3)
     published = _run("publish", file, "--peer", node, "--state", tmp_path / "state", "--ack", "accepted", "--json")
@@ -140,7 +140,7 @@ def test_a_pipe_gets_tab_separated_values(node: str) -> None:
     assert subscriber.end()[:2] == (0, '<urn:a>\t"x\\ty"@en\n')
 
 
-def test_what_is_deleted_is_taken_back(node: str, tmp_path: Path) -> None:
+def test_a_deletion_retracts_solutions(node: str, tmp_path: Path) -> None:
     """In JSON by a flag and under the same identity, in tab-separated values by a first cell that is no term."""
     query = "SELECT ?s ?o WHERE { ?s <urn:deleted> ?o }"
     as_json = _Subscriber(query, "--peer", node, "--json", "--count", "2")
@@ -326,7 +326,7 @@ def test_explanations_name_the_pattern_that_stops_everything(node: str, tmp_path
     subscriber = _Subscriber(query, "--peer", node)
     _publish(node, tmp_path, "".join(f"<urn:a{n}> <urn:explained> <urn:b{n}> .\n" for n in range(3)))
     waiting: list[int] = []
-    for _ in range(100):  # what follows from a publication is still on its way when that is acknowledged
+    for _ in range(100):  # a publication is acknowledged before its consequences have arrived
         document = json.loads(_run("explain", "--subscription", subscriber.id, "--peer", node, "--json").stdout)
         waiting = [step["waiting"] for step in document["parts"][0]["steps"]]
         if waiting == [1, 3]:

@@ -34,7 +34,7 @@ def _read(text: str) -> list[Triple]:
 
 
 @pytest.mark.skipif(not lubm.DATA.exists(), reason=f"the shared university data is not at {lubm.DATA}")
-def test_what_is_new_on_the_benchmarks_channels_is_told_once_and_at_the_end_all_answers_are_there() -> None:
+def test_new_answers_of_the_benchmarks_channels_come_once_and_all_are_there_in_the_end() -> None:
     graphs = _graphs()
     knowledge = KnowledgeBase.of_ontology(lubm.ontology(), owl_rl(equality=False))
     for start in range(0, len(graphs) - LAST, 1000):

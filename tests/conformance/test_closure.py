@@ -1,8 +1,8 @@
 """Transitive places, real and made up, under a sliding window: every second against expected counts and digests.
 
-A statement published at t holds up to and including t + range, and the latest publication counts; what follows holds
-as long as the best of its derivations.  Per second the number of statements and of all that holds is compared, and the
-digest of the sorted lines "subject, object, until when".
+A statement published at t holds up to and including t + range, and the latest publication counts; a consequence
+holds as long as the best of its derivations.  Per second the test compares the number of statements and of all
+facts that hold, and the digest of the sorted lines "subject, object, expiration".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _published(name):
 
 @pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.parametrize("program", [*LABELLED, Naive, Volz, Counting])
-def test_every_second_holds_what_is_expected(name, program):
+def test_every_second_has_the_expected_facts(name, program):
     expected = json.loads((DATA / f"{name}.json").read_text())
     published, numbers, span = _published(name.partition(".")[0]), Numbers(), expected["range"]
     p = f"<{expected['property']}>"

@@ -1,9 +1,10 @@
-"""W3C entailment cases: what is said to follow from a graph follows by the rules, and what is not does not.
+"""W3C entailment cases: the rules derive each conclusion that a case states, and none that it excludes.
 
-Cases of regimes of OWL are closed by the rules of OWL 2 RL, others by those of RDFS, of both by each; with the trivial
-rules and axioms, which many cases are about.  A case has a conclusion, or a query that is answered over the closure.
-What the rules do not give is listed beside this file, by reason; no case is left out.  The closures of owlrl, another
-implementation of the same rules, come with the cases: ours give all that those do but what is listed here.
+Cases of regimes of OWL are closed by the rules of OWL 2 RL, others by those of RDFS, of both by each; with the
+trivial rules and axioms, which many cases are about.  A case has a conclusion, or a query that is answered over
+the closure. Conclusions that the rules do not derive are listed beside this file, by reason; no case is left
+out.  The closures of owlrl, another implementation of the same rules, come with the cases: ours contain all of
+them except the ones listed here.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ GIVEN_BY_OWLRL = {
 
 @needs_cases
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
-def test_what_is_said_to_follow_follows_or_is_listed(case: dict[str, Any]) -> None:
+def test_a_stated_conclusion_is_derived_or_listed(case: dict[str, Any]) -> None:
     given = all(gives(case, RULE_SETS[name]) for name in rule_sets_of(case))
     assert given == (case["name"] not in NOT_GIVEN), NOT_GIVEN.get(case["name"], "it is not given, and not listed")
     if case["kind"] not in ("inconsistent", "consistent"):
@@ -43,7 +44,7 @@ def test_what_is_said_to_follow_follows_or_is_listed(case: dict[str, Any]) -> No
 
 
 @needs_cases
-def test_all_cases_are_there_and_what_is_listed_is_among_them() -> None:
+def test_all_cases_are_there_and_listed_ones_are_among_them() -> None:
     found = cases()
     assert len(found) == 213
     assert {case["name"] for case in found} >= NOT_GIVEN.keys()

@@ -27,8 +27,9 @@ def test_the_queries_of_the_university_benchmark_have_their_published_solutions(
     instances = instantiate(owl_rl(), lubm.ontology())
     assert owl_rl().unsupported(lubm.ontology()) == ()
     closed = closure(instances.rules, lubm.data())
-    # 149,104 by the rules that the expected answers were made with, which lack scm-svf1: who works for a research group
-    # works for an organization, so 547 research assistants are employees, and what employees are restricted to.
+    # 149,104 by the rules that the expected answers were made with, which lack scm-svf1. By it, members of a
+    # research group work for an organization, so 547 research assistants are employees, and belong to the
+    # superclasses of employees.
     assert len(closed) == 149_104 + 2 * 547
     expected = json.loads((lubm.DATA / "lubm1-seed0.answers.json").read_text())["queries"]
     found = answers(closed, lubm.queries())
@@ -55,7 +56,7 @@ def test_the_schema_of_dbpedia_has_its_closed_trees_and_comes_to_their_edges() -
 
 
 def _pairs(predicate: str, found: Iterable[Triple]) -> set[tuple[str, str]]:
-    """Return what is below what; rdfs6 says of each property also that it is below itself."""
+    """Return the pairs of lower and upper term; rdfs6 also puts each property below itself."""
     return {(s, o) for s, p, o in found if p == predicate and s != o}
 
 

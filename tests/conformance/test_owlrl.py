@@ -1,8 +1,9 @@
 """Closures of random schemas and data against those of owlrl, an independent implementation of the same rules.
 
-What is compared is what is said of the schema's and the data's own terms by what rules support.  Literals are left out
-(owlrl lets them be subjects), and what says of something that it is below, or the same as, itself: owlrl declares
-everything, whereupon that follows.  Lists are whole, for owlrl refuses others.
+The comparison covers statements about the schema's and the data's own terms by supported rules.  It leaves out
+literals (owlrl lets them be subjects), and statements that put a term below itself, or make it the same as
+itself: owlrl declares everything, and these follow from declarations.  Lists are whole, for owlrl refuses
+others.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ LARGE = ("streams/watdiv", "streams/bsbm", "streams/meters")
 STREAMS = SMALL + LARGE if FULL else SMALL
 
 REFUSED = {"query2": "OPTIONAL", "query7": "OPTIONAL", "query8": "OPTIONAL", "query11": "UNION"}
-"""Templates whose queries are refused at registration, beside queries whose features say so."""
+"""Templates of queries that are refused at registration, besides queries with such features declared."""
 
 
 @functools.cache
@@ -81,7 +81,7 @@ def _events(stem: str) -> list[Event]:
 
 
 def _queries(stem: str) -> tuple[dict[str, ConjunctiveQuery], dict[str, str]]:
-    """Return the queries without windows that are taken, and the others with what the refusal names."""
+    """Return the accepted queries without windows, and the others with the construct that the refusal names."""
     asked = json.loads((DATA / f"{stem}.queries.json").read_text("utf-8"))
     taken, refused = {}, {}
     for item in asked:
@@ -131,7 +131,7 @@ def _compare(item: dict[str, Any], held: dict[tuple[str, float, float], QueryRes
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"the shared streams are not at {DATA}")
 @pytest.mark.parametrize("stem", STREAMS)
-def test_queries_are_refused_for_what_they_contain(stem: str):
+def test_queries_are_refused_for_their_constructs(stem: str):
     """A query with OPTIONAL or UNION is refused by that name; every other one is taken."""
     expected = {}
     for item in json.loads((DATA / f"{stem}.queries.json").read_text("utf-8")):

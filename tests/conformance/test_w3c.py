@@ -1,9 +1,9 @@
 """W3C query evaluation cases as standing queries: published triple by triple, in random order.
 
-Every monotone SELECT case of one graph (basic graph patterns, FILTER, DISTINCT) is left at one of
-a few simulated peers; then its data is published one triple at a time in a random order.  What the
-subscriber holds at the end is the published result, or the query is refused, by name, for a
-reason that is listed here.
+Every monotone SELECT case of one graph (basic graph patterns, FILTER, DISTINCT) is a subscription at one of a
+few simulated peers; then its data is published one triple at a time in a random order.  The subscriber's
+solutions at the end are the published result, or the query is refused, by name, for a reason that is listed
+here.
 """
 
 from __future__ import annotations

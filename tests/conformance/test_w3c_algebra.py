@@ -1,7 +1,7 @@
 """W3C query evaluation cases as standing queries of the whole algebra, over signed answers.
 
-The data of each case comes triple by triple in a random order; then once more with other triples among it, which
-are taken back.  What the dataflow holds at the end is the published result, numbers compared by value (the
+The data of each case comes triple by triple in a random order; then once more with other triples among it,
+which are taken back.  The dataflow's output at the end is the published result, numbers compared by value (the
 recommendation fixes no lexical form for computed ones), or the query is refused by name.
 """
 

@@ -119,7 +119,7 @@ class Browser:
 
 
 class Page:
-    """One page, and what happened in it."""
+    """One page, and a record of its events."""
 
     def __init__(self, browser, session):
         self._browser = browser
@@ -128,7 +128,7 @@ class Page:
         """Addresses that it has asked for."""
         self.dialogs = []
         self.failures = []
-        """Exceptions that nobody caught, and what the browser complains about, as texts."""
+        """Uncaught exceptions, and complaints of the browser, as texts."""
 
     async def send(self, method, **params):
         return await self._browser.send(method, self._session, **params)
@@ -151,7 +151,7 @@ class Page:
         await self.until("document.readyState === 'complete'")
 
     async def value(self, expression):
-        """Return what an expression of JavaScript is worth."""
+        """Return the value of an expression of JavaScript."""
         told = await self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in told, (expression, told["exceptionDetails"])
         return told["result"].get("value")
@@ -176,7 +176,7 @@ class Page:
         await self.value(f"document.querySelector({json.dumps(selector)}).click()")
 
     async def write(self, selector, text):
-        """Put text in the place of what a field has, as typing does."""
+        """Replace the text of a field, as typing does."""
         await self.until(f"document.querySelector({json.dumps(selector)})")
         field = f"document.querySelector({json.dumps(selector)})"
         await self.value(f"{field}.focus(), {field}.select()")
@@ -200,6 +200,6 @@ class Page:
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
 
     async def picture(self, path, *, whole=False):
-        """Write what is seen as PNG."""
+        """Write the visible page as PNG."""
         told = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(told["data"]))

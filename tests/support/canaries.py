@@ -1,4 +1,4 @@
-"""Canaries: what nobody must touch, a server that nobody must ask and secrets that nobody must tell."""
+"""Canaries: a server that nobody must ask, and secrets that nobody must reveal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CanaryServer", "Secret", "canary_server"]
 
 @dataclass
 class CanaryServer:
-    """A server that takes note of each connection; it answers with what would be taken for anything."""
+    """A server that records each connection; its answer is acceptable to most parsers."""
 
     url: str = ""
     hits: list[bytes] = field(default_factory=list)
@@ -22,7 +22,7 @@ class CanaryServer:
 
 @contextlib.asynccontextmanager
 async def canary_server() -> AsyncIterator[CanaryServer]:
-    """Listen on loopback, where whoever is named by a query can be reached."""
+    """Listen on loopback, where a query can name it."""
     canary = CanaryServer()
 
     async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,7 @@
 """Random histories of a small university, channels on it, and an oracle: pyoxigraph, each time asked anew.
 
-The oracle shares nothing with what it judges: rules are CONSTRUCT queries run until nothing is new, and what a
-channel's query answers after each publication and deletion is what pyoxigraph answers to it.
+The oracle shares nothing with the code under test: rules are CONSTRUCT queries run until nothing is new, and
+the right bindings of a channel after each publication and deletion are pyoxigraph's answers to its query.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHANNELS = {
     "anything": "SELECT ?x ?p { ?x ?p ?x }",
     "all": "SELECT ?p { ?x ?p ?y }",
 }
-"""Queries whose bindings the graph has in it, or not; with projection, a filter, circles, variable predicates."""
+"""Queries with bindings inside and outside of the graph; with projection, filter, circles, variable predicates."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class History:
 
 @dataclass
 class Ran:
-    """What a run of a history told, with the number of operations done when it was told."""
+    """The notifications of a run, each with the number of operations done before it."""
 
     told: list[tuple[int, Notification]]
     channels: Channels
@@ -136,7 +136,7 @@ def run(history: History, settings: Settings, seed: int = 0) -> Ran:
 
 
 def states(history: History) -> list[dict[str, set[tuple[str, ...]]]]:
-    """Return what each channel's query answers before the first operation, and after each."""
+    """Return the bindings of each channel before the first operation, and after each."""
     given: set[Triple] = set()
     store = ox.Store()
     found = [_answers(store)]
@@ -193,7 +193,7 @@ def _matches(pattern: Triple, triple: Triple) -> bool:
     )
 
 
-# --- what happens at the university --------------------------------------------------------------
+# --- events at the university --------------------------------------------------------------------
 
 
 def _name(kind: str, number: int) -> str:
@@ -246,7 +246,7 @@ def _pattern(rng: random.Random, graph: tuple[Triple, ...]) -> Triple:
 
 
 def problems(history: History, settings: Settings, seed: int = 0) -> tuple[str, int]:
-    """Run a history and judge what was told; return what is wrong, if anything, and how much was told early."""
+    """Run a history and judge its notifications; return the errors, if any, and the number of early notifications."""
     ran, every = run(history, settings, seed), states(history)
     wrong = []
     for at, each in ran.told:
@@ -265,7 +265,7 @@ def problems(history: History, settings: Settings, seed: int = 0) -> tuple[str, 
 
 
 def _late(history: History, settings: Settings, ran: Ran, every: list[dict[str, set[tuple[str, ...]]]]) -> list[str]:
-    """Return what was told later than ``skip_max`` - 1 publications after it came to hold."""
+    """Return the bindings reported later than ``skip_max`` - 1 publications after they began to hold."""
     wrong = []
     for at, each in ran.told:
         if each.first:

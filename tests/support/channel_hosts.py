@@ -1,4 +1,4 @@
-"""Hosts of channels, in the process of a test or as processes of their own; subscribers that note what they hear."""
+"""Channel workers, in the process of a test or as processes of their own; subscribers that record notifications."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class HostProcess(MemberProcess):
 
 
 class Subscriber:
-    """What was heard on a channel: in order, and what is left of it."""
+    """The notifications of a channel: in order, and the bindings that are left of them."""
 
     def __init__(self, hearing):
         self.heard = []
         self.held = {}
-        """Kinds by binding, of what holds as far as heard."""
+        """The kind of each binding that holds according to the notifications."""
         self.hearing = hearing
         self.changed = asyncio.Event()
         self._counts = Counter()
@@ -69,7 +69,7 @@ class Subscriber:
         return [binding for each, binding, removed in self.heard if each == kind and not removed]
 
     async def until(self, holds, seconds=SECONDS):
-        """Wait until something is true of what was heard."""
+        """Wait until a condition holds for the notifications."""
         try:
             async with asyncio.timeout(seconds):
                 while not holds(self):
@@ -88,7 +88,7 @@ class Subscriber:
 
 @contextlib.asynccontextmanager
 async def subscribed(client, *names):
-    """Subscribe to channels, hearing also of what goes; yield one subscriber, or several."""
+    """Subscribe to channels, including removals; yield one subscriber, or several."""
     found = [Subscriber(await client.channels.subscribe(name, removed=True)) for name in names]
     tasks = [asyncio.create_task(each.listen()) for each in found]
     try:

@@ -31,6 +31,6 @@ def command(*arguments, given=None, environment=None):
 
 
 def fetched(url):
-    """Return what is at a URL of this machine."""
+    """Return the text at a URL of this machine."""
     with urllib.request.urlopen(url, timeout=SECONDS) as answer:
         return answer.read().decode()

@@ -1,4 +1,4 @@
-"""A small dataset that changes at random, an interest in it, and what a target of that has to hold."""
+"""A small dataset that changes at random, an interest in it, and the right content of a target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def drawn(rng):
 
 
 def history(rng, count):
-    """Yield changesets that remove of what is there, and of what is not, and add."""
+    """Yield changesets that add triples, and remove present and absent ones."""
     held = set()
     for number in range(count):
         gone = [each for each in sorted(held) if rng.random() < 0.25] + [drawn(rng) for _ in range(2)]

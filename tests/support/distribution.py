@@ -1,12 +1,12 @@
-"""Which tests stay together in one process when the suite runs in several (``pytest -n 2``).
+"""Groups of tests that stay in one process when the suite runs in several (``pytest -n 2``).
 
-Whatever runs nodes stays in one process, one test at a time: nodes are processes of their own, five at a time, and
-tests of them have deadlines; overlays that many tests share are started once.  The other process does what needs none,
-mostly the simulator, and what needs Spark, whose nodes are five of its own.  A third process was tried: on two cores
-the suite takes as long, and each test longer.
+All tests with nodes stay in one process, one test at a time: nodes are processes of their own, five at a time,
+and tests of them have deadlines; overlays that many tests share are started once.  The other process runs tests
+without nodes, mostly of the simulator, and tests with Spark, which have five nodes of their own.  A third
+process was tried: on two cores the suite takes as long, and each test longer.
 
-Groups are told from the names of tests, by the scheduler itself.  The mark ``xdist_group`` was tried: pytest-xdist
-hands it on inside of the name, and with pytest 9.2 it is lost on the way without a word (its issue 1386).
+The scheduler derives the group from the name of a test.  The mark ``xdist_group`` was tried: pytest-xdist hands
+it on inside of the name, and pytest 9.2 loses it on the way without a word (its issue 1386).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def group_of(name: str) -> str:
 
 
 class Distribution(LoadScopeScheduling):
-    """Hand out the groups first, the largest before the others, so that what is handed out last is single tests."""
+    """Hand out the groups first, the largest before the others, so that single tests come last."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

@@ -1,7 +1,7 @@
-"""Run the examples of a document from its text, and compare what they print with what the document shows.
+"""Run the examples of a document from its text, and compare their output with the output that the document shows.
 
-``` ``console`` ``` blocks hold what a reader types after ``$ `` (``> `` continues the command), and the output.
-Each terminal is a real interactive shell on a pseudo-terminal, so commands print what people see: columns, not the
+``` ``console`` ``` blocks hold a reader's input after ``$ `` (``> `` continues the command), and the output.
+Each terminal is a real interactive shell on a pseudo-terminal, so commands print for people: columns, not the
 tab-separated values of a pipe.  Words after the language give options:
 
 ``terminal=2``
@@ -12,11 +12,13 @@ tab-separated values of a pipe.  Words after the language give options:
 ``install``
     (``console``) typed by ``make newcomer`` only: it installs the project.
 
-Two further conventions: a line ``^C`` interrupts the command of its terminal, and ``...`` in the output stands for any
-text, alone on a line for any number of lines.  Numbers that differ between runs (identifiers, times, durations) are
-compared by their form.  Ports 7400 to 7499 become free ports of the machine, the same in commands, files and output.
+Two further conventions: a line ``^C`` interrupts the command of its terminal, and ``...`` in the output stands
+for any text, alone on a line for any number of lines.  Numbers that differ between runs (identifiers, times,
+durations) are compared by their form.  Ports 7400 to 7499 become free ports of the machine, the same in
+commands, files and output.
 
-``python -m documents README.md`` runs a document and prints the output of each command: new output for a document.
+``python -m documents README.md`` runs a document and prints the output of each command: new output for a
+document.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ _VARYING: Final = (
 
 
 class DocumentFails(AssertionError):
-    """A command of a document did not do what the document shows."""
+    """The effect of a command differs from the document."""
 
 
 @dataclass
@@ -113,7 +115,7 @@ def parse(text: str) -> list[Block]:
 
 
 def commands_of(block: Block) -> list[Command]:
-    """Return what a console block types, with the output shown for each command."""
+    """Return the commands of a console block, with the output shown for each."""
     terminal = block.options.get("terminal", "1")
     commands: list[Command] = []
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
@@ -170,7 +172,7 @@ class _Terminal:
         self.ended = False
 
     def read(self) -> None:
-        """Take what has been printed."""
+        """Take the output printed so far."""
         try:
             while data := os.read(self.handle, 65536):
                 self.raw += data.decode("utf-8", "replace")
@@ -181,7 +183,7 @@ class _Terminal:
         self.ended = True
 
     def type(self, text: str) -> None:
-        """Type a line; what is printed from now on is the output of it."""
+        """Type a line; output from now on belongs to it."""
         self.start = len(self.raw)
         self.interrupted = text == "^C"
         if self.interrupted:
@@ -196,7 +198,7 @@ class _Terminal:
 
     @property
     def printed(self) -> str:
-        """What the current command has printed, without control sequences and notices about jobs."""
+        """The output of the current command, without control sequences and notices about jobs."""
         text = _CONTROL.sub("", _PROMPT.sub("", self.raw[self.start :])).replace("^C", "")
         return _JOB.sub("", text)
 
@@ -307,7 +309,7 @@ class Session:
         path.write_text(self._ports(text), "utf-8")
 
     def type(self, command: Command) -> None:
-        """Type a command and wait until it has printed what is shown, and, in the first terminal, has ended."""
+        """Type a command and wait until its output has come, and, in the first terminal, until it has ended."""
         began = time.monotonic()
         terminal = self._terminals.get(command.terminal)
         if terminal is None:
@@ -326,7 +328,7 @@ class Session:
             ended = terminal.status is not None
             return (ended or goes_on) and matches(expected, terminal.printed, whole=ended and not goes_on)
 
-        def settled() -> bool:  # what a background job prints may come after the prompt
+        def settled() -> bool:  # output of a background job may come after the prompt
             failed = terminal.status not in (None, 0) and not command.text.endswith("&") and command.text != "^C"
             return shown() or failed or (terminal.status == 0 and not goes_on and not terminal.has_jobs)
 
@@ -339,7 +341,7 @@ class Session:
 
     def _wait(self, condition: Callable[[], bool], terminal: _Terminal, where: str,
               expected: Sequence[str] = ()) -> None:  # fmt: skip
-        """Read what all terminals print until a condition holds."""
+        """Read the output of all terminals until a condition holds."""
         deadline = time.monotonic() + self.seconds
         with selectors.DefaultSelector() as selector:
             for each in self._terminals.values():
@@ -366,9 +368,9 @@ def _difference(where: str, expected: Sequence[str], printed: str) -> str:
 
 
 def run(text: str, session: Session, *, install: bool = False) -> None:
-    """Run the examples of a document; raise `DocumentFails` at the first that does not do what is shown.
+    """Run the examples of a document; raise `DocumentFails` at the first that differs from the document.
 
-    ``install``: also type what installs the project.
+    ``install``: also type the commands that install the project.
     """
     said: dict[str, list[str]] = {}
     for block in parse(text):
@@ -376,14 +378,14 @@ def run(text: str, session: Session, *, install: bool = False) -> None:
             session.write(block.options["file"], block.text)
         elif block.language == "console" and (install or "install" not in block.options):
             for command in commands_of(block):
-                if not command.text:  # more output of the same command: what came before is expected, too
+                if not command.text:  # more output of the same command: its earlier output is expected, too
                     command.expected = said[command.terminal] + command.expected
                 said[command.terminal] = command.expected
                 session.type(command)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run documents and print what each command printed."""
+    """Run documents and print the output of each command."""
     parser = argparse.ArgumentParser(prog="documents", description=__doc__.partition("\n")[0])
     parser.add_argument("documents", nargs="+", type=Path)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="deadline of one command")

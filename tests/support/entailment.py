@@ -1,4 +1,4 @@
-"""W3C entailment cases, read where they lie beside the repository, and whether rules give what they say."""
+"""W3C entailment cases, read from beside the repository, and a check that rules give their conclusions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rule_sets_of(case: dict[str, Any]) -> list[str]:
 
 
 def gives(case: dict[str, Any], rule_set: RuleSet) -> bool:
-    """Tell whether what follows by a rule set is what a case says."""
+    """Tell whether the consequences by a rule set are those of a case."""
     closed = without_auxiliary(closure(rule_set.rules, {*rule_set.axioms, *triples(case["premise"])}))
     if case["kind"] == "query":
         found = answers(closed, {"": case["query"]})[""]
@@ -51,7 +51,7 @@ def gives(case: dict[str, Any], rule_set: RuleSet) -> bool:
 
 
 def _holds(conclusion: list[Triple], facts: list[Triple], known: dict[str, str]) -> bool:
-    """Tell whether facts say a conclusion, whose blank nodes are whatever there is."""
+    """Tell whether facts contain a conclusion; its blank nodes match any term."""
     if not conclusion:
         return True
     for fact in facts:

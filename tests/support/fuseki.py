@@ -28,7 +28,7 @@ def _jar() -> Path | None:
 
 
 def missing() -> str:
-    """Return what is not there, empty if nothing."""
+    """Return the missing prerequisite, empty if none is missing."""
     if shutil.which("java") is None:
         return "there is no Java"
     jar = _jar()

@@ -27,7 +27,7 @@ SECONDS = 60.0
 
 @contextlib.asynccontextmanager
 async def gateway(addresses, *, tokens=None, origins=(), tls=None, webhooks=None, **bounds):
-    """Run a gateway; yield a session whose paths are the gateway's, and the application."""
+    """Run a gateway; yield a session with the gateway as base URL, and the application."""
     app = application(
         lambda name: _connected(addresses, tls=tls, speaks_for=name), Access(tokens, origins, loopback=True),
         GatewayConfig(**bounds),
@@ -49,7 +49,7 @@ async def gateway(addresses, *, tokens=None, origins=(), tls=None, webhooks=None
 
 
 def delivering(addresses, keys, *, tls=None, give_up=60.0, touch=60.0, timeout=2.0, **config):
-    """Return what delivers webhooks to receivers of this machine, with short pauses."""
+    """Return a webhook host that delivers to receivers of this machine, with short pauses."""
     return WebhookHost(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds, tls=tls),
         lambda name: _connected(addresses, tls=tls, speaks_for=name),

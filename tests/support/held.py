@@ -1,4 +1,4 @@
-"""What a subscriber through real nodes holds, of answers about pairs of things in a test's own namespace."""
+"""The solutions that a subscriber of real nodes holds: pairs of things in a test's own namespace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def pairs(ns, rows):
 
 
 class Held:
-    """What a subscriber holds."""
+    """The solutions that a subscriber holds."""
 
     def __init__(self, subscription):
         self.rows = []

@@ -1,4 +1,7 @@
-"""Random interests, random histories of a dataset, and what replicas must hold: asked of pyoxigraph, each time anew."""
+"""Random interests, random histories of a dataset, and the right content of replicas by pyoxigraph.
+
+pyoxigraph computes each content anew.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ class Writer:
     variables: int = 0
 
     def write(self) -> Written:
-        """Return a star, a chain, a circle or whatever is connected, with filters and optional groups."""
+        """Return a star, a chain, a circle or any other connected graph, with filters and optional groups."""
         shape = self.rng.choice(["star", "star", "chain", "chain", "circle", "any", "any", "any"])
         names = [self._new()]
         patterns = [self._grown(names, shape, number) for number in range(self.rng.choice([1, 2, 2, 3, 3, 4]))]
@@ -121,7 +124,10 @@ def random_interest(seed: int) -> Written:
 
 
 def changesets(seed: int, count: int) -> Iterator[tuple[Changeset, set[Triple]]]:
-    """Yield changesets, each with the dataset after it: balanced or not, with what is absent and what is in both."""
+    """Yield changesets, each with the dataset after it.
+
+    They are balanced or not, and contain absent triples and triples that are both removed and added.
+    """
     rng = random.Random(seed)
     universe = rng.sample(UNIVERSE, rng.choice([40, 80, 160]))
     dataset: set[Triple] = set()

@@ -1,7 +1,7 @@
-"""As much of Kubernetes as Spark's scheduler needs: an API whose pods are processes of this machine.
+"""As much of Kubernetes as Spark's scheduler needs: an API with processes of this machine as pods.
 
-A pod that is created is started: its one container's arguments go to the program that is the image's entry point, with
-the container's variables.  What is asked about pods is answered by how the processes are.
+A created pod is started: the arguments of its one container go to the program that is the image's entry point,
+with the container's variables.  Requests about pods are answered from the state of the processes.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class KubeApi:
         self._processes[pod].kill()
 
     def text(self) -> str:
-        """Return what the pods have written."""
+        """Return the output of the pods."""
         return "\n".join(path.read_text(errors="replace") for path in self._logs.glob("*.log"))
 
-    # --- what is asked ---------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         api = self
@@ -155,7 +155,7 @@ def _missing(name: str) -> Manifest:
 
 
 def image_environment(python: str) -> dict[str, str]:
-    """Return the variables of an image whose Python is this one."""
+    """Return the variables of an image with this process's Python."""
     kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ}
     folder = str(Path(python).parent)
     return {**kept, "PATH": f"{folder}:{os.environ['PATH']}", "PYSPARK_PYTHON": python, "HOME": "/tmp"}

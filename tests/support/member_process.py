@@ -14,7 +14,7 @@ READY_SECONDS = 60.0
 
 
 class MemberProcess:
-    """One of a group; subclasses say which command it is, and what it calls itself."""
+    """One worker of a group; subclasses define its command, and the field with its name."""
 
     words = ()
     called = ""
@@ -25,7 +25,7 @@ class MemberProcess:
 
     @classmethod
     async def start(cls, addresses, *more):
-        """Start it, and wait until it has said who it is."""
+        """Start it, and wait until it has reported its name."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "p2prdf_cli", *cls.words, "--peer", addresses, "--json", *more,
             stdout=asyncio.subprocess.PIPE,

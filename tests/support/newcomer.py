@@ -26,7 +26,7 @@ def report(text: str, transcript: list[Typed]) -> str:
     typed = [each for each in transcript if each.command.text and each.command.text != "^C"]
     began = next(each.began for each in typed if each.command.text.startswith("pip install"))
     installed = next(each.ended for each in typed if each.command.text.startswith("pip install"))
-    first = next(each.ended for each in transcript if not each.command.text)  # what comes later in another terminal
+    first = next(each.ended for each in transcript if not each.command.text)  # later output in another terminal
     return (
         f"words of README                          {len(text.split()):6}\n"
         f"commands typed                           {len(typed):6}\n"
@@ -36,7 +36,7 @@ def report(text: str, transcript: list[Typed]) -> str:
 
 
 def main() -> int:
-    """Run README in a clone of this repository; return 1 if a command does not do what is shown."""
+    """Run README in a clone of this repository; return 1 if a command's output differs from README."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "p2prdf"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
@@ -48,7 +48,7 @@ def main() -> int:
         environment = {"PATH": programs, "PYTHONPATH": "", "VIRTUAL_ENV": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         with Session(clone, seconds=SECONDS, environment=environment) as session:
             try:
-                # What pip prints is no part of README.
+                # The output of pip is no part of README.
                 run(text.replace("$ pip install .\n", "$ pip install . > pip.log 2>&1\n"), session, install=True)
             except DocumentFails as error:
                 print(error, file=sys.stderr)

@@ -10,7 +10,7 @@ __all__ = ["Receiver", "receiver"]
 
 
 class Receiver:
-    """What has been received: spans, and the attributes of who sent them."""
+    """The received data: spans, and the attributes of their senders."""
 
     def __init__(self):
         self.url = ""

@@ -88,7 +88,7 @@ class Pair:
                 todo = [(each, each.wake(now=self.now)) for each in islice(due, 1)]
 
     def compare(self) -> None:
-        """Tell both the ring, as a daemon does, and let them compare what they have."""
+        """Give both the ring, as a daemon does, and let them compare their items."""
         for contact in (LOW, HIGH):
             found = tuple(sorted((LOW, HIGH), key=lambda each: each.key ^ contact.key))
             self.submit(contact, OwnersFound(contact.key, found, complete=True))

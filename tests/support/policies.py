@@ -1,7 +1,7 @@
-"""What every manifest of the project must keep to, as functions of what ``kubectl kustomize`` renders.
+"""Policies for every manifest of the project, as functions of the output of ``kubectl kustomize``.
 
-Each policy returns complaints, none if all is well; a complaint names the manifest.  They say nothing of how things are
-called, so a new kind of pod is held to them as soon as it is rendered.
+Each policy returns complaints, none if all is well; a complaint names the manifest.  Policies depend on no
+names, so a new kind of pod is held to them as soon as it is rendered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Manifest = dict[str, Any]
 Documents = Sequence[Manifest]
 
 WITH_TOKEN: Final = {"p2prdf-fleet"}
-"""Service accounts whose pods speak with Kubernetes: Spark's drivers create their executors."""
+"""Service accounts of pods that use the Kubernetes API: Spark's drivers create their executors."""
 BY_OPERATORS: Final = re.compile(r"p2prdf-(cluster|tls|gateway|(gateway|keeper|host|fleet)-tls)")
 """Secrets that are no part of manifests."""
 AFTER_DRAINING_SECONDS: Final = 15
@@ -99,7 +99,7 @@ def restricted(documents: Documents) -> Iterator[str]:
 
 
 def closed_networks(documents: Documents) -> Iterator[str]:
-    """Every pod is closed both ways but for what a rule names."""
+    """Every pod is closed both ways except for the traffic that a rule names."""
     policies = [each["spec"] for each in _of_kind(documents, "NetworkPolicy")]
     for pod in pods(documents):
         for way in ("Ingress", "Egress"):
@@ -115,7 +115,7 @@ def closed_networks(documents: Documents) -> Iterator[str]:
 
 
 def probes(documents: Documents) -> Iterator[str]:
-    """What serves is watched over, and gets clients only when it answers."""
+    """Serving containers have probes, and get clients only when they answer."""
     services = [each["spec"] for each in _of_kind(documents, "Service") if not each["spec"].get("clusterIP")]
     for pod in pods(documents):
         clients = any(each["selector"].items() <= pod.labels.items() for each in services)
@@ -192,7 +192,7 @@ def grace(documents: Documents) -> Iterator[str]:
 
 
 def references(documents: Documents) -> Iterator[str]:
-    """What is referred to is there, or is for operators to make."""
+    """References point at manifests that exist, or at objects that operators make."""
     there = {(each["kind"], each["metadata"]["name"]) for each in documents}
     for pod in pods(documents):
         for volume in pod.spec.get("volumes", ()):

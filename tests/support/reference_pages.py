@@ -225,7 +225,7 @@ def _option(option: Any) -> tuple[str, str, str]:
 
 
 def _reference(paths: list[str], found: dict[str, Any]) -> str:
-    """Return what a command is, its synopsis, examples and options; of several commands with equal options."""
+    """Return purpose, synopsis, examples and options of a command; or of several commands with equal options."""
     first = found[paths[0]]
     lines: list[str] = []
     examples: list[str] = []
@@ -254,7 +254,7 @@ def _reference(paths: list[str], found: dict[str, Any]) -> str:
 
 
 def commands_page() -> str:
-    """Return the page of commands: what is made from the code, between texts written by hand."""
+    """Return the page of commands: generated parts between texts written by hand."""
     root: Any = typer.main.get_command(app)
     found = _commands(root)
     page = (FOLDER / "cli.md").read_text("utf-8")

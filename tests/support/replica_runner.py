@@ -1,8 +1,9 @@
-"""A replica as a process that dies where it is told to, and what there is to replicate.
+"""A replica as a process that dies at a chosen point, and a history to replicate.
 
-``python -m replica_runner FOLDER TARGET STATE [--die-at N]`` applies the changesets of FOLDER to TARGET (the URL of an
-endpoint, or a folder of files) and keeps its state in STATE.  There is a point to die at before and after each update
-and each time the state is written; the N-th one ends the process with status 9, and if there are fewer it ends well.
+``python -m replica_runner FOLDER TARGET STATE [--die-at N]`` applies the changesets of FOLDER to TARGET (the
+URL of an endpoint, or a folder of files) and keeps its state in STATE.  There is a point to die at before and
+after each update and each time the state is written; the N-th one ends the process with status 9, and if there
+are fewer it ends well.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _write(path: Path, triples: list[Triple]) -> None:
 
 
 def expected(dataset: set[Triple]) -> set[Triple]:
-    """Return what the target must hold."""
+    """Return the right content of the target."""
     return slice_of(dataset, WRITTEN)[0]
 
 

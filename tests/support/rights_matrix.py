@@ -1,6 +1,7 @@
-"""Everything a client can say, by who says it and with which certificate, and what it is answered with.
+"""Every request of a client, by role and certificate of the sender, with the expected answer.
 
-The rows come from the table of requests of the nodes themselves: one that stands there and not here is missed by name.
+The rows come from the table of requests of the nodes themselves: a request that stands there and not here is
+reported by name.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ ROLES: Final[dict[str, frozenset[Verb]]] = {
 
 @dataclass(slots=True)
 class Place:
-    """What cases are about: subscriptions of the one who asks and of another client."""
+    """The objects of cases: subscriptions of the asking client and of another client."""
 
     own: int
     others: int
@@ -72,10 +73,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing to say.
+    """One request.
 
-    ``verbs``: one of them is needed; none if empty.  ``within``: it is about what such a client may have to do with; if
-    not only a node may.  ``answered``: whether it is answered.  ``terms``: of the frame it travels in.
+    ``verbs``: one of them is needed; none if empty.  ``within``: it is about data in the scope of such a
+    client; if not, only a node may.  ``answered``: whether it is answered.  ``terms``: of its frame.
     """
 
     kind: type
@@ -165,7 +166,8 @@ def _about_subscriptions() -> list[Case]:
     ]  # fmt: skip
     found = []
     for kind, own, others, make in kinds:
-        # One's own first: who was told by its home that one is another's attaches none for some seconds.
+        # One's own first: a client refused by the coordinator for another's subscription attaches none for some
+        # seconds.
         for name, verbs, number in (
             ("one's own", own, "own"), ("another's that is delivered here", others, "others_live"),
             ("another's", others, "others"),

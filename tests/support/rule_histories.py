@@ -35,7 +35,7 @@ class Numbers:
 
 
 def random_rule(rng):
-    """Return a rule of one to three patterns whose head has variables of its body, mostly."""
+    """Return a rule of one to three patterns; its head mostly has variables of its body."""
     body = tuple(
         Atom(
             rng.choice((*VARIABLES, *VARIABLES, rng.choice(TERMS))),
@@ -84,7 +84,7 @@ def _valuations(body, facts, numbers, known):
 
 
 def labelled_closure(rules, given, numbers):
-    """Return each fact with the largest moment at which it follows from what holds then."""
+    """Return each fact with the largest moment at which it follows from the facts that hold then."""
     labels = {}
     for moment in sorted(set(given.values())):
         labels |= dict.fromkeys(closure(rules, {f for f, label in given.items() if label >= moment}, numbers), moment)
@@ -92,7 +92,7 @@ def labelled_closure(rules, given, numbers):
 
 
 def history(rng, numbers, steps):
-    """Yield moments with what is given and taken back then: renewals, background, things late, steps left out."""
+    """Yield moments with the facts given and taken back then: renewals, background, late facts, steps left out."""
     now, known = 0, []
     for _ in range(steps):
         now += rng.choice((0, 1, 1, 1, 2, 5))
@@ -110,7 +110,7 @@ def history(rng, numbers, steps):
 
 
 class Given:
-    """What is given and holds, kept by hand."""
+    """The given facts that hold, tracked by hand."""
 
     def __init__(self):
         self.labels = {}

@@ -1,4 +1,4 @@
-"""Nodes by script: real sockets on loopback that welcome a client and then do what a test tells them."""
+"""Nodes by script: real sockets on loopback that welcome a client and then follow a test's instructions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Visit:
         return self.of(kind)[0]
 
     def of(self, kind):
-        """Return what was heard of one kind."""
+        """Return the received messages of one kind."""
         return [message for message in self.heard if isinstance(message, kind)]
 
 

@@ -1,4 +1,4 @@
-"""Sessions of clients in memory: connections that keep what is written, and a peer that does nothing by itself."""
+"""Sessions of clients in memory: connections that record all messages, and a peer that does nothing by itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHERS = (messages.Contact(2, "127.0.0.1", 2),)
 
 
 class Wire:
-    """A connection that keeps what is written."""
+    """A connection that records the messages written."""
 
     def __init__(self):
         self.sent = []
@@ -49,7 +49,7 @@ class Wire:
         self.handler.closed("closed")
 
     def take(self, message):
-        """Have the session deal with a message, and return what it wrote."""
+        """Have the session process a message, and return the messages that it wrote."""
         before = len(self.sent)
         self.handler.take(self, message)
         return self.sent[before:]
@@ -94,12 +94,12 @@ class World:
         self.turns_due += 1
 
     def turn(self):
-        """What the driver does soon after it was asked to."""
+        """Do the driver's next turn after a request."""
         self.turns_due = 0
         self.clients.admit()
 
     def client(self, who=None, speaks_for=""):
-        """``who``: whose certificate the client has."""
+        """Return a connected client with the identity of a certificate, or none."""
         wire = Wire()
         wire.identity = who
         ClientSession(self.clients, wire, messages.ClientHello(CLIENT_VERSION, "test", speaks_for))
@@ -140,5 +140,5 @@ class World:
 
 
 def identity(name, role="client"):
-    """Return what a certificate says."""
+    """Return the identity in a certificate."""
     return Identity(role, name, 1, 4e9)

@@ -40,7 +40,7 @@ class Disk(Executor):
         await breathe()
 
     async def follow(self):
-        """Do whatever comes up, as a quick disk would."""
+        """Do all work as it comes up, as a quick disk would."""
         while True:
             if self.work:
                 self.do()
@@ -48,6 +48,6 @@ class Disk(Executor):
 
 
 async def breathe():
-    """Let the loop deal with what is ready."""
+    """Let the loop run all ready tasks."""
     for _ in range(5):
         await asyncio.sleep(0)

@@ -119,7 +119,7 @@ class EndpointProcess:
             self._process = None
 
     def store(self) -> ox.Store:
-        """Return what it has written; it has to be dead."""
+        """Return the store that it has written; the process has to be dead."""
         assert self._process is None
         return ox.Store(str(self._folder))
 

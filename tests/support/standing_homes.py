@@ -1,4 +1,4 @@
-"""Replicas of the home of standing queries without peers around them: what each is told is up to the test."""
+"""Replicas of a coordinator of standing queries without peers around them: the test passes their messages on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Whole:
 
 
 class Replica:
-    """A home, and what it would give another."""
+    """A coordinator, and the items that it would send to another."""
 
     def __init__(self, dictionary, columns=LISTS, **limits):
         self.dictionary, self.columns = dictionary, columns
@@ -51,7 +51,7 @@ class Replica:
         return self.home.subscribe(group, opening, since, now=0.0)
 
     def take(self, message):
-        """Take in what another replica tells; return what it changes of a leaf, with that."""
+        """Take in a message of another replica; return the leaf's changes, with the leaf."""
         home = self.home
         match message:
             case KeepSubscription():
@@ -90,7 +90,7 @@ class Replica:
         return Evaluation(group.query, group.leaves, subscription.since, self.dictionary)
 
     def message(self, subscription, evaluation, news):
-        """Return what the other replicas are told of what the subscriber is to be told."""
+        """Return the message that tells the other replicas of notifications to the subscriber."""
         make, born = self.columns.column, evaluation.born
         return KeepAnswers(
             subscription.number, make([each.identity for each in news]),
@@ -100,7 +100,7 @@ class Replica:
 
 
 def equal(*replicas):
-    """Return whether replicas hold equal items, and what subscribers hold is known to all of them."""
+    """Return whether replicas hold equal items, and agree on the delivered sets."""
     items = [sorted(each.items.items().identities.tolist()) for each in replicas]
     told = [{number: each.contents.rows for number, each in one.home.subscriptions.items()} for one in replicas]
     return all(each == items[0] for each in items) and all(each == told[0] for each in told)

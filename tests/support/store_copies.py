@@ -33,7 +33,7 @@ scripts = st.lists(steps, min_size=1, max_size=8)
 
 
 class Copy:
-    """One copy of everything; ``probe`` says at random what it joins, ``split`` sends roles in two messages."""
+    """One copy of everything; ``probe``: share of items joined on arrival; ``split``: send indexes in two messages."""
 
     def __init__(self, kind: str, chance: Random, *, probe: float | None, split: bool):
         self.tables, self.dictionary = new_tables(kind)
@@ -121,7 +121,7 @@ def play(script, copies: list[Copy], then: Callable[[], None] = lambda: None, *,
 
 
 def _record(step, time: int, asked: dict, log: list) -> Callable[[Copy], None]:
-    """Note what a step of a script means, and return what it does to a copy."""
+    """Record the meaning of a step of a script, and return its effect as a function of a copy."""
     if step[0] in ("publish", "remove"):
         stamp = max(1, time - step[2]) | (GONE if step[0] == "remove" else 0)
         log.extend((stamp, triple) for triple in step[1])
@@ -148,7 +148,7 @@ def _record(step, time: int, asked: dict, log: list) -> Callable[[Copy], None]:
 
 
 def check(asked, log, copies: list[Copy]) -> None:
-    """Every subscription that has not ended has exactly what it is owed, the same at every copy."""
+    """Every subscription that has not ended has exactly the answers owed, the same at every copy."""
     for plan, (query, stamps) in asked.items():
         for since in stamps:
             owed = brute_force(query, copies[0].dictionary, log, since, plan.per_event)

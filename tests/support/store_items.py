@@ -1,4 +1,4 @@
-"""What tables hold, told as items, all of it at once."""
+"""The whole content of tables as items."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def items_of(tables: Tables) -> Iterator[tuple]:
 
 
 def version_of(tables: Tables) -> tuple[int, int, int]:
-    """Return the versions of triples, of events, and of what waits."""
+    """Return the versions of triples, of events, and of waiting rows."""
     return tables.triple_version(False), tables.triple_version(True), tables.waiting_version

@@ -35,7 +35,7 @@ BOTH_KINDS = EVERY_ROLE | EVERY_ROLE << keys.EVENT_SHIFT
 
 
 def compile_filter(each: Filter):
-    """Filters of these tests: ``?v0 != ?v1`` by text, ``false``, or whatever has a full-text condition in it."""
+    """Filters of these tests: ``?v0 != ?v1`` by text, ``false``, or any text with a full-text condition in it."""
     if FULL_TEXT in each.text:
         return sparql.compile_filter(each)
     return lambda terms: each.text != "false" and (len(terms) < 2 or terms[0] != terms[1])
@@ -84,7 +84,7 @@ class Harness:
         )  # fmt: skip
 
     def rejoin(self, chosen, pairs_max: int = 50_000):
-        """Join what waits under chosen keys again, and return the answers."""
+        """Join the rows waiting under chosen keys again, and return the answers."""
         return sum((self.follow(piece) for piece in self.tables.rejoin(chosen, pairs_max)), Counter())
 
     def query(

@@ -1,4 +1,4 @@
-"""Two peers with somebody who publishes elements of a stream, and reads them through windows."""
+"""Two peers with a publisher of stream elements, and readers with windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDLE = {"stream_idle_seconds": 2.0}
 
 
 class Streaming(Pair):
-    """A pair with somebody who publishes elements."""
+    """A pair with a publisher of elements."""
 
     opening_seconds = 1.0
 

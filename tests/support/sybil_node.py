@@ -1,7 +1,7 @@
-"""``python -m sybil_node ...``: a node with a genuine certificate that says it lives at another place.
+"""``python -m sybil_node ...``: a node with a genuine certificate that claims another ring position.
 
-The place is that of the setting ``zone``, in hex.  Whatever it says to others, in datagrams and in hellos, is of this
-place; it does all else as nodes do.
+The position is that of the setting ``zone``, in hex.  All its datagrams and hellos name this position;
+otherwise it behaves as nodes do.
 """
 
 from __future__ import annotations

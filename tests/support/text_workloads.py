@@ -1,7 +1,7 @@
-"""Random full-text queries and publications over few words and names, and what satisfies what, found out the slow way.
+"""Random full-text queries and publications over few words and names, and their matches, found the slow way.
 
-The oracle shares nothing with the package but the classes of the tree: it has its own words, tries every choice of
-triples for patterns and every choice of places for phrases.
+The oracle shares nothing with the package but the classes of the tree: it has its own words, tries every choice
+of triples for patterns and every choice of places for phrases.
 """
 
 from __future__ import annotations

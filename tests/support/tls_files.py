@@ -17,7 +17,7 @@ DAY = datetime.timedelta(days=1)
 
 
 class Certificates:
-    """An authority in a folder, and what it issues beside it."""
+    """An authority in a folder, and the certificates issued beside it."""
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class Certificates:
         return out
 
     def dated(self, folder: Path, start: datetime.timedelta, days: float) -> Path:
-        """Return a copy of a folder whose certificate begins at a distance from now, and lasts so many days."""
+        """Return a copy of a folder with a certificate that begins ``start`` from now, and lasts so many days."""
         out = folder.with_name(f"{folder.name}-{start.total_seconds():g}")
         shutil.copytree(folder, out)
         old = certificates.read_certificate(out / "tls.crt")
@@ -61,19 +61,19 @@ class Certificates:
         return out
 
     def expired(self, folder: Path) -> Path:
-        """Return a copy of a folder whose certificate has expired."""
+        """Return a copy of a folder with an expired certificate."""
         return self.dated(folder, -10 * DAY, 9)
 
     def early(self, folder: Path) -> Path:
-        """Return a copy of a folder whose certificate is not valid yet."""
+        """Return a copy of a folder with a certificate that is not valid yet."""
         return self.dated(folder, DAY, 9)
 
     def revoke(self, folder: Path) -> None:
-        """Revoke what is in a folder."""
+        """Revoke the certificate in a folder."""
         self.authority.revoke(str(folder / "tls.crt"))
 
     def settings(self, folder: Path, *, crl: Path | None = None) -> dict[str, object]:
-        """Return the settings of a node whose certificate is in a folder."""
+        """Return the settings of a node with the certificate in a folder."""
         return {
             "tls_cert": folder / "tls.crt", "tls_key": folder / "tls.key", "tls_ca": folder / "ca.crt",
             "tls_crl": crl or self.crl, "tls_poll_seconds": 0.1,
@@ -81,12 +81,12 @@ class Certificates:
 
 
 def tls_of(folder: Path) -> p2prdf.Tls:
-    """Return what a client connects by whose certificate is in a folder."""
+    """Return the TLS settings of a client with the certificate in a folder."""
     return p2prdf.Tls(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
 
 
 def careless(folder: Path | None) -> ssl.SSLContext:
-    """Return the context of one who shows a folder's certificate, or none, and trusts whoever answers."""
+    """Return the context of a client that shows a folder's certificate, or none, and trusts any server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,9 +1,9 @@
-"""A receiver of webhooks as a process of its own, which does as it is told and tells what it was sent.
+"""A receiver of webhooks as a process of its own, with answers set by the test and a report of each request.
 
-``python -m webhook_receiver`` prints its port, then a line of JSON for each request: path, headers, body, and what it
-is answered.  Lines of JSON on its standard input say what a path is to answer from then on: a status, ``hang``
-(nothing, until that is changed), ``close`` (the connection), ``redirect`` (to the path ``/elsewhere``), ``endless``
-(500, with a body that does not end).
+``python -m webhook_receiver`` prints its port, then a line of JSON for each request: path, headers, body, and
+its answer.  Lines of JSON on its standard input set the answer of a path from then on: a status, ``hang``
+(nothing, until that is changed), ``close`` (the connection), ``redirect`` (to the path ``/elsewhere``),
+``endless`` (500, with a body that does not end).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        """Whoever asks may go away at any moment."""
+        """Ignore errors: clients may go away at any moment."""
 
 
 def main():
@@ -83,7 +83,7 @@ def main():
 
 
 class Receiver:
-    """The process, and what it was sent so far."""
+    """The process, and the requests received so far."""
 
     def __init__(self, process, port):
         self.process = process
@@ -149,7 +149,7 @@ class Receiver:
     def held(self, path, name):
         """Return the values of a variable that were added and not removed, by the identities of answers.
 
-        One that was removed is not added any more: a request may arrive after what was sent later, by another gateway.
+        A removed answer is not added any more: a request may arrive after a later one of another gateway.
         """
         found, gone = {}, set()
         for message in self.taken(path):

@@ -1,11 +1,11 @@
-"""What a continuous query answers, worked out anew for each report by another engine.
+"""Answers of a continuous query, computed anew for each report by another engine.
 
-The contents of each window are a set of triples, taken from all elements of its stream by their times, and a named
-graph for pyoxigraph; the query is asked of those and the static data, with GRAPH where it says WINDOW.  Nothing is
-kept from one report to the next, and nothing is shared with what is tested.
+The contents of each window are a set of triples, taken from all elements of its stream by their times, and a
+named graph for pyoxigraph; the query is asked of those and the static data, with GRAPH in the place of WINDOW.
+Nothing is kept from one report to the next, and nothing is shared with the code under test.
 
-Queries have their patterns on streams in braces (WINDOW, or STREAM), as in RSP-QL.  A graph in them is named: to the
-other engine windows are graphs, too, and a variable would stand for them.
+Queries have their patterns on streams in braces (WINDOW, or STREAM), as in RSP-QL.  A graph in them is named:
+to the other engine windows are graphs, too, and a variable would stand for them.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class WindowsOracle:
         return names, Counter(tuple(None if term is None else str(term) for term in row) for row in found)
 
     def told(self, reported: str, reports: Sequence[int]) -> list[tuple[int, Rows]]:
-        """Return what is told at each of several reports in turn, the first of which has none before it.
+        """Return the rows reported at each of several reports in turn; the first has no report before it.
 
         ``reported``: ``rstream``, ``istream`` or ``dstream``.
         """

@@ -1,4 +1,4 @@
-"""Equal seeds give equal traces, whatever order Python's hashes would put things in."""
+"""Equal seeds give equal traces, under any order of Python's hashes."""
 
 from __future__ import annotations
 

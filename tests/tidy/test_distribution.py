@@ -1,4 +1,4 @@
-"""Tests that share nodes run in one process, in whatever way the suite is spread over several."""
+"""Tests that share nodes run in one process, in every way of spreading the suite over several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distribution import Distribution
 
 
 class Worker:
-    """A process that runs tests, as far as a scheduler sees it: it does at once what it is sent."""
+    """A process that runs tests, as far as a scheduler sees it: it runs each test at once."""
 
     shutting_down = False
 

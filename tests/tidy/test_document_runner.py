@@ -1,4 +1,4 @@
-"""The program that runs the examples of documents finds what is wrong in them."""
+"""The program that runs the examples of documents finds the errors in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents tell people to type exists, and their links lead somewhere."""
+"""Commands and files named in the documents exist, and their links lead somewhere."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_every_command_has_a_help_with_an_example() -> None:
 
 
 def test_no_example_of_a_help_becomes_a_picture() -> None:
-    """What prints helps takes ``:x:`` for an emoji."""
+    """The printer of helps takes ``:x:`` for an emoji."""
     groups = {group.name: group.typer_instance for group in app.registered_groups}
     commands = {("", each.name or each.callback.__name__): each for each in app.registered_commands if each.callback}
     for name, group in groups.items():

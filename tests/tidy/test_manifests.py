@@ -1,6 +1,6 @@
 """Image, compose file and Kubernetes manifests fit this daemon: its options, settings and ports.
 
-Structure always, ``kubectl kustomize`` where kubectl is there.  What holds of all manifests, and the schemas of
+Structure always, ``kubectl kustomize`` where kubectl is there.  Policies for all manifests, and the schemas of
 Kubernetes: ``test_policies.py``.  A real cluster is not part of these tests.
 """
 
@@ -71,7 +71,7 @@ def _dockerfile_list(instruction: str) -> list[str]:
     return yaml.safe_load(match.group(1))
 
 
-# --- what the files say to the daemon ------------------------------------------------------------
+# --- settings of the daemon in the files -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def _executor() -> Manifest:
     return _documents(FLEET / "executor.yaml")[0]
 
 
-def test_drivers_are_called_with_what_they_know_and_variables_that_are_there() -> None:
+def test_drivers_have_known_options_and_existing_variables() -> None:
     (container,) = _driver()["spec"]["containers"]
     command, _, *rest = container["args"]
     assert {part.split("=")[0] for part in rest} <= _options(command)
@@ -271,7 +271,7 @@ def test_pods_of_the_fleet_satisfy_the_restricted_security_standard() -> None:
 # --- the gateway ---------------------------------------------------------------------------------
 
 
-def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_answer() -> None:
+def test_gateways_have_known_options_and_probes_of_existing_paths() -> None:
     made = {document["kind"]: document for document in _all_of(GATEWAY)}
     pod = made["Deployment"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
@@ -312,7 +312,7 @@ def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_an
 
 
 @pytest.mark.parametrize(("folder", "command"), [("keepers", ("serve", "interests")), ("hosts", ("serve", "channels"))])
-def test_members_are_called_with_what_they_know_and_looked_at_where_they_tell_their_health(
+def test_workers_have_known_options_and_probes_of_their_health(
     folder: str, command: tuple[str, ...]
 ) -> None:
     made = {document["kind"]: document for document in _all_of(ROOT / "k8s" / folder)}
@@ -347,7 +347,7 @@ def test_members_are_called_with_what_they_know_and_looked_at_where_they_tell_th
 # --- image and compose ---------------------------------------------------------------------------
 
 
-def test_the_image_copies_only_what_the_build_needs() -> None:
+def test_the_image_copies_only_the_files_that_the_build_needs() -> None:
     """Everything that the Dockerfile copies from the context is let in by .dockerignore, and exists."""
     copied = {
         word.removeprefix("./").rstrip("/")

@@ -1,4 +1,4 @@
-"""Dashboard, alerts and unit fit what all processes tell, and docs/reference/operations.md."""
+"""Dashboard, alerts and unit fit the metrics of all processes, and docs/reference/operations.md."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ def _expressions() -> list[str]:
     return [target["expr"] for panel in _panels() for target in panel["targets"]] + [rule["expr"] for rule in RULES]
 
 
-def test_what_is_asked_for_is_told() -> None:
-    """What METRICS lists a real node tells: tests/daemon/test_gateway.py and test_monitoring.py."""
+def test_every_queried_metric_exists() -> None:
+    """Real nodes have the metrics of METRICS: tests/daemon/test_gateway.py and test_monitoring.py."""
     for expression in _expressions():
         names = _names(expression)
         assert names, expression
@@ -182,7 +182,7 @@ def test_panels_are_whole_and_none_lies_over_another() -> None:
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
 
 
-def test_every_alert_says_what_to_do() -> None:
+def test_every_alert_has_instructions() -> None:
     page = (ROOT / "docs/reference/operations.md").read_text()
     chapter = page.split("\n## Alerts\n")[1].split("\n## ")[0]
     entries = dict(re.findall(r"^### (\w+)\n\n(.+?)(?=\n### |\Z)", chapter, re.MULTILINE | re.DOTALL))

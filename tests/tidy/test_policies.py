@@ -32,7 +32,7 @@ MADE = {
 
 @cache
 def rendered(name: str) -> str:
-    """Return what ``kubectl kustomize`` makes of a folder, or of an overlay that is made for this."""
+    """Return the output of ``kubectl kustomize`` for a folder, or for an overlay made on the spot."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not installed: nothing was rendered")
@@ -63,7 +63,7 @@ def documents(name: str) -> list[Manifest]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", [*FOLDERS, *MADE])
-def test_what_is_rendered_keeps_to_the_policies(name: str, policy: str) -> None:
+def test_rendered_manifests_keep_to_the_policies(name: str, policy: str) -> None:
     assert list(POLICIES[policy](documents(name))) == []
 
 
@@ -75,7 +75,7 @@ def test_every_folder_with_manifests_is_rendered() -> None:
 
 
 @pytest.mark.parametrize("name", [*FOLDERS, *MADE])
-def test_what_is_rendered_fits_the_schemas_of_kubernetes(name: str, tmp_path: Path) -> None:
+def test_rendered_manifests_fit_the_schemas_of_kubernetes(name: str, tmp_path: Path) -> None:
     beside = str(Path(sys.executable).parent)
     validate = shutil.which("kubernetes-validate", path=beside) or shutil.which("kubernetes-validate")
     if validate is None:
@@ -178,7 +178,7 @@ SPOILS: list[tuple[str, str, Callable[[list[Manifest]], object]]] = [
 
 
 @pytest.mark.parametrize(("policy", "complaint", "spoil"), SPOILS, ids=[f"{p}-{c}" for p, c, _ in SPOILS])
-def test_each_policy_notices_what_is_spoiled(
+def test_each_policy_notices_a_violation(
     policy: str, complaint: str, spoil: Callable[[list[Manifest]], object]
 ) -> None:
     spoiled = documents("prod with the fleet")

@@ -74,15 +74,15 @@ def _imported_names(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("path", [p for p in CODE if _module(p)], ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_module_takes_from_another_only_what_that_one_lists(path: Path) -> None:
-    """What others use is public, and what is public is in ``__all__``."""
+def test_a_module_imports_only_names_in_the_all_list_of_another(path: Path) -> None:
+    """A name used by other modules is public, and public names are in ``__all__``."""
     for module, name, line in _imported_names(path):
         listed = getattr(importlib.import_module(module), "__all__", None)
         assert listed is None or name in listed, f"{path.relative_to(ROOT)}:{line} takes {name}, not listed by {module}"
 
 
 def test_public_classes_of_the_library_say_where_they_are_used_from() -> None:
-    """What ``p2prdf`` exports is importable from there and has a docstring."""
+    """Each export of ``p2prdf`` is importable from there and has a docstring."""
     import p2prdf
 
     for name in p2prdf.__all__:
@@ -105,7 +105,7 @@ def test_a_node_starts_without_the_grammar_of_sparql() -> None:
 
 
 def test_a_node_starts_without_opentelemetry() -> None:
-    """It is an extra, needed by who sends spans to a collector alone; who asks for it without it is told what to do."""
+    """It is an extra, needed only to send spans to a collector; without it the option is refused with instructions."""
     code = (
         "import sys; import p2prdf_node.daemon, p2prdf_node.otlp; assert 'opentelemetry' not in sys.modules\n"
         "sys.modules['opentelemetry'] = None\n"
@@ -131,7 +131,7 @@ def test_stems_are_loaded_by_the_first_condition_that_asks_for_them() -> None:
 
 
 @pytest.mark.parametrize("module", ["p2prdf", "p2prdf.client", "p2prdf_node.daemon", "p2prdf_cli.app"])
-def test_nobody_loads_spark_who_does_not_ask_for_it(module: str) -> None:
+def test_importing_other_modules_does_not_load_spark(module: str) -> None:
     code = f"import sys; import {module}; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -156,7 +156,7 @@ def test_commands_connect_in_one_place() -> None:
 
 
 UNSAFE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-"""Modules by which who gives data has code run."""
+"""Modules by which the sender of data can have code run."""
 MADE_HERE = {
     "p2prdf/reasoning/facts.py": 2,  # loops over orders of triples, by their names
     "p2prdf/reasoning/joins.py": 1,  # joins of rules: of their terms there are numbers alone
@@ -166,7 +166,7 @@ MADE_HERE = {
 
 
 def _runs_code(path: Path) -> Iterator[str]:
-    """Yield what a file takes code from data by: modules, and each call of ``eval``, ``exec`` or an unsafe load."""
+    """Yield the ways in which a file runs code from data: modules, calls of ``eval``, ``exec`` or an unsafe load."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Import(names):
@@ -186,7 +186,7 @@ def _runs_code(path: Path) -> Iterator[str]:
 
 
 def test_no_code_is_made_of_data() -> None:
-    """Nothing unpickles, and nothing evaluates but what is listed above with its reason."""
+    """Nothing unpickles, and nothing evaluates text except the places listed above with their reason."""
     found = {str(path.relative_to(ROOT)): list(_runs_code(path)) for path in CODE if _module(path)}
     running = {name: runs for name, runs in found.items() if runs}
     assert {name: len(runs) for name, runs in running.items()} == MADE_HERE, running

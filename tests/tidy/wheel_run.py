@@ -130,7 +130,10 @@ def _test_tools() -> list[str]:
 
 
 def _copy_tests(place: Path) -> None:
-    """Copy the unit tests, what they share and pytest's settings; the project file itself names the source tree."""
+    """Copy the unit tests, their shared modules and pytest's settings, but not the project file.
+
+    The project file names the source tree.
+    """
     for name, target in (("unit", place / "unit"), ("support", place / "tests" / "support")):
         shutil.copytree(ROOT / "tests" / name, target, ignore=shutil.ignore_patterns("__pycache__"))
     for shared in (ROOT / "tests").glob("conftest.py"):

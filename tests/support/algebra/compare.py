@@ -21,7 +21,7 @@ STEPS = 8
 
 @dataclass
 class Tally:
-    """What was compared."""
+    """Counts of a comparison."""
 
     queries: int = 0
     steps: int = 0

@@ -1,4 +1,4 @@
-"""What the network does, done by hand: the answers of conjunctive queries, and how they change."""
+"""The network's part, done by hand: the answers of conjunctive queries, and their changes."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def choices(
 
 
 class Home:
-    """A dataflow whose leaves answer from a set of triples that is changed at will.
+    """A dataflow with leaves that answer from a set of triples, which tests change at will.
 
-    The changes of the leaves come in an order and in pieces drawn at random, and now and then with detours: rows that
-    come and go again, or go before they come.
+    The changes of the leaves come in an order and in pieces drawn at random, and now and then with detours:
+    rows that come and go again, or go before they come.
     """
 
     def __init__(self, query: StandingQuery, rng: random.Random):
@@ -102,7 +102,7 @@ class Home:
         self._take(self.dataflow.initial)
 
     def change(self, statements: Iterable[Statement]) -> None:
-        """Let the leaves answer from these statements instead; what was said of graphs stays, as in the network."""
+        """Let the leaves answer from these statements instead; the directory of graphs only grows, as usual."""
         triples, directory = as_triples((*each, DEFAULT) if len(each) == 3 else each for each in statements)
         self._directory.update(dict.fromkeys(directory))
         triples += self._directory
@@ -140,7 +140,7 @@ class Home:
                 del self.rows[terms]
 
     def check_output(self) -> None:
-        """Assert that the sum of all deltas is what the dataflow holds as its output."""
+        """Assert that the sum of all deltas equals the output of the dataflow."""
         output = self.dataflow.output()
         held = {
             tuple(self.dictionary.text(cell) if cell >= 0 else None for cell in row): n for row, n in output.items()

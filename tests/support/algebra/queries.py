@@ -1,26 +1,27 @@
-"""Random queries over the whole algebra, and random triples that they have answers from.
+"""Random queries over the whole algebra, and random triples that give them answers.
 
-The vocabulary is tiny, so that patterns join, groups have several members and ways run in circles.  What is avoided
-is what SPARQL leaves open, or where the engine compared with (pyoxigraph 0.5) departs from the recommendation:
+The vocabulary is tiny, so that patterns join, groups have several members and paths run in circles.  The
+queries avoid questions that SPARQL leaves open, and forms in which the engine compared with (pyoxigraph 0.5)
+departs from the recommendation:
 
 * MINUS always shares a certain variable with the pattern before it: within EXISTS, and where it joins by going through
   one side, the engine takes any variable from outside for a common one.
-* GROUP_CONCAT is asked for one member at most (COUNT tells), or of strings alone, compared as a bag of parts; SAMPLE of
-  what has one value.
-* ORDER BY with LIMIT orders by all projected variables, of which each is a number, or an IRI: no ties but equal rows.
-* MIN and MAX are asked of numbers, none of which has two spellings, or of IRIs.
-* A path with alternatives, or with any predicate but some, has at most one solution between two nodes that are known by
-  then, says the engine.  So it is given what such paths stand for (:func:`for_us`, :func:`for_engine`).
+* GROUP_CONCAT is asked for one member at most (COUNT tells), or of strings alone, compared as a bag of parts; SAMPLE is
+  asked of groups with one value.
+* ORDER BY with LIMIT orders by all projected variables, all of them numbers or IRIs: only equal rows tie.
+* MIN and MAX are asked of numbers with a single spelling each, or of IRIs.
+* The engine says that a path with alternatives, or with any predicate but some, has at most one solution between two
+  nodes known by then.  So it is given the expanded form of such paths (:func:`for_us`, :func:`for_engine`).
 * A variable of MINUS, or of an OPTIONAL within another group, that the pattern before it does not certainly bind,
   stands there alone: the engine may hand a value for it down from around the group, so that solutions depend on
   the order of joins it chooses.
 * COUNT(DISTINCT *) is not asked of a sequence path: the engine counts the nodes on the way, too.
-* REDUCED is not asked for: it may remove duplicates, the engine removes some, this does not.  Neither is COUNT of an
-  expression with an error, which the engine takes for an error of COUNT, nor a variable under another name as a key of
-  GROUP BY, which it does not take.
-* Every node is in each graph from the start: the engine knows no path of no steps from a constant that is not.
+* REDUCED is not asked for: it may remove duplicates, the engine removes some, p2prdf removes none.  Neither is COUNT of
+  an expression with an error, which the engine takes for an error of COUNT, nor a variable under another name as a key
+  of GROUP BY, which it refuses.
+* Every node is in each graph from the start: the engine knows no path of no steps from a constant outside of the graph.
 * Where the graph is a variable, a sub-query projects it for the engine (:func:`for_engine`), which does not look
-  behind the braces, and a variable that names it is not used inside but in triples: the engine gives it a value there.
+  behind the braces; inside, only triples use a variable that names the graph: the engine gives it a value there.
 * Data has integers and decimals that binary fractions can hold, so that the order of a sum does not matter.
 """
 
@@ -40,15 +41,18 @@ PREDICATES = tuple(f"<urn:{name}>" for name in "pqr")
 NUMBERS = (*(f'"{n}"^^<{_XSD}integer>' for n in (1, 2, 3)), f'"2.5"^^<{_XSD}decimal>')
 STRINGS = ('"a"', '"b"', '"a"@en', '"b"@de')
 NUMBER = "<urn:n>"
-"""A predicate whose objects are numbers."""
+"""A predicate with numbers as objects."""
 TEXT = "<urn:t>"
-"""A predicate whose objects are strings."""
+"""A predicate with strings as objects."""
 
 
 GRAPHS = ("", "<urn:a>", "<urn:g>")
 """Graphs; one has the name of a node."""
 NO_GRAPH = "<urn:none>"
-"""One that is never there.  The others are from the start: the engine keeps a graph whose last triple is taken out."""
+"""A graph that is always absent.
+
+The others exist from the start: the engine keeps a graph after the deletion of its last triple.
+"""
 
 
 def draw_statements(rng: random.Random, count: int) -> list[Statement]:
@@ -254,7 +258,7 @@ class QueryWriter:
         return f"GRAPH {graph} {text}"
 
     def _apart(self, text: str, names: dict[str, bool]) -> str:
-        """Return the text of a group with names of its own for what is not certainly bound before it."""
+        """Return the text of a group with new names for the variables that are not certainly bound before it."""
         found = dict.fromkeys(_VARIABLE.findall(text))
         apart = {name: self._new() for name in found if not names.get(name) and name != self._graph}
         return _VARIABLE.sub(lambda found: apart.get(found[0], found[0]), text)
@@ -292,7 +296,7 @@ class QueryWriter:
             f"{p}/{q}+", f"^({p}/^{q})", f"({p}|{q})/{r}", f"({p}?/{q}?)+", f"(^{p})+/{q}",
         ))  # fmt: skip
         anchor = ""
-        if self._one_in(2):  # what may have no step needs a place to start
+        if self._one_in(2):  # a path that may have no step needs a place to start
             path = rng.choice((f"{p}*", f"{p}?", f"({p}/{q})*", f"({p}|{q})*", f"^{p}*", f"({p}*|{q})", f"{p}?/{q}*"))
             anchor = f"{s} {r} {self._new()} . " if o[0] == "?" else ""
             _note(names, [anchor.split()[2]] if anchor else [])

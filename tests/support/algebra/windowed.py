@@ -1,12 +1,13 @@
 """Random queries with windows over random streams, compared with another engine at every report.
 
-Leaves are answered by hand here: of a leaf on a window all choices of elements are listed once, each with the times of
-its oldest and youngest element, and at a report those count whose oldest is in the window and whose youngest is not
-after its end.  So what is compared is the text's way to operators, and that these make of choices of elements, of which
-a triple has as many as it has elements, what SPARQL answers to sets of triples.
+Leaves are answered by hand here: a leaf on a window lists all choices of elements once, each with the times of
+its oldest and youngest element. At a report, a choice counts if its oldest element is in the window and its
+youngest is not after the window's end.  So the comparison covers the translation of the text to operators, and
+the semantics of the operators: from choices of elements, of which a triple has as many as it has elements, they
+must make the answer that SPARQL gives for sets of triples.
 
-Of a window by count the elements come in an order drawn at random, as the watermark goes on: there what is compared is
-which of them are in the window at each report, too.
+The elements of a window by count come in an order drawn at random, as the watermark goes on: there the
+comparison also covers the choice of the elements in the window at each report.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ class WindowWriter(QueryWriter):
         self._dense = dense
         self._names = names
         self._place = ""
-        """The word of the braces around what is written."""
+        """The keyword of the innermost open braces."""
         self._deepest = DEPTH
 
     def query(self) -> str:
         """Return a query that is about one window at least, without its declaration."""
         while True:
             self._place = ""
-            self._deepest = self._rng.choice((1, 1, 2, DEPTH))  # what nests deeply seldom has answers
+            self._deepest = self._rng.choice((1, 1, 2, DEPTH))  # deep nesting seldom has answers
             text = super().query()
             if _NAMED.search(text):
                 return text
@@ -130,7 +131,7 @@ class WindowWriter(QueryWriter):
 
 
 def draw_elements(rng: random.Random, *, dense: bool) -> list[Element]:
-    """Return elements of all streams in a random order; some say what others say, at other times or the same."""
+    """Return elements of all streams in a random order; some repeat a triple, at another time or the same."""
     found: list[Element] = []
     for _ in range(rng.choice((20, 40, 60))):
         p = rng.choice((*PREDICATES, *PREDICATES, NUMBER, TEXT))
@@ -192,7 +193,7 @@ def _spelled(milliseconds: int, rng: random.Random) -> str:
 
 
 class Reports:
-    """A dataflow whose leaves on windows answer by choices of elements, report by report."""
+    """A dataflow: its leaves on windows answer by choices of elements, report by report."""
 
     def __init__(
         self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element]
@@ -293,7 +294,7 @@ class CountedReports(Reports):
 
 @dataclass
 class Tally:
-    """What was compared."""
+    """Counts of a comparison."""
 
     queries: int = 0
     reports: int = 0
@@ -301,7 +302,7 @@ class Tally:
     answered: int = 0
     """Queries that had other solutions at one report than at another."""
     changed: int = 0
-    """Reports whose solutions are others than those of the one before."""
+    """Reports with other solutions than the report before."""
     by_count: int = 0
     """Queries with a window by count."""
     too_many: int = 0

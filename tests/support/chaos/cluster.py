@@ -1,8 +1,9 @@
 """Node processes with data directories: started, killed, paused, started again at the same address.
 
-Ports are chosen below the range that the system gives to outgoing connections, so that none of those takes a node's
-port while the node is down.  Every process is told to die with this one (Linux), and :meth:`Cluster.close` kills what
-is left.  A process that ends without having been asked to is a finding (``failures``).
+Ports are chosen below the range that the system gives to outgoing connections, so that none of those takes a
+node's port while the node is down.  Every process is set to die with this one (Linux), and
+:meth:`Cluster.close` kills the remaining ones.  A process that ends without having been asked to is a finding
+(``failures``).
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ class NodeFailed(Exception):
 
 @dataclass(slots=True)
 class Node:
-    """One node: a place in the cluster, whatever process runs there now.
+    """One node: a place in the cluster, independent of the process that runs there now.
 
-    ``address``: where clients reach it.  ``advertised``: where other nodes do; its front, if there is a proxy.
-    ``enter``: called in each new process before it becomes a node.
+    ``address``: the address for clients.  ``advertised``: the address for other nodes; its front, if there is a
+    proxy. ``enter``: called in each new process before it becomes a node.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """What the node wrote to standard error, in all its lives."""
+        """The node's standard error, of all its incarnations."""
         return self.folder / "log"
 
     async def start(self) -> float:
@@ -122,7 +123,7 @@ class Node:
         return time.monotonic() - begun
 
     def kill(self) -> None:
-        """SIGKILL, whatever it is doing."""
+        """Send SIGKILL, in any state of the process."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
@@ -228,7 +229,7 @@ class Cluster:
 
     @property
     def addresses(self) -> list[str]:
-        """What clients are told to connect to."""
+        """The addresses that clients connect to."""
         return [node.address for node in self.nodes]
 
     @property
@@ -281,7 +282,7 @@ class Cluster:
         ]
 
     async def close(self) -> None:
-        """Kill what still runs and, unless it is to be kept, remove what was written."""
+        """Kill the processes that still run; remove their files unless they are to be kept."""
         for node in self.nodes:
             node.kill()
             if node._dying is not None:

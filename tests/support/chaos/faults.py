@@ -27,7 +27,7 @@ POLL_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class FaultOptions:
-    """What is done to the cluster.  Seconds are drawn evenly between two bounds."""
+    """Faults of the cluster.  Seconds are drawn evenly between two bounds."""
 
     kill_seconds: tuple[float, float] = (1.0, 5.0)
     """From one kill to the next."""
@@ -107,7 +107,7 @@ class Faults:
             await self._settle()
 
     def _look(self) -> None:
-        """Raise what went wrong in the background."""
+        """Raise the errors of background tasks."""
         for task in [task for task in self._restarts if task.done()]:
             del self._restarts[task]
             task.result()
@@ -144,7 +144,7 @@ class Faults:
         self._restarts[task] = None
 
     async def _kill_all(self, number: int) -> None:
-        """Kill whatever runs, at once, as a power cut does."""
+        """Kill all running processes at once, as a power cut does."""
         await self._restarted()
         for node in self.cluster.nodes:
             node.kill()

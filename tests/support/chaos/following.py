@@ -117,7 +117,7 @@ class Follower:
             each.gone = f"{error.code}: {error}"
 
     async def _take_all(self, client: Client, each: Followed) -> None:
-        """Keep what comes, and where to go on, and only then acknowledge, as an application does."""
+        """Store the answers and the resume token, and only then acknowledge, as an application does."""
         subscription = await self._begin(client, each)
         each.token = subscription.token()
         if all(followed.token is not None or followed.gone for followed in self.followed):

@@ -1,15 +1,15 @@
-"""The verdict: what each query was handed, against what it is owed and what it may get.
+"""The verdict: the answers delivered to each query, against those owed to it and those possible for it.
 
-``must``: the answers over everything that was acknowledged; ``may``: over everything that was attempted.  Right is
-must <= delivered <= may, as bags, and no identity twice.
+``must``: the answers over all acknowledged publications; ``may``: over all attempted ones.  Right is must <=
+delivered <= may, as bags, and no identity twice.
 
-*Which publications count* for a query.  Owed are those whose acknowledged attempt was called after ``subscribe`` had
-returned.  A publication does not count if it was acknowledged, at its only attempt, before ``subscribe`` was called;
-whatever else was attempted may count: an attempt whose outcome nobody knows may be carried out late.
+*Publications that count* for a query.  A publication is owed if its acknowledged attempt was called after
+``subscribe`` had returned.  A publication does not count if it was acknowledged, at its only attempt, before
+``subscribe`` was called; all other attempts may count: an attempt of unknown outcome may be carried out late.
 
-*Torn.*  A triple that was never acknowledged may appear or not, but as a whole: under all its keys or under none.
-The inventories (queries that show all triples of a predicate) say what the cluster holds.  From it every other query's
-answers follow, exactly; what differs, beyond what is lost or phantom anyway, is torn.
+*Torn.*  A triple that was never acknowledged may appear or not, but as a whole: under all its keys or under
+none. The inventories (queries that show all triples of a predicate) show the content of the cluster.  From it
+every other query's answers follow, exactly; a difference, beyond lost and phantom answers, is torn.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Judge:
         return all(each.held >= self.owed(each).total() for each in all_followed)
 
     def judge(self, followed: Followed, held: _Database | None = None) -> Verdict:
-        """Return the verdict on one query; ``held``: what inventories show, if that says everything about it."""
+        """Return the verdict on one query; ``held``: the cluster's content by its inventories, if that is complete."""
         rows, owed, possible = followed.rows, self.owed(followed), self.possible(followed)
         lost, phantom = owed - rows, rows - possible
         torn: Counter[Row] = Counter()

@@ -1,8 +1,9 @@
-"""Probes: small publications at a steady pace whose answers are timed, also while nodes fail.
+"""Probes: small publications at a steady pace with timed answers, also while nodes fail.
 
-One every 50 ms, in turn of each kind: a single triple for a single pattern (of three, under keys of their own), and two
-triples for a join of two patterns.  A probe's *delay* is from when it was due to be published to when its answer was
-handed to the subscriber, reconnecting at either end included.  It says what a user waits, not what a node takes.
+One every 50 ms, in turn of each kind: a single triple for a single pattern (of three, under keys of their own),
+and two triples for a join of two patterns.  A probe's *delay* runs from its due time of publication to the
+delivery of its answer to the subscriber, reconnecting at either end included.  It measures a user's waiting
+time, not a node's work.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["PROBE_SECONDS", "Outage", "Probes"]
 
 PROBE_SECONDS: Final = 0.05
 LATE_SECONDS: Final = 5.0
-"""A probe whose answer takes so long is part of an outage."""
+"""A probe with an answer this late is part of an outage."""
 _SINGLE: Final = 3
 _JOINED: Final = 2
 

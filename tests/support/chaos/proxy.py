@@ -1,25 +1,26 @@
 """A fault proxy in user space: streams and datagrams between named nodes, delayed, lost, cut or left hanging.
 
 **Idea.**  Each node has a *front*: one port of the proxy, for streams and datagrams, in front of the node's own
-address.  Nodes advertise their fronts, so whatever one node sends to another passes through here.  To break
-*links* and not only nodes the proxy must know who sends:
+address.  Nodes advertise their fronts, so all traffic between nodes passes through here.  To break *links* and
+not only nodes the proxy must know the sender:
 
 * a datagram shows it by its source, as a node sends from the address it listens at; it goes on from the *sender's
   front*, so the receiver sees, and answers to, the address that the sender advertises;
-* a stream shows it by its first bytes (``identify``): where a connection comes from says nothing, but who opens one
-  introduces himself.
+* a stream shows it by its first bytes (``identify``): the source of a connection says nothing, but the node that opens
+  one introduces itself.
 
-**What a link can suffer** (:class:`Way`, one for each ordered pair): delay and jitter, a bandwidth, loss, duplication
-and corruption of datagrams, and a cut.  Streams are what TCP makes of such a network: nothing is lost in them, it
-comes late.  So a cut *holds* a stream, both ways even if only one is cut (no acknowledgement would come), and what was
-held goes on when the cut is healed.  ``reset`` breaks streams as a router may.
+**Faults of a link** (:class:`Way`, one for each ordered pair): delay and jitter, a bandwidth, loss, duplication
+and corruption of datagrams, and a cut.  Streams behave as TCP does in such a network: nothing is lost in them,
+it comes late.  So a cut *holds* a stream, both ways even if only one is cut (no acknowledgement would come),
+and the held bytes go on when the cut is healed.  ``reset`` breaks streams as a router may.
 
-**Half-open.**  When a process is killed its kernel says so to everybody.  When a machine loses power nobody does.
-:meth:`Proxy.silence` makes a node's death silent: its streams swallow everything and never end, until
-:meth:`Proxy.revive`, when they are reset, as a machine that has come up again does with connections it does not know.
+**Half-open.**  When a process is killed its kernel reports it to everybody.  When a machine loses power nobody
+does. :meth:`Proxy.silence` makes a node's death silent: its streams swallow everything and never end, until
+:meth:`Proxy.revive`, when they are reset, as a restarted machine does with connections it does not know.
 
-What it cannot do: refuse a connection, or let it time out, since it accepts before it knows who comes.  A node that is
-not there looks like one that accepts and hangs up; one that is cut off, like one that accepts and is silent.
+Limits: the proxy cannot refuse a connection, or let it time out, since it accepts before it knows the sender.
+An absent node looks like one that accepts and hangs up; one that is cut off, like one that accepts and is
+silent.
 
 Chunks waiting for their time are bounded (``CHUNKS_MAX``); beyond, the sender is not read from.
 """
@@ -46,7 +47,7 @@ Identify = Callable[[bytes], str | None]
 CHUNKS_MAX: Final = 64
 CHUNK_BYTES: Final = 1 << 16
 HELLO_BYTES_MAX: Final = 1 << 16
-"""A stream that has not said by then who it is ends."""
+"""A stream that has not identified its sender within this many bytes ends."""
 
 
 @dataclass(slots=True)
@@ -103,11 +104,11 @@ class Proxy:
     # --- faults ----------------------------------------------------------------------------------
 
     def way(self, sender: str, receiver: str) -> Way:
-        """Return what now holds from one node to another."""
+        """Return the present state of the link from one node to another."""
         return self._ways.get((sender, receiver), _CLEAR)
 
     def change(self, senders: Iterable[str], receivers: Iterable[str], **settings: float | bool) -> None:
-        """Change what holds from each of some nodes to each of others: fields of :class:`Way`."""
+        """Change the links from each of some nodes to each of others: fields of :class:`Way`."""
         receivers = list(receivers)
         for sender in senders:
             for receiver in receivers:
@@ -135,7 +136,7 @@ class Proxy:
         return len(found)
 
     def silence(self, name: str) -> None:
-        """Let a node's connections hang from now on, whatever becomes of it."""
+        """Let a node's connections hang from now on, even if its process ends."""
         self._silent.add(name)
         for stream in self._streams:
             if name in stream.ends:
@@ -143,7 +144,7 @@ class Proxy:
         self._tell()
 
     def revive(self, name: str) -> None:
-        """Let a node be heard again; what hung meanwhile is reset."""
+        """Let a node be heard again; streams that hung meanwhile are reset."""
         self._silent.discard(name)
         for stream in list(self._streams):
             if stream.hole and name in stream.ends:
@@ -276,7 +277,7 @@ _Waiting = asyncio.Queue[tuple[float, bytes | None]]
 
 
 class _Stream:
-    """A stream between two nodes.  ``hole``: it swallows what comes and never ends by itself."""
+    """A stream between two nodes.  ``hole``: it swallows all bytes and never ends by itself."""
 
     def __init__(self, proxy: Proxy, receiver: str, near: _End):
         self.sender = ""
@@ -294,7 +295,7 @@ class _Stream:
         return {self.sender, self.receiver}
 
     def close(self) -> None:
-        """Close both ends once they have taken what was written."""
+        """Close both ends once all bytes have been written."""
         for end in (self._near, self._far):
             if end is not None:
                 end.writer.close()
@@ -309,7 +310,7 @@ class _Stream:
             task.cancel()
 
     async def run(self, identify: Identify, target: Address) -> None:
-        """Find out who opened the stream, and carry bytes both ways until both have ended."""
+        """Identify the sender, and carry bytes both ways until both ends have ended."""
         received = b""
         while (sender := identify(received)) is None:
             chunk = await self._near.read()
@@ -346,7 +347,7 @@ class _Stream:
                 await self._until(due, sender, receiver)
                 if self.hole:
                     if not chunk:
-                        await self._aborted.wait()  # who goes without a word does not say goodbye either
+                        await self._aborted.wait()  # a silent death sends no goodbye either
                         return
                     self._proxy.counts["bytes_swallowed"] += len(chunk)
                 elif chunk is None:

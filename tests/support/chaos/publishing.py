@@ -1,8 +1,8 @@
-"""Publishers whose streams survive their node, and the ledger of what was attempted and what was acknowledged.
+"""Publishers with streams that survive their node, and the ledger of attempts and acknowledgements.
 
-A publisher sends its publications through one connection, many under way.  When that breaks it connects to another
-node and repeats what is not acknowledged under the same event numbers; now and then it *gives up* instead, as a
-publisher that dies: such a publication was attempted and may or may not appear.
+A publisher sends its publications through one connection, many under way.  When that breaks it connects to
+another node and repeats the unacknowledged ones under the same event numbers; now and then it *gives up*
+instead, as a publisher that dies: such a publication was attempted and may or may not appear.
 """
 
 from __future__ import annotations

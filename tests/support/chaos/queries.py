@@ -1,7 +1,7 @@
 """Standing queries and their answers by an independent evaluator (pyoxigraph).
 
-An *inventory* is a query that shows every triple of one predicate: by what inventories show, the judge knows what the
-cluster holds.
+An *inventory* is a query that shows every triple of one predicate: inventories tell the judge the cluster's
+content.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Query:
 
     @property
     def inventory(self) -> str | None:
-        """The predicate whose triples this query shows, all of them and whole."""
+        """The predicate of an inventory: this query shows all its triples, and each of them whole."""
         if len(self.patterns) != 1 or self.distinct or self.per_event:
             return None
         s, p, o = self.patterns[0]

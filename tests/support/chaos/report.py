@@ -1,4 +1,4 @@
-"""What a run says at its end: for people, and as JSON."""
+"""The result of a run: for people, and as JSON."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Gap:
 def gaps(kills: Sequence[Kill], probes: Probes) -> list[Gap]:
     """Return each kill's gap: the largest delay among probes due from 1 s before it to 4 s after it.
 
-    A kill of one node whose stretch overlaps the time in which all were down, or coming back, says
-    nothing of its own: it is left out.
+    A kill of one node is left out if its period overlaps the time in which all were down, or coming back: its
+    delay has another cause.
     """
     dark = [
         (kill.at - GAP_BEFORE_SECONDS, max(kill.back_at, kill.at) + GAP_AFTER_SECONDS)
@@ -72,7 +72,7 @@ class Report:
     publications: dict[str, int] = field(default_factory=dict)
     """Pieces and triples, attempted and acknowledged; attempts; errors."""
     failures: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What clients met with and tried again, by kind of client and code."""
+    """Errors that clients met and retried, by kind of client and code."""
     faults: dict[str, int] = field(default_factory=dict)
     delays: list[float] = field(default_factory=list)
     """Of all probes."""
@@ -83,7 +83,7 @@ class Report:
     """Seconds from the last node's being ready until all copies were restored."""
     proxy: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    """What else must not be: nodes that ended by themselves, errors in their logs."""
+    """Further problems: nodes that ended by themselves, errors in their logs."""
 
     @property
     def good(self) -> bool:
@@ -160,7 +160,7 @@ class Report:
 
 
 def _first(lines: Sequence[str]) -> list[str]:
-    """Return what of many lines is for people; the rest is in the JSON."""
+    """Return the first lines, for people; all of them are in the JSON."""
     more = len(lines) - LINES_MAX
     return [*lines[:LINES_MAX], f"... and {more:,} more"] if more > 0 else list(lines)
 

@@ -37,7 +37,7 @@ POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run."""
+    """The options of a run."""
 
     seconds: float = 60.0
     kills_max: int | None = None
@@ -51,7 +51,7 @@ class Options:
     give_up: float = 0.1
     """Share of broken publications that are given up."""
     reconnect_seconds: float = 0.0
-    """How long the publishers' library looks for another node by itself; what it does not hide then is a problem."""
+    """Seconds for which the publishers' library looks for another node; an error that it does not hide is a problem."""
     proxy: bool = False
     hogs: int = 0
     """Processes of normal priority beside, each of which uses a whole processor, until the verdict."""
@@ -63,11 +63,11 @@ class Options:
 
 
 class Happenings(Protocol):
-    """What happens to a cluster while clients publish and subscribe; for :class:`Faults`, kills and cuts."""
+    """Events of a cluster while clients publish and subscribe; for :class:`Faults`, kills and cuts."""
 
     kills: list[Kill]
     counts: Counter[str]
-    """What happened, by kind."""
+    """The number of events, by kind."""
     whole_seconds: list[float]
     """From something that happened until the cluster was whole again."""
 
@@ -77,7 +77,7 @@ class Happenings(Protocol):
 
 
 async def play(options: Options) -> Report:
-    """Run and judge.  What goes wrong ends up in the report."""
+    """Run and judge.  Errors end up in the report."""
     cluster = Cluster(
         options.nodes, options.settings, behind_proxy=options.proxy, folder=options.folder, seed=options.seed
     )
@@ -183,7 +183,7 @@ class _Story:
         self._tasks.append(asyncio.create_task(follower.run()))
 
     async def _late(self, queries: Sequence[Query]) -> None:
-        """Leave some queries again while faults happen: what is published from then on counts."""
+        """Subscribe to some queries again while faults happen: publications from then on count."""
         for number in range(LATE_FOLLOWERS):
             await asyncio.sleep(self._options.seconds / (LATE_FOLLOWERS + 1))
             self._follow(queries[number :: len(queries) // 4])

@@ -1,8 +1,9 @@
-"""The other mode: subscribers are processes that write a file, and it is they who are killed, again and again.
+"""The other mode: subscribers are processes that write a file, and they are killed, again and again.
 
-They are ``p2prdf subscribe --name NAME --output FILE``, as users run it under a supervisor: started again whenever it
-ends.  Each is killed at a random moment of its life: while it starts, while it takes its subscription up, while it
-writes.  At the end its file must hold every answer owed, each once, numbered without a gap.
+They are ``p2prdf subscribe --name NAME --output FILE``, as users run it under a supervisor: started again
+whenever it ends.  Each is killed at a random moment of its life: while it starts, while it takes its
+subscription up, while it writes.  At the end its file must hold every answer owed, each once, numbered without
+a gap.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ QUERIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SubscriberOptions:
-    """What to run."""
+    """The options of a run."""
 
     kills: int = 100
     life_seconds: tuple[float, float] = (0.0, 3.0)
@@ -58,7 +59,7 @@ class SubscriberOptions:
     seed: int = 1
     publications_per_second: float = 20.0
     faults: FaultOptions | None = None
-    """What happens to the nodes meanwhile."""
+    """Faults of the nodes in the meantime."""
     settings: Mapping[str, object] = field(default_factory=dict)
     folder: Path | None = None
 
@@ -69,7 +70,7 @@ def _environment() -> dict[str, str]:
 
 
 class Subscriber:
-    """One subscriber: a process, its output and its state, whatever life it is in.
+    """One subscriber: a process, its output and its state, over all its incarnations.
 
     ``kills``: of living processes.  ``ended``: how often one ended by itself, by exit code.
     """

@@ -1,15 +1,15 @@
-"""What is published and asked: an endless generated stream, a real one, and a few dozen standing queries.
+"""Publications and queries: an endless generated stream, a real one, and a few dozen standing queries.
 
-**Generated**: readings of devices in rooms, in *chapters* of some fifty triples whose order is shuffled, so that every
-pattern of a join comes first sometimes.  Chapters have their own subjects: answers grow with the stream, not with its
-square.  A few triples are published only once, at the beginning, and joined until the end: they must outlive every
-fault.  One triple in thirty is published again, as another event.
+**Generated**: readings of devices in rooms, in *chapters* of some fifty triples in shuffled order, so that
+every pattern of a join comes first sometimes.  Chapters have their own subjects: answers grow with the stream,
+not with its square.  A few triples are published only once, at the beginning, and joined until the end: they
+must outlive every fault.  One triple in thirty is published again, as another event.
 
-**Real**: the world's airports (package airportsdata), without the numbers, which an independent store would spell
-differently.
+**Real**: the world's airports (package airportsdata), without the numbers, which an independent store would
+spell differently.
 
-Among the queries are *inventories*: single patterns that show every triple of a predicate.  What they show is what the
-cluster holds; the judge holds the other queries against it.
+Among the queries are *inventories*: single patterns that show every triple of a predicate.  Inventories show
+the content of the cluster; the judge compares the other queries with it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def real_queries() -> list[Query]:
 
 
 def publications(seed: int, *, real_share: float = 1 / 3) -> Iterator[list[Triple]]:
-    """Yield what is published at once, without end; the airports last for some 8,000 publications."""
+    """Yield the triples of one publication after the other, without end; the airports last for 8,000 or so."""
     rng = random.Random(seed)
     generated, real = _cut(rng, _generated(rng)), _cut(rng, _airports())
     while True:

@@ -1,1 +1,1 @@
-"""A stream that is longer than what nodes keep of it: what they hold, in memory and on the disk, as it goes on."""
+"""A stream longer than the retention of its nodes: their elements, memory and disk space over time."""

@@ -1,8 +1,9 @@
-"""``python -m endless``: a long stream through nodes that forget, and what they hold meanwhile.
+"""``python -m endless``: a long stream through nodes with a short retention, and their use of memory and disk.
 
-Sensors are observed in turn: an observation is two elements of one time, which sensor and which value.  A query counts
-those of ten minutes, every ten minutes; each report is compared with how many there were.  The event times go by as
-fast as reports do: what no report was made of is kept.  What is printed of the nodes is that of all together.
+Sensors are observed in turn: an observation is two elements of one time, its sensor and its value.  A query
+counts the observations of ten minutes, every ten minutes; each report is compared with the true count.  Event
+time advances as fast as reports do: elements without a report are kept.  The printed sizes are sums over all
+nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROWS: Final = 20
 AHEAD_SECONDS: Final = 7200
 """No more than so far ahead of the last report is published, in event time."""
 FLAT: Final = 1.5
-"""In the second half nodes hold no more, in elements and in memory, than so many times what they did at its middle."""
+"""Bound of growth: in the second half, elements and memory stay below this many times their values at its beginning."""
 QUERY: Final = """PREFIX : <urn:> REGISTER RSTREAM :out AS
 SELECT (COUNT(?o) AS ?n) FROM NAMED WINDOW :w ON :observations [RANGE PT10M STEP PT10M]
 WHERE { WINDOW :w { ?o :by ?s . ?o :value ?v } }"""
@@ -51,7 +52,7 @@ def _elements(count: int, seconds: float) -> Iterator[tuple[list[tuple[str, str,
 
 
 class Watcher:
-    """What nodes hold, as rows of a table, and what is wrong with it."""
+    """The sizes of nodes, as rows of a table, and their errors."""
 
     def __init__(self, nodes: list[Node], total: int):
         self._nodes, self._total = nodes, total
@@ -89,7 +90,7 @@ def _resident(node: Node) -> int:
 
 
 async def _read(subscription: Subscription, counts: dict[int, int]) -> None:
-    """Note what each report counts."""
+    """Record the count of each report."""
     async for batch in subscription.batches():
         for count, report in zip(*batch.columns, strict=True):
             counts[time_of(str(report)) // 1000] = int(str(count).split('"')[1])

@@ -16,7 +16,7 @@ KINDS: Final = {"datagrams": datagrams.run, "frames": frames.run, "requests": we
 
 
 def main() -> int:
-    """Run what is asked for."""
+    """Run the kinds named on the command line."""
     parser = argparse.ArgumentParser("fuzz", description=__doc__)
     parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="all by default")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,8 +1,8 @@
-"""Fuzzed datagrams: without the cluster's key, with it and too late, replayed, for others, and with nonsense under it.
+"""Fuzzed datagrams: without the cluster's key, with it and too late, replayed, for others, and with bad content.
 
-What nodes say to each other passes through a proxy here and is recorded, so what is truncated, flipped and replayed is
-genuine.  Not one of these may be opened and taken for something: each must be counted as refused, for a reason, and
-answered by nothing.
+Messages between nodes pass through a proxy here and are recorded, so the truncated, flipped and replayed
+datagrams are genuine.  None of these may be opened and accepted: each must be counted as refused, for a reason,
+and answered by nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Queues:
 
 
 class _Maker:
-    """Makes bad datagrams; ``recorded`` has what was genuine: the receiver's place, and the datagram."""
+    """Makes bad datagrams; ``recorded`` holds genuine ones: the receiver's place, and the datagram."""
 
     def __init__(self, rng: Random, keys: list[int], recorded: deque[tuple[int, bytes]]):
         self._rng, self._keys, self._recorded = rng, keys, recorded

@@ -4,11 +4,11 @@ Three parts, each with nodes of its own:
 
 * ``malformed``: frames that no decoder takes (and, before a hello, anything else than a hello), one to a connection.
   The node has to say why, and to end the connection; nothing else may come of it.
-* ``requests``: frames that are well-formed and that a welcomed client may say, with contents at random.  A ping behind
-  each one tells that it was dealt with.  What is published is of a vocabulary of its own.
-* ``parcels``: well-formed and untrue, from somebody who says that it is a node which is known: without TLS nothing
-  contradicts that, with TLS a member that was taken over would say it.  Such a one is believed, so here it is only
-  asked for that nodes go on: no exception, no end, bounded memory, answers in time.
+* ``requests``: well-formed frames that a welcomed client may send, with contents at random.  A ping behind each one
+  shows when it has been processed.  The published triples have a vocabulary of their own.
+* ``parcels``: well-formed and untrue, from a sender that claims to be a known node: without TLS nothing contradicts the
+  claim, with TLS a captured member could send the same.  Nodes believe such a sender, so the only demand is that they
+  go on: no exception, no end, bounded memory, answers in time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ASKED: Final = 25
 _TOLD: Final = 100
 """Parcels of one connection."""
 _END: Final = framed(b"\xc0")
-"""No frame: who reads it ends the connection, and has dealt with all before."""
+"""No frame: its reader ends the connection, after it has processed everything before."""
 _LATER_SECONDS: Final = 0.3
 _WAITING: Final = 0.1
 _SHARES: Final = {"malformed": 0.6, "requests": 0.3, "parcels": 0.1}
@@ -68,17 +68,17 @@ class _Talk(asyncio.Protocol):
             transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Keep what is answered."""
+        """Store the answer."""
         self._read += data
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell what was answered."""
+        """Pass the answer on."""
         if not self._ended.done():
             self._ended.set_result(bytes(self._read))
 
 
 async def _said(port: int, data: bytes, *, hang_up: bool = False, later: bytes = b"") -> list[Any]:
-    """Say something to a node, and more ``later``, and return what it answered.
+    """Send something to a node, and more ``later``, and return its answers.
 
     Raises TimeoutError if it does not end the connection.
     """
@@ -95,7 +95,7 @@ async def _said(port: int, data: bytes, *, hang_up: bool = False, later: bytes =
 
 
 class _Source:
-    """Frames at random: genuine ones, and what comes of them; told apart by a decoder as nodes have one."""
+    """Frames at random: genuine ones and mutations of them, told apart by a decoder like that of nodes."""
 
     def __init__(self, rng: Random, contacts: list[m.Contact], known: list[int]):
         self.rng, self.contacts, self.known = rng, contacts, known
@@ -197,7 +197,7 @@ class _Run:
         return time.monotonic() - began
 
     def _peer_hello(self, place: int) -> bytes:
-        """Return what another node says first to the one at a place."""
+        """Return another node's first message to the node at a place."""
         contacts = self.source.contacts
         return _encoded(m.PeerHello(contacts[(place + 1) % len(contacts)], contacts[place].key))
 
@@ -222,11 +222,11 @@ class _Run:
         self.report.check(fine and not taken, f"{role} said {frame[:200]!r} and was answered {last!r:.300}")
 
     async def requests(self) -> None:
-        """What a client may say, with a ping behind each."""
+        """Send requests of a client, with a ping behind each."""
         rng, data = self.source.rng, [self._hello]
         for number in range(_ASKED):
             data += [self._request(), _encoded(m.ClientPing(1_000_000 + number))]
-        # Some wait for what takes a while: queries that are parsed, publications that are acknowledged.
+        # Some wait for slow requests: queries that are parsed, publications that are acknowledged.
         said, port = b"".join(data), rng.choice(self._ports)
         waits = rng.random() < _WAITING
         answered = await (_said(port, said, later=_END) if waits else _said(port, said + _END))
@@ -244,12 +244,12 @@ class _Run:
         return self.source.made(self.source.rng.choice(list(ACTIONS)))
 
     async def parcels(self) -> None:
-        """What a node may say, with a frame behind all of it that is none."""
+        """Send messages of a node, with a frame behind all of them that is none."""
         place = self.source.rng.randrange(len(self._ports))
         data = [self._peer_hello(place), *(self._parcel() for _ in range(_TOLD)), _END]
         try:
             answered = await _said(self._ports[place], b"".join(data))
-        except TimeoutError:  # who is busy with what it was told before does not read on
+        except TimeoutError:  # a node that is busy with earlier messages does not read on
             self.counts["not read in time"] += 1
             return
         last = answered[-1] if answered else None
@@ -281,7 +281,7 @@ async def _part(part: str, count: int, rng: Random, report: Report, folder: Path
     async with Target(report, folder=None if folder is None else folder / part) as target:
         believed = part == "parcels"
         watch = await target.begin(publishing=not believed)
-        # Without TLS a subscription is anybody's who knows its number.
+        # Without TLS every client that knows its number may use a subscription.
         source = _Source(rng, target.contacts, target.known() if believed else [])
         run = _Run(target, source, report)
         took = await run.spend(count, getattr(run, part), _TALKS_BELIEVED if believed else _TALKS)

@@ -1,8 +1,8 @@
-"""Genuine messages of every type there is, with contents at random: what mutations begin with.
+"""Genuine messages of every type, with contents at random: the raw material of mutations.
 
-The types come from the table of the wire (:data:`p2prdf.wire.shapes.SHAPES`), so one that is new is among them, or
-:func:`bodies` says by name that it cannot be made.  All terms are of a vocabulary of their own: what is published by
-accident is nobody else's.
+The types come from the table of the wire (:data:`p2prdf.wire.shapes.SHAPES`), so a new type is included, or
+:func:`bodies` says by name that it cannot be made.  All terms have a vocabulary of their own: triples published
+by accident match nobody's query.
 """
 
 from __future__ import annotations

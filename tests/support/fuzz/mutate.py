@@ -1,4 +1,4 @@
-"""What can be wrong with a frame: its bytes, its length, its parts, its counts, its depth, its terms."""
+"""Mutations of a frame: its bytes, its length, its parts, its counts, its depth, its terms."""
 
 from __future__ import annotations
 
@@ -121,5 +121,5 @@ MUTATIONS: Final = (
 
 
 def mutated(rng: Random, body: bytes) -> bytes:
-    """Return what comes of a genuine body by one mutation, length prefix included."""
+    """Return a genuine body after one mutation, length prefix included."""
     return rng.choice(MUTATIONS)(rng, body)

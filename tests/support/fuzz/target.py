@@ -1,6 +1,6 @@
-"""What is fuzzed: real nodes that hold something, and what must be as it was afterwards.
+"""The target of fuzzing: real nodes that hold data, and the state that must be unchanged afterwards.
 
-Three nodes keep a copy of everything each, so what a genuine client publishes meanwhile (:mod:`fuzz.watch`) is one
+Three nodes keep a copy of everything each, so each publication of a genuine client (:mod:`fuzz.watch`) is one
 triple more at each of them, and everything else is compared as it is.
 """
 
@@ -27,16 +27,18 @@ KEPT: Final = 200
 _QUERY: Final = "SELECT ?s ?o { ?s <urn:kept:p> ?o }"
 _WATCHED: Final = "SELECT ?s { ?s <urn:watch:p> ?o }"
 GROWTH_BYTES_MAX: Final = 32 << 20
-"""So much more memory than after a tenth of the inputs a node may have at the end, beside what it was given to keep."""
+"""Bound of growth of a node's memory since a tenth of the inputs, in bytes, besides the data it was given to keep."""
 KEPT_BYTES: Final = {
     "triples": 840, "rows": 165, "plans": 10_000, "subscriptions_home": 10_000, "answers_held": 200,
     "publications_kept": 1300, "outbox": 1600,
 }  # fmt: skip
-"""What a node is given to keep, by what counts it, and the bytes of each, as the heap of a node was measured to grow,
-or worked out from that (docs/explanation/security.md).  A triple is under seven roles, at a keeper of all; half
-of them have a new term in each of these runs.  One removed and published again counts as
-another, for both are kept.  A plan has tables of its own, most of them all but empty.
-A member that says to publish is believed that it is not done until it says so."""
+"""Bytes for each item that a node was given to keep, by its counter.
+
+Measured as the growth of a node's heap, or computed from that (docs/explanation/security.md).  A triple is
+under seven indexes, at a node that keeps all; half of them have a new term in each of these runs.  A triple
+removed and published again counts as another, for both are kept.  A plan has tables of its own, most of them
+almost empty. Nodes believe a member that its publication is incomplete until it reports the end.
+"""
 PING_SECONDS_MAX: Final = 1.0
 """The 99th percentile of a sign of life, under all that a sender can send from the same machine."""
 _SAME: Final = (
@@ -45,11 +47,11 @@ _SAME: Final = (
 )  # fmt: skip
 _COUNTED: Final = ("terms", "queries", *KEPT_BYTES)
 _TOLD: Final = re.compile(r"Traceback|(?<!link)_failed|AssertionError")
-"""What no log may have."""
+"""Texts that no log may have."""
 
 
 class Report:
-    """What is printed of a run, and what was wrong."""
+    """The printed lines of a run, and its errors."""
 
     def __init__(self, name: str):
         self.name = name
@@ -60,7 +62,7 @@ class Report:
         print(f"{self.name}: {text}", flush=True)
 
     def check(self, fine: bool, text: str) -> None:
-        """Note what is wrong if something is not fine."""
+        """Record an error if a condition does not hold."""
         if not fine:
             self.wrong.append(f"{self.name}: {text}")
             print(f"{self.name}: WRONG: {text}", flush=True)
@@ -127,7 +129,7 @@ class Target:
         return found
 
     async def begin(self, *, publishing: bool = True) -> Watch:
-        """Take note of what there is, and have a genuine client begin to work."""
+        """Record the nodes' state, and have a genuine client begin to work."""
         await self.quiet()
         self._before = await self.states()
         return await Watch.start(self.nodes[0].address, self.report.name.replace(" ", "-") if publishing else "")
@@ -145,14 +147,14 @@ class Target:
 
     async def warm(self) -> None:
         """Take note of how much memory the nodes have by now."""
-        self._memory = [0]  # who asks meanwhile need not
+        self._memory = [0]  # callers meanwhile need not
         states = await self.states()
         self._memory, self._warm = [state["memory_bytes"] for state in states], [state["peer"] for state in states]
 
     async def finish(self, watch: Watch, *, same: bool, believed: bool = False) -> dict[str, Any]:
-        """Say what became of the nodes; ``same``: nothing but what the genuine client published may be new.
+        """Report the state of the nodes; ``same``: only the genuine client's publications may be new.
 
-        ``believed``: the input was a member's, so that what nodes have may be anything by now.
+        ``believed``: the input was a member's, so that the nodes' data may be anything by now.
         """
         seen = await watch.end()
         if not believed:
@@ -223,7 +225,7 @@ class Target:
 
 
 def _noted(state: dict[str, Any]) -> dict[str, Any]:
-    """Return of a state what bad input must not change."""
+    """Return the parts of a state that bad input must not change."""
     noted = {key: state["peer"][key] for key in _SAME}
     noted["members"] = sorted(
         (member["key"], member["host"], member["port"], member["state"]) for member in state["discovery"]["members"]

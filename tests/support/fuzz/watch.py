@@ -1,7 +1,7 @@
-"""``python -m fuzz.watch ADDRESS``: a genuine client in a process of its own, and how long it waits meanwhile.
+"""``python -m fuzz.watch ADDRESS``: a genuine client in a process of its own, and its waiting times meanwhile.
 
-It asks for a sign of life fifty times a second and publishes a triple of its own four times a second, until its
-standard input is closed; then it prints what it has seen as one line of JSON.
+It sends fifty pings a second and publishes a triple of its own four times a second, until its standard input is
+closed; then it prints its waiting times as one line of JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATH: Final = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [o
 
 
 class Watch:
-    """The process, from who starts it."""
+    """The process, as its starter sees it."""
 
     def __init__(self, process: asyncio.subprocess.Process):
         self._process = process
@@ -44,7 +44,7 @@ class Watch:
         return cls(process)
 
     async def end(self) -> dict[str, Any]:
-        """Stop it and return what it has seen."""
+        """Stop it and return its measurements."""
         said, _ = await self._process.communicate(b"")
         seen: dict[str, Any] = json.loads(said)
         return seen

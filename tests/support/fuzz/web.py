@@ -1,9 +1,8 @@
-"""Fuzzed HTTP requests, made from a gateway's own description of what it serves.
+"""Fuzzed HTTP requests, made from a gateway's own description of its API.
 
-Every operation of the document is asked for: with parameters as described, at the border of that and beyond, with
-bodies of all media types that it names and of some that it does not, with headers that are none, and by methods that it
-does not have.
-No answer may say that the gateway failed, whatever is sent.
+Every operation of the document is requested: with parameters as described, at the border of that and beyond,
+with bodies of all media types that it names and of some that it does not, with bad headers, and by methods that
+it does not have. No answer may report a failure of the gateway, for any request.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ class Requests:
         }.get(name, ("x", "p2prdf", "cDJwcmRmDQoB"))))  # fmt: skip
 
     def _body(self, operation: dict[str, Any], headers: list[str]) -> bytes:
-        """Return a body, and add what is said of it to the headers."""
+        """Return a body, and add its description to the headers."""
         rng, content = self._rng, operation.get("requestBody", {}).get("content", {})
         if not content and rng.random() < 0.9:
             return b""
@@ -196,7 +195,7 @@ class _Line:
                 if b"text/event-stream" not in head:
                     await reader.read()
                 found = _STATUS.match(head)
-                return int(found[1]) if found else 0  # an answer to what is no HTTP/1.1
+                return int(found[1]) if found else 0  # an answer to a request that is not HTTP/1.1
         except ConnectionError:
             return None
         except TimeoutError:

@@ -21,7 +21,7 @@ def main() -> int:
     """Tell stories as told by the command line; return 1 if anything was wrong in one of them."""
     arguments = _arguments()
     try:
-        enter()  # first of all: what is imported below may start threads
+        enter()  # first of all: modules imported below may start threads
         with contextlib.closing(Lan()) as lan:
             told = trial(lan)
     except Refused as reason:
@@ -45,7 +45,7 @@ def _tell_all(arguments: argparse.Namespace) -> int:
     if unknown:
         print(f"no story {unknown[0]!r}; there are {', '.join(STORIES)}", file=sys.stderr)
         return 2
-    logging.getLogger("p2prdf.client").setLevel(logging.ERROR)  # that clients go elsewhere is what is expected
+    logging.getLogger("p2prdf.client").setLevel(logging.ERROR)  # clients are expected to change nodes
     console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=True, stderr=arguments.json is None)
     told: dict[str, Any] = {}
     good = True

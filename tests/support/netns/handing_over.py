@@ -1,4 +1,4 @@
-"""How long a node takes to leave, by what it keeps: what ``drain_seconds`` and Kubernetes' grace periods must allow.
+"""How long a node takes to leave, by its data: a measure for ``drain_seconds`` and Kubernetes' grace periods.
 
 Five nodes with three copies on disks; after each size one of them is told to leave, and comes back.
 """

@@ -1,7 +1,7 @@
-"""A cluster whose nodes live on hosts of their own, by names and numbers as a StatefulSet gives them.
+"""A cluster with nodes on test hosts of their own, by names and numbers as a StatefulSet gives them.
 
-Node ``n2`` is pod 2: it keeps its disk, its ordinal and its name ``n2.nodes`` for ever, and the address that it has
-until it is moved.  The names of the first two are what all nodes join by, as in ``k8s/base``.
+Node ``n2`` is pod 2: it keeps its disk, its ordinal and its name ``n2.nodes`` for ever, and its address until
+it is moved.  The names of the first two are the seeds of all nodes, as in ``k8s/base``.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class HostCluster(Cluster):
         self._place(node)
 
     async def until_back(self) -> float:
-        """Wait until all nodes know each other and may speak for subscriptions; return the seconds it took.
+        """Wait until all nodes know each other and may be primaries of subscriptions; return the seconds it took.
 
-        That is what a rolling restart waits for: under steady publication copies are always being compared somewhere.
-        Raises NodeFailed.
+        A rolling restart waits for the same: under steady publication copies are always being compared
+        somewhere. Raises NodeFailed.
         """
         begun = time.monotonic()
         while True:
@@ -94,7 +94,7 @@ class HostCluster(Cluster):
             await asyncio.sleep(POLL_SECONDS)
 
     def complaints(self) -> Counter[str]:
-        """Count what nodes have logged as errors, by event."""
+        """Count the errors in the nodes' logs, by event."""
         found: Counter[str] = Counter()
         for node in (*self.nodes, *self.former):
             for line in node.log.read_text(errors="replace").splitlines():
@@ -103,7 +103,7 @@ class HostCluster(Cluster):
         return found
 
     async def close(self) -> None:
-        """Kill what still runs; the hosts go with the lan."""
+        """Kill the processes that still run; the hosts go with the lan."""
         for node in self.former:
             node.kill()
         await super().close()

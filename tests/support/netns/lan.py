@@ -1,15 +1,15 @@
 """Namespaces as hosts: a switch, cables, addresses, names; cables that are pulled and packets that go nowhere.
 
-*Nothing is left behind.*  A namespace lives as long as a process is in it or holds it open.  Those made here have no
-names (``ip netns`` knows nothing of them): the process that made them holds them by file descriptors, and when it
-ends, even by SIGKILL, the kernel takes them down with all that is in them.
+*Nothing is left behind.*  A namespace lives as long as a process is in it or holds it open.  Those made here
+have no names (``ip netns`` knows nothing of them): the process that made them holds them by file descriptors,
+and when it ends, even by SIGKILL, the kernel takes them down with everything in them.
 
-*Names.*  The process has its own view of the file system, too, in which another file lies over ``/etc/hosts``: writing
-a line there is what a cluster's DNS does when a pod got its address.
+*Names.*  The process has its own view of the file system, too, in which another file lies over ``/etc/hosts``:
+writing a line there has the effect of a cluster's DNS when a pod got its address.
 
-*Cuts.*  Packets from A to B are cut by telling A a hardware address for B that nobody has.  So they leave A and get
-lost in the switch without anybody being told, and what B sends to A still arrives.  (Traffic control would do it as
-well; kernels of small machines often have no such modules.)
+*Cuts.*  Packets from A to B are cut by giving A a hardware address for B that nobody has.  So they leave A and
+get lost in the switch without any notice, and packets from B to A still arrive.  (Traffic control would do it
+as well; kernels of small machines often have no such modules.)
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMMAND_SECONDS: Final = 30.0
 
 
 class Refused(Exception):
-    """This machine does not let us make hosts; the text says what is missing."""
+    """This machine does not let us make hosts; the text names the missing permission or program."""
 
 
 def enter() -> None:
@@ -149,7 +149,7 @@ class Lan:
         """Give a host another address, as a pod has that was started elsewhere; the old one is nobody's then."""
         host.ip("addr flush dev eth0 scope global", f"addr add {address}/{NETWORK.prefixlen} dev eth0")
         host.address = address
-        for other in self._everyone():  # else they would send to who had the address before
+        for other in self._everyone():  # otherwise they would send to the former holder of the address
             _ip(other, [f"neigh flush to {address}"])
 
     def call(self, name: str, host: Host | None) -> None:
@@ -159,7 +159,7 @@ class Lan:
             self._names[name] = host.address
         self._write_names()
 
-    # --- what breaks -----------------------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------------------------
 
     def pull(self, host: Host) -> None:
         """Pull a host's cable at the switch: its interface notices."""
@@ -170,7 +170,7 @@ class Lan:
         _ip(self._switch, [f"link set {host.port} up"])
 
     def cut(self, senders: Iterable[Host], receivers: Iterable[Host]) -> None:
-        """Lose what senders send to receivers; what comes the other way arrives."""
+        """Lose the packets from senders to receivers; those of the other direction arrive."""
         others = list(receivers)
         for sender in senders:
             lost = [other.address for other in others if other is not sender]

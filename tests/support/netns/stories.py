@@ -1,8 +1,8 @@
-"""What happens to hosts and nodes while clients publish and subscribe.
+"""Faults of hosts and nodes while clients publish and subscribe.
 
-Each story is one coroutine of :class:`Story`; its name is that of the method.  What must come of all of them is the
-same: every answer that is owed is delivered once, no other is, and publishers notice nothing that the client library
-does not hide.
+Each story is one coroutine of :class:`Story`; its name is that of the method.  All of them must have the same
+result: every answer that is owed is delivered once, no other is, and publishers notice nothing that the client
+library does not hide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["LIMITS", "STORIES", "Settings", "Story", "tell"]
 RECONNECT_SECONDS: Final = 60.0
 """Clients of these stories are ordinary: this is the library's default."""
 DRAIN_SECONDS: Final = 120.0
-"""Whoever leaves for good must be able to hand over everything, on a busy machine as well."""
+"""A node that leaves for good must be able to hand over everything, on a busy machine as well."""
 REST_SECONDS: Final = 300.0
 """How long answers may take at the end, should the machine be busy; it is waited only as long as some are missing."""
 
@@ -47,7 +47,7 @@ class Settings:
 
 
 class Story:
-    """What happens to a cluster (:class:`chaos.story.Happenings`)."""
+    """The events of a cluster (:class:`chaos.story.Happenings`)."""
 
     def __init__(self, cluster: HostCluster, name: str, settings: Settings):
         self.kills: list[Kill] = []
@@ -69,7 +69,7 @@ class Story:
     # --- the stories -----------------------------------------------------------------------------
 
     async def quiet(self) -> None:
-        """Nothing happens: what is found then is no matter of hosts."""
+        """Do nothing: any problem found then is not caused by faults of hosts."""
         await asyncio.sleep(self._settings.cut_seconds / 10)
 
     async def rolling_restart(self) -> None:
@@ -194,11 +194,11 @@ STORIES: Final = {
 }
 """Stories and how many nodes there are at their beginning."""
 LIMITS: Final = {"leaving_at_once"}
-"""Stories of what is not promised: they are told only when they are asked for."""
+"""Stories about behaviour that is not promised: they run only on request."""
 
 
 async def tell(name: str, lan: Lan, settings: Settings) -> tuple[Report, dict[str, Any]]:
-    """Tell one story; return what came of it, and how long leaving took and which errors were logged."""
+    """Run one story; return its report, and the seconds of leaving and the logged errors."""
     nodes = {"drain_seconds": DRAIN_SECONDS, **settings.nodes}
     cluster = HostCluster(lan, STORIES[name], nodes, folder=settings.folder)
     story = Story(cluster, name, settings)

@@ -1,8 +1,8 @@
-"""Whether hosts can be made here, and whether what breaks between them is really broken.
+"""Whether hosts can be made here, and whether the faults between them really break the network.
 
-Hosts say numbers to each other by datagrams.  Nothing is waited for longer than needed: that something arrives is
-waited for; that it does not is asked after ``LOST_SECONDS``, so a slow machine may hide a cut that does not cut, but
-never lets one fail that does.
+Hosts send numbers to each other by datagrams.  Nothing is waited for longer than needed: an arrival is waited
+for; a loss is concluded after ``LOST_SECONDS``, so a slow machine may hide a cut that does not cut, but never
+lets one fail that does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAUSE_SECONDS: Final = 0.1
 
 
 def trial(lan: Lan) -> dict[str, list[str]]:
-    """Make three hosts, break what is between them; return who hears whom in each state (``a>b``: b hears a)."""
+    """Make three hosts, break links between them; return the working links of each state (``a>b``: b hears a)."""
     hosts = {name: lan.add(name) for name in "abc"}
     a, b, _ = hosts.values()
     sockets = {name: host.socket() for name, host in hosts.items()}
@@ -63,7 +63,7 @@ def trial(lan: Lan) -> dict[str, list[str]]:
 def _hears(
     sender: socket.socket, receiver: socket.socket, at: Host, numbers: itertools.count[int], *, waiting: bool
 ) -> bool:
-    """Tell whether what one says comes to another; ``waiting``: that it should, so that patience is in place."""
+    """Tell whether datagrams of one host reach another; ``waiting``: they should, so patience is in place."""
     deadline = time.monotonic() + (ARRIVED_SECONDS if waiting else LOST_SECONDS)
     said = set()
     while (left := deadline - time.monotonic()) > 0:

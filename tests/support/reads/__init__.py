@@ -1,1 +1,1 @@
-"""What a whole simulated overlay answers, asked once or for good, against published results and another engine."""
+"""Answers of a whole simulated overlay, once or standing, against published results and another engine."""

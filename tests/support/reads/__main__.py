@@ -90,7 +90,7 @@ async def _through_nodes(universities: int) -> list[str]:
 
 
 async def _with_inference(clients: list[p2prdf.Client], universities: int) -> list[str]:
-    """Have a client derive what follows by the ontology, and ask the benchmark's queries of that and what was said."""
+    """Have a client derive the ontology's consequences, and run the benchmark's queries over data and consequences."""
     ontology, begun = lubm.ontology(), time.monotonic()
     instances = instantiate(owl_rl(equality=False), ontology)
     blank = {term for triple in ontology for term in triple if term.startswith("<urn:bnode:")}

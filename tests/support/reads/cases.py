@@ -48,7 +48,7 @@ def _wrapped(query: str, form: str) -> str:
 
 
 def _construct(query: str, names: Sequence[str]) -> str:
-    """Return what a SELECT query's variables are bound to, as triples."""
+    """Return the bindings of a SELECT query's variables, as triples."""
     template = " . ".join(f"<urn:answer> <urn:binds:{name}> ?{name}" for name in names)
     return _wrapped(query, f"CONSTRUCT {{ {template} }} WHERE")
 
@@ -60,7 +60,7 @@ def _constructed(names: Sequence[str], rows: Counter[Terms]) -> Counter[Terms]:
 
 
 def ask_once(peers: Peers, case: dict[str, Any]) -> list[str]:
-    """Publish a case's data, ask for its result in all forms, and remove the data; return what was wrong.
+    """Publish a case's data, ask for its result in all forms, and remove the data; return the errors.
 
     Raises QueryRefused if peers keep no history for it.
     """
@@ -90,10 +90,10 @@ def _extra(rng: Random, data: Sequence[Triple]) -> list[Triple]:
 
 
 def play(peers: Peers, case: dict[str, Any]) -> list[str]:
-    """Leave a case's query, and publish its data one triple at a time in random order, others among it.
+    """Subscribe to a case's query, and publish its data one triple at a time in random order, others among it.
 
-    These are removed again, one at a time, and in the end all.  Return what was wrong with what the subscriber held
-    when the case's data was there, or with what it had been told.
+    The others are removed again, one at a time, and in the end all triples.  Return the errors of the solutions
+    that the subscriber held while the case's data was there, and of all its notifications.
     """
     rng, data = Random(case["name"]), triples(case["data"])
     client = peers.subscribe(case["query"])

@@ -51,11 +51,11 @@ MORE = tuple(
         "CONSTRUCT WHERE { ?x ub:headOf ?d }",
     )
 )
-"""Queries of all forms with answers in every university.  Not among them: what nodes keep no history for."""
+"""Queries of all forms with answers in every university, except those that need history which nodes do not keep."""
 
 
 def data(universities: int = 1) -> list[Triple]:
-    """Return the triples of 1 or 10 universities; what is described under one name comes together."""
+    """Return the triples of 1 or 10 universities; the descriptions of one name come together."""
     text = lzma.decompress((DATA / f"lubm{universities}-seed0.nt.xz").read_bytes())
     batches = read_triples(io.BytesIO(text), publication_id="lubm", strict=True)
     return list(dict.fromkeys(triple for batch in batches for triple in zip(batch.s, batch.p, batch.o, strict=True)))
@@ -80,13 +80,13 @@ def queries() -> dict[str, str]:
 
 
 def by_path(query: str) -> str:
-    """Return a query in which whoever is of a class is of all above it."""
+    """Return a query in which the members of a class are members of all its superclasses."""
     found = re.sub(r"\brdf:type\s+(ub:\w+)", r"rdf:type/rdfs:subClassOf* \1", query)
     return "PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>\n" + found
 
 
 def with_inferred(query: str, graph: str) -> str:
-    """Return a benchmark query each of whose patterns is looked for in the default graph and in another one."""
+    """Return a benchmark query with each of its patterns matched in the default graph and in another one."""
     head, _, rest = re.sub(r"^\s*#.*\n", "", query, flags=re.MULTILINE).partition("{")
     patterns = [each.strip() for each in re.split(r"\.(?:\s|$)", rest.rpartition("}")[0]) if each.strip()]
     both = (f"{{ {each} }} UNION {{ GRAPH {graph} {{ {each} }} }}" for each in _connected(patterns))
@@ -117,12 +117,12 @@ def digest(rows: Iterable[Sequence[str | None]]) -> str:
 
 
 def compare(peers: Peers, store: ox.Store, texts: list[str]) -> tuple[int, list[str]]:
-    """Ask peers and an engine the same; return the number of solutions and what was wrong."""
+    """Ask peers and an engine the same; return the number of solutions and the errors."""
     return judge(peers.read(*texts), store, texts)
 
 
 def judge(answers: Sequence[Counter[Terms]], store: ox.Store, texts: list[str]) -> tuple[int, list[str]]:
-    """Compare answers with those of an engine; return the number of solutions and what was wrong."""
+    """Compare answers with those of an engine; return the number of solutions and the errors."""
     solutions, wrong = 0, []
     for text, got in zip(texts, answers, strict=True):
         expected = _answer(store, text)

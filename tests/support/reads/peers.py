@@ -1,7 +1,8 @@
-"""Simulated peers that are asked once: what one-time and standing queries answer through the whole overlay.
+"""Simulated peers that are asked once: answers of one-time and standing queries through the whole overlay.
 
-A *read* does what the client library does (:mod:`p2prdf.client.query`): it leaves a query that counts triples from
-the beginning on, takes answers until the first bookmark later than its opening, and ends the subscription.
+A *read* does the same as the client library (:mod:`p2prdf.client.query`): it subscribes to a query that counts
+triples from the beginning on, takes answers until the first bookmark later than its opening, and ends the
+subscription.
 """
 
 from __future__ import annotations
@@ -62,13 +63,13 @@ class Read:
 
     @property
     def rows(self) -> Counter[Terms]:
-        """The bag of solutions; None is unbound.  Raises what the query was refused with."""
+        """The bag of solutions; None is unbound.  Raises the error with which the query was refused."""
         assert self.done, f"not answered yet: {self.text}"
         if self.refused is not None:
             raise error_from_code(self.refused.code, self.refused.text)
         return Counter(tuple(term or None for term in row) for row in self._held.values())
 
-    # --- what the world calls --------------------------------------------------------------------
+    # --- callbacks of the world --------------------------------------------------------------
 
     def completed(self, node: Node, _: int, outcome: contract.Outcome) -> None:
         match outcome:
@@ -112,7 +113,7 @@ class Read:
 
 
 class _Ignored:
-    """Whoever does not care how a request ended."""
+    """A requester that ignores the outcome."""
 
     def completed(self, node: Node, request: int, outcome: contract.Outcome) -> None:
         pass
@@ -154,13 +155,13 @@ class Peers:
         return Read(self.world, node, text, self.random.getrandbits(32) + 1)
 
     def read(self, *texts: str, at: int | None = None) -> list[Counter[Terms]]:
-        """Ask some queries at once and return what they answered."""
+        """Ask some queries at once and return their answers."""
         reads = [self.ask(text, at) for text in texts]
         self.world.run_until(lambda: all(each.done for each in reads), 120.0)
         return [each.rows for each in reads]
 
     def subscribe(self, text: str) -> SubscriberClient:
-        """Leave a standing query that counts what is published from now on."""
+        """Subscribe to a query from now on."""
         query, _ = understood(text)
         record = ResumingSubscriber(text, query, Algorithm.CSBV, False, 86_400.0, text)
         client = SubscriberClient(self.world, record, Random(text))
@@ -169,7 +170,7 @@ class Peers:
         return client
 
     def until_told(self, clients: list[SubscriberClient]) -> None:
-        """Go on until subscribers were told all that follows from what is acknowledged by now."""
+        """Go on until subscribers have been told all consequences of the publications acknowledged by now."""
         now = max((stamp for each in self.publisher.published for stamp in each.stamps), default=0)
 
         def told() -> bool:

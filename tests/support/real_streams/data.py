@@ -1,7 +1,8 @@
 """Streams of real sensors, with queries, static data and published answers, which lie beside the repository.
 
-CSRBench: weather observations by sensors in the United States, with the benchmark's windows.  CityBench: traffic,
-parking, weather and pollution in Aarhus, for some days; its queries join observations with what is known of sensors.
+CSRBench: weather observations by sensors in the United States, with the benchmark's windows.  CityBench:
+traffic, parking, weather and pollution in Aarhus, for some days; its queries join observations with static data
+about sensors.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Query:
 
     @property
     def extent(self) -> Extent:
-        """What its windows hold."""
+        """The extent of its windows."""
         return next(iter(self.windows.values()))
 
     def reports(self, dataset: Dataset) -> range:
@@ -78,7 +79,7 @@ class Dataset:
         return -(-self.elements[-1].time // step) * step
 
     def upto(self, seconds: float) -> Dataset:
-        """Return the same without what is later."""
+        """Return the same data set without later elements and answers."""
         last = seconds * 1000
         queries = [
             replace(query, published={report: said for report, said in query.published.items() if report <= last})
@@ -145,10 +146,10 @@ def _query(said: dict[str, Any], stream: str, published: list[dict[str, Any]], f
 
 
 def _in_windows(patterns: str) -> tuple[str, list[str]]:
-    """Put the patterns about each observation into a window of their own; others are about what is known for good.
+    """Put the patterns about each observation into a window of their own; others are about static data.
 
-    Windows are named by the variables, and all alike: what is in one is joined with what is in another as they are
-    then, not as all that ever was.
+    Windows are named by the variables, and all are alike: the present content of one is joined with the present
+    content of another.
     """
     about: dict[str, list[str]] = {}
     rest = []

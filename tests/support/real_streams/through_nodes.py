@@ -21,12 +21,14 @@ __all__ = ["Outcome", "play"]
 QUIET_SECONDS = 2.0
 """After the last row that was waited for nothing may follow for so long."""
 SILENT_SECONDS = 60.0
-"""Who is told nothing for so long is told nothing any more: nodes are slower when one is missing."""
+"""Silence of so many seconds ends the waiting: nodes are slower when one is missing."""
 
 
 @dataclass
 class Outcome:
-    """What came of a data set.  ``delays``: seconds from the acknowledgement of all that a report may have to its rows.
+    """The result of a data set.
+
+    ``delays``: seconds from the acknowledgement of all elements that a report may have to its rows.
     """
 
     elements: int = 0
@@ -35,14 +37,14 @@ class Outcome:
     reports: int = 0
     rows: int = 0
     published_answers: int = 0
-    """Reports of which the data set itself says what they have."""
+    """Reports with answers published by the data set itself."""
     delays: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
 
 @dataclass
 class _Heard:
-    """What came of one query: rows and the moment of the last of them, by the time of the report."""
+    """The rows of one query and the moment of the last of them, by the time of the report."""
 
     rows: dict[int, Rows] = field(default_factory=dict)
     at: dict[int, float] = field(default_factory=dict)
@@ -86,7 +88,7 @@ async def play(dataset: Dataset, clients: Sequence[Client], *, pause_seconds: fl
     ]
     heard = [_Heard() for _ in subscriptions]
     begun, published = time.monotonic(), asyncio.Event()
-    # The stream stays open until all has come: who has ended is forgotten after a while, and waited for no more.
+    # The stream stays open until all has come: an ended publisher is forgotten after a while, and not waited for.
     async with clients[0].stream(dataset.stream) as stream, asyncio.TaskGroup() as tasks:
         for each, subscription, reports in zip(heard, subscriptions, expected, strict=True):
             wanted = sum(rows.total() for rows in reports.values())
@@ -120,7 +122,7 @@ async def _publish(
         for batch in batches:
             before = stream.events
             await stream.publish([batch], on_progress=progress)
-            # Who begins to look at a stream looks for a while before it concludes anything.
+            # A new reader of a stream watches it for a while before it concludes anything.
             async with asyncio.timeout(SILENT_SECONDS):
                 while len(acknowledged) == 1 and not any(each.total for each in heard):
                     await asyncio.sleep(0.1)
@@ -139,7 +141,7 @@ def _since(acknowledged: Sequence[tuple[int, float]], report: int) -> float:
 
 
 def _expected(dataset: Dataset, query: Query) -> dict[int, Rows]:
-    """Return what each report has, worked out anew by another engine from what is in the window then."""
+    """Return the rows of each report, computed anew by another engine from the window's content."""
     times = [element.time for element in dataset.elements]
     extent = query.extent
     assert extent.range is not None

@@ -115,7 +115,7 @@ async def _rate(triples: list[lubm.Triple], folder: Path) -> list[str]:
     return []
 
 
-# --- what is right -------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------
 
 
 class _Check:
@@ -136,7 +136,7 @@ class _Check:
         """Triples that a node took in which was killed."""
 
     async def run(self) -> list[str]:
-        """Do everything; return what was wrong."""
+        """Run the whole check; return the errors."""
         await self._cluster.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -192,7 +192,7 @@ class _Check:
         return ",".join(node.address for node in self._cluster.nodes)
 
     async def _taken(self) -> int:
-        """Return how many triples nodes took in from clients, what was sent twice counted twice."""
+        """Return the number of triples that nodes received from clients; repeated ones count twice."""
         states = await self._cluster.statuses()
         return self._forgotten + sum(state["clients"].get("triples", 0) for state in states if state is not None)
 
@@ -307,7 +307,7 @@ class _Check:
         )
 
     async def _compare(self) -> None:
-        """Wait until all answers to what was published have come, and compare."""
+        """Wait until all answers to the publications have come, and compare."""
         published = time.time()
 
         async def told() -> bool:

@@ -1,4 +1,4 @@
-"""A peer that only acknowledges: ``python -m spark_check.acker`` prints its address and takes whatever is published."""
+"""A peer that only acknowledges: ``python -m spark_check.acker`` prints its address and takes all publications."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PER_EVENT = tuple(
     f"PREFIX ub: <http://swat.cse.lehigh.edu/onto/univ-bench.owl#> SELECT ?x ?y WHERE {{ ?x ub:{name} ?y }}"
     for name in ("headOf", "subOrganizationOf", "doctoralDegreeFrom")
 )
-"""Asked per publication event, too: each triple is published once, whatever is sent again."""
+"""Queries asked per publication event, too: each triple is published once, despite all repetitions."""
 
 
 def choose_queries(store: ox.Store, triples: list[tuple[str, str, str]], count: int) -> list[str]:
@@ -53,7 +53,7 @@ def expected(store: ox.Store, query: str) -> Counter[tuple[str | None, ...]]:
 
 
 class Follower:
-    """One subscription: what it holds, and whether an answer came twice."""
+    """One subscription: its solutions, and the number of answers that came twice."""
 
     def __init__(self, query: str, *, per_event: bool):
         self.query = query
@@ -83,7 +83,7 @@ class Follower:
                 self.bookmark = batch.bookmark
 
     def wrong(self, store: ox.Store) -> str:
-        """Say what is wrong with what it holds, "" if nothing is."""
+        """Describe the errors of its solutions, "" if there are none."""
         wanted, got = expected(store, self.query), Counter(self.held.values())
         if got == wanted and not self.doubled:
             return ""

@@ -64,19 +64,19 @@ class Driver:
         return time.monotonic() - self.begun
 
     def kill(self) -> None:
-        """SIGKILL for the driver, its JVM and whatever is in their group; workers end when the JVM is gone."""
+        """SIGKILL for the driver, its JVM and their process group; workers end when the JVM is gone."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     @classmethod
     def kill_all(cls) -> None:
-        """Kill those that still run: they are no longer in the group of who started them."""
+        """Kill those that still run: they are no longer in the process group of their starter."""
         for each in cls._started:
             if each.running:
                 each.kill()
 
     def tail(self) -> str:
-        """Return the end of what it wrote."""
+        """Return the end of its output."""
         return self.text()[-3000:]
 
     def text(self) -> str:
@@ -121,7 +121,7 @@ async def until(condition, seconds: float, what: str):
 
 
 class Standalone:
-    """A cluster of Spark's own: a master and a worker, from what pip installs."""
+    """A standalone cluster of Spark: a master and a worker, from the programs that pip installs."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -162,7 +162,7 @@ class Standalone:
             )  # fmt: skip
 
     async def close(self) -> None:
-        """End both, and what they have started."""
+        """End both, and the processes that they have started."""
         for process in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -32,7 +32,7 @@ class Reading:
         self.kills = 0
 
     async def start(self) -> None:
-        """Start, and wait until what was computed is committed, the first batch at least: it is subscribed then."""
+        """Start, and wait until all computed batches are committed, the first one at least: it is subscribed then."""
         self._folder.mkdir(exist_ok=True)
         self._driver = await Driver.start(f"reader{self.kills}", self._folder, *self._arguments)
 
@@ -57,7 +57,7 @@ class Reading:
         self.kills += 1
 
     async def finish(self) -> None:
-        """Read what is left, and end."""
+        """Read the remaining rows, and end."""
         if self._driver is not None and self._driver.running:
             self._driver.kill()
         last = await Driver.start("reader-last", self._folder, *self._arguments, "--once")
@@ -68,7 +68,7 @@ class Reading:
         return {file.name for file in folder.glob("[0-9]*")} if folder.is_dir() else set()
 
     def wrong(self) -> str:
-        """Say what is wrong with what was written, "" if nothing is."""
+        """Describe the errors of the written rows, "" if there are none."""
         wanted, got = expected(self._store, self.query), self._rows()
         missing, extra = (wanted - got).total(), (got - wanted).total()
         print(
