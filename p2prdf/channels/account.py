@@ -1,15 +1,14 @@
 """Whether prediction pays, and for how many publications the query may be skipped.
 
-A channel's account debits the time spent on testing candidates and on learning. It credits the time saved: for
-each predicted binding, the time by which it was reported earlier, and for each run skipped *because bindings
-are predicted*, the time of a run. (Runs skipped because new bindings are rare are not credited.) While the
-balance is negative the channel neither tests nor learns.
+A channel's account debits the time of tests and of learning. It credits the time by which each predicted
+binding was reported earlier, and the time of each run skipped *because bindings are predicted*. (Runs skipped
+because new bindings are rare are not credited.) While the balance is negative the channel neither tests nor
+learns.
 
 A small share of all processing time is credited in any case, so that the channel notices when its data changes.
-From time to time the balance turns positive, and one publication is tested. If that saves nothing, the share is
-halved, down to a sixteenth; any saving restores it. Prediction that saves nothing therefore costs at most that
-share and the patience at the beginning. The patience is at most the time of a few runs: where runs are cheap
-there is little to save.
+If the next test saves nothing, the share is halved, down to a sixteenth; any saving restores it. Prediction
+without savings therefore costs at most that share and the initial patience, which is at most the time of a few
+runs. docs/explanation/channels.md describes the account.
 """
 
 from __future__ import annotations

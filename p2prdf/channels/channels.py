@@ -1,21 +1,17 @@
 """Semantic channels: named queries over a knowledge base, with early notifications of new bindings.
 
-After *SENS*, the semantic event notification service, from which the package takes its heuristics: a channel
-learns which bindings follow from which kinds of graphs. It reports them before the query runs, or without
-running it each time.
+After *SENS*, the semantic event notification service: a channel learns which bindings follow from which kinds
+of graphs, and reports them before the query runs. Duties of a driver:
 
-Duties of a driver:
-
-1. :meth:`Channels.publish` a graph. It is taken in with its derived facts, and predicted bindings that hold are
-   returned as *tentative*. Send them.
+1. :meth:`Channels.publish` a graph. Predicted bindings that hold are returned as *tentative*. Send them.
 2. :meth:`Channels.evaluate`: due queries run and return bindings as *confirmed*. Send them. Each binding is
    confirmed once, tentative before or not.
 3. When publications pause, and at the end, call :meth:`Channels.settle`: skipped queries run. A binding thus
    waits for at most ``skip_max`` - 1 further publications, or for this call.
 4. :meth:`Channels.delete`: skipped queries run first, so that bindings true until then are reported.
 
-There is no clock here: ``timer`` is an argument, and with equal timers equal calls give equal notifications.
-The timer affects when bindings are reported, never which.
+There is no clock here: with equal timers (an argument) equal calls give equal notifications. The timer affects
+when bindings are reported, never which.
 """
 
 from __future__ import annotations

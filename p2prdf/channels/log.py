@@ -1,22 +1,18 @@
 """The graphs of a knowledge base that are in force, from its publications and deletions.
 
-Pure: the caller reports triples as they arrive.
+Pure: the caller reports triples as they arrive, in any order. A deletion removes statements from all graphs
+with earlier stamps and from no others.
 
-*Order.* A deletion removes statements from all graphs with earlier stamps and from no others. Order of arrival
-does not matter: a graph that arrives late is trimmed, too.
+*Compaction.* A worker publishes each trimmed graph with its original stamp and, once that is acknowledged,
+retracts the old one. A deletion is retracted when all its graphs are rewritten and it is ``GRACE_MS`` old;
+until then it also trims graphs written late by a worker considered dead. After a crash at any point the next
+worker repeats the step; two workers write equal literals.
 
-*Compaction.* A channel worker rewrites each graph that a deletion has trimmed: it publishes the trimmed graph
-with the original stamp and, once that is acknowledged, retracts the old one. When all graphs of a deletion are
-rewritten and the deletion is ``GRACE_MS`` old, it is retracted. Until then it also trims graphs written late by
-a worker considered dead. After a crash at any point the next worker repeats the step; two workers write equal
-literals.
+*Repetition.* A graph repeated with the same identifier and a later stamp is the same publication with the first
+stamp; the other triple is rewritten.
 
-*Repetition.* After an error of unknown outcome a publisher repeats a graph with the same identifier and a later
-stamp. It is the same publication with the first stamp, and the other triple is rewritten.
-
-*Removals take effect at bookmarks.* Triples of different owners arrive in any order: the removal of an old
-graph may arrive before the trimmed graph, and that of a deletion before its graphs. At a bookmark all earlier
-publications have arrived, and the trimmed graph precedes the removal of the old one.
+*Bookmarks.* Triples of different owners arrive in any order, so removals take effect at bookmarks: then all
+earlier publications have arrived, the trimmed graphs among them.
 """
 
 from __future__ import annotations

@@ -1,25 +1,18 @@
 """Prediction from new facts: which pattern of the query to begin with.
 
-The paper's heuristic makes candidates from the text of a graph, so it predicts no binding with a part outside
-of that text. A department that is published after its students brings hundreds of bindings, each with a
-student's name that its graph lacks.
-
-A new binding depends on a new fact, published or derived: its *seed*. The seed matches a pattern of the query,
-and with its terms for the variables, the rest of the query takes a few look-ups. The heuristic therefore learns
-where to begin:
+The paper's heuristic predicts no binding with a part outside of the graph's text. A new binding, however,
+depends on a new fact, published or derived: its *seed*. The seed matches a pattern of the query, and the rest
+of the query takes a few look-ups. The heuristic learns where to begin:
 
 - The *category* of a publication is the set of patterns that its new facts match.
 - An *entry* says: in this category, facts at this pattern brought new bindings.
-- A *candidate* is a fact at that pattern. Testing it looks up the other patterns, within a bounded number of
-  steps. It gives all bindings that contain the fact, and all of them hold.
-
-Entries contain no terms, so a lesson about one student holds for all. Entries compete by hit rate, as those of
-texts do. Unlike incremental evaluation, this ignores categories that never brought a binding, and stores no
-state besides entries and facts.
+- A *candidate* is a fact at that pattern. Its test, within a bounded number of steps, gives all bindings that
+  contain the fact, and all of them hold.
 
 *Rehearsal.* The order of facts published before the channel is unknown. For some of its bindings, each subject
-in turn is assumed to have come last, and the patterns of its facts are the category. A wrong assumption costs a
-try in vain; reported bindings hold in any case.
+in turn is assumed to have come last. A wrong assumption only costs a try in vain.
+
+docs/explanation/channels.md compares the heuristics.
 """
 
 from __future__ import annotations

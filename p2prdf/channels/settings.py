@@ -24,7 +24,7 @@ class Settings:
     heuristics: tuple[Categories, ...] = tuple(Categories)
     """Ways to assign categories, which compete; none: no predictions."""
     skip_max: int = SKIP_MAX
-    """Largest interval between runs, in publications: a binding waits for at most ``skip_max`` - 1 others."""
+    """Bound on the interval of runs, in publications: a binding waits for at most ``skip_max`` - 1."""
     threshold: int = 10
     """Number of different elements that make a position key."""
     test_budget: float = 0.005

@@ -1,18 +1,14 @@
 """Derived graphs: the results of a CONSTRUCT query, published back as a named graph and kept current.
 
-A derived graph is a goal, not a log. The client first compares the graph, by a one-time query, with the
-results, by a standing query with history up to its first bookmark. It publishes the missing triples and deletes
-the others, then follows the changes of the standing query. It stores no state, so it may crash at any moment
-and start again anywhere; two clients that derive the same graph do the same work. The derived triples are
-ordinary triples for every subscriber.
+A derived graph is a goal, not a log. The client compares the graph, by a one-time query, with the results, by a
+standing query with history up to its first bookmark. It publishes the missing triples, deletes the others, and
+follows the standing query. It stores no state, so it may crash at any moment and start again anywhere; two
+clients that derive the same graph do the same work. Each query has a graph of its own, so its deletions leave
+triples that others published elsewhere.
 
-Each query has a graph of its own. A deletion from that graph therefore leaves triples that others published
-elsewhere.
-
-The graph also serves to find cycles. A graph derived from itself, through any number of others, would support
-itself forever. A client therefore first publishes, in the graph ``REGISTRY``, the graphs that its query reads.
-It then queries the registry and starts only if the query does not depend on its own graph. If several clients
-close a cycle at the same moment, at least the last to query sees it.
+A graph derived from itself, through any number of others, would support itself forever. A client therefore
+publishes, in the graph ``REGISTRY``, the graphs that its query reads, then reads the registry, and starts only
+if there is no cycle. If several clients close a cycle at the same moment, at least the last reader sees it.
 """
 
 from __future__ import annotations

@@ -1,23 +1,16 @@
 """Identities of received solutions: each solution reaches the application exactly once.
 
-The node may send a solution again: over another connection, after a failover of its coordinator, or because an
-acknowledgement was lost. The application may crash and continue from its stored state.
+A solution is known by its identity until it is *stable*: all replicas of the coordinator have stored its
+acknowledgement. A repeated solution is dropped and, if it was acknowledged, acknowledged again, since a replica
+has not heard of it. The resume token is the list of the identities delivered and not stable.
 
-Solutions are known by identity. The ledger remembers an identity until the solution is *stable*: all replicas
-of the coordinator have stored its acknowledgement. A repeated solution is dropped and, if it was acknowledged,
-acknowledged again, since a replica has not heard of it. The resume token is the list of these identities. A
-subscriber that stores it in one transaction with the effects of the solutions loses and repeats nothing.
-
-An acknowledgement promises that the application never needs the solution again. A solution that was only
-delivered is therefore not acknowledged: after a crash, the restarted process would not know it.
-
-Sequence numbers, from 1, count delivered and lost solutions over the whole life of the subscription. They are
-the client's own, because a coordinator numbers anew in each epoch.
-
-A *retraction* has an identity that follows from its solution's. It is delivered if and only if the solution
+A solution that was only delivered is not acknowledged: after a crash, the restarted process would not know it.
+A *retraction* has an identity that follows from its solution's, and is delivered if and only if the solution
 was. The ledger decides that, except for stable solutions, which it forgets: the coordinator knows these, and
 marks their retractions (``SURE``). A stable solution arrives again only from a coordinator wrongly believed
 dead; the last ``SETTLED_MAX`` are remembered for that case.
+
+docs/explanation/design/client.md gives the reasons.
 """
 
 from __future__ import annotations

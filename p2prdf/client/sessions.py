@@ -1,22 +1,15 @@
 """The sessions of a client: one at a time, and a search for the next one when it is lost.
 
-Requests, publications and subscriptions do not depend on one node, so they continue at another when a node
-crashes, stops, is cut off or is overloaded. Each caller uses *the current session*, and the next one if that
-fails. A session ends when its connection breaks, when the node leaves, when a request times out, or after
-repeated refusals as unavailable. The client pings a silent node: a hung process keeps its connections open, and
-a subscriber that waits for solutions sends no requests.
+Each caller uses *the current session*, and the next one if that fails. A session ends when its connection
+breaks, when the node leaves, when a request times out, after repeated refusals as unavailable, or when a silent
+node does not answer a ping.
 
-After a loss a *search* begins. Each round tries all known addresses, others in random order first, the lost one
-last. A pause precedes each round; it doubles and is random, so that the clients of a failed node spread over
-time and nodes. If an address does not answer soon, the next one is tried concurrently, and the first welcome
-wins.
+Then a *search* tries all known addresses in rounds, the lost one last; the first welcome wins. Pauses between
+rounds double and are random. An *outage* begins with the loss. It ends when the next session has answered a
+request or has lasted a while; a node that welcomes and disconnects does not end it. After ``reconnect_seconds``
+of outage the search fails for all callers, and a later call starts a new search.
 
-An *outage* begins with the loss of a session. It ends when the next session has answered a request or has
-lasted a while; a node that welcomes and disconnects does not end it. After ``reconnect_seconds`` of outage the
-search fails for all callers. A later call starts a new search.
-
-Repetition is safe: :mod:`p2prdf.client.publishing` numbers events, :mod:`p2prdf.client.attachments` knows
-solutions by identity, :class:`p2prdf.client.client.Client` describes the rest.
+docs/explanation/design/client.md explains why the repetition of requests, publications and attachments is safe.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
 """Publishing into a stream: elements with event times, and watermarks.
 
-A window can be reported when all its elements are known. Only a publisher knows which elements are still to
-come, so it sends *heartbeats* (watermarks, punctuation). A heartbeat promises that all the publisher's elements
-up to an event time are acknowledged and that none will follow.
+A window can be reported when all its elements are known, and only publishers know which elements are still to
+come. They send *heartbeats* (watermarks): all elements up to an event time are acknowledged and none will
+follow.
 
-Elements mostly arrive in the order of their event times. The client promises the latest acknowledged event time
-less the permitted disorder (``lateness``), but only times before those of all unacknowledged elements. During a
-``publish`` call it holds the last millisecond back, since further elements of that time may follow. In ``live``
-mode event times follow the clock, and so do promises: windows close while nothing is published.
+The client promises the latest acknowledged event time less the permitted disorder (``lateness``), but only
+times before those of all unacknowledged elements. During a ``publish`` call it holds the last millisecond back,
+since further elements of that time may follow. In ``live`` mode promises follow the clock, so windows close
+while nothing is published.
 
 An element at or before a promised time is refused (:class:`p2prdf.errors.LateElement`) or, on request, sent; it
-then counts only in windows that are not reported yet.
-
-A node remembers a heartbeat for ``stream_idle_seconds``, then it considers the publisher gone and continues
-without it. The client therefore repeats heartbeats, at its present node. Closing a stream stores the end of the
-publisher instead, and the stream continues without it at once.
+then counts only in windows not reported yet. Nodes consider a publisher gone after ``stream_idle_seconds``
+without a heartbeat, so the client repeats heartbeats. Closing a stream stores the publisher's end instead.
 """
 
 from __future__ import annotations

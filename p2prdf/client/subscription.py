@@ -183,7 +183,7 @@ class Subscription:
     # --- called by the client --------------------------------------------------------------------
 
     def take(self, rows: messages.ClientRows, terms: TermNames) -> None:
-        """Take in received solutions; drop repeated ones, and repeat the acknowledgement of acknowledged ones."""
+        """Take in received solutions; drop repeated ones, and acknowledge those again that need it."""
         first, places, again = self.ledger.take(as_list(rows.identity), as_list(rows.born), rows.lost)
         if again:
             self._client.acknowledge(self, again)

@@ -1,16 +1,15 @@
 """A subscription read in repeatable batches: the basis of a Spark streaming source.
 
-Spark records the end of a batch before it computes it, and later that it is done. After a crash in between it
-computes the batch again and expects the same rows; so do sinks that identify batches by number. But solutions
-have no order to return to: unacknowledged ones arrive again in any order, mixed with new ones.
-
-The end of a batch is therefore a resume token (:mod:`p2prdf.client.token`), taken when the batch's rows are
-delivered and none of them is acknowledged. The batch consists of the identities in it that are not in the token
-of its beginning. To repeat a batch, the reader attaches with the token of the beginning and keeps the solutions
-with these identities. To continue the stream, it attaches with the token of the end and receives the others.
-Rows are acknowledged when Spark commits their batch. All state is in Spark's own log.
+After a crash Spark may compute a batch again and expects the same rows, but unacknowledged solutions arrive
+again in any order, mixed with new ones. The end of a batch is therefore a resume token
+(:mod:`p2prdf.client.token`), taken when the batch's rows are delivered and none of them is acknowledged. The
+batch consists of the identities in it that are not in the token of its beginning. To repeat a batch, the reader
+attaches with the token of the beginning and keeps the solutions with these identities. To continue the stream,
+it attaches with the token of the end and receives the others. Rows are acknowledged when Spark commits their
+batch. All state is in Spark's own log.
 
 One thread calls the stream; the client runs in an event loop in another thread.
+docs/explanation/design/spark.md gives the alternatives.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
 
 
 async def _compared(keeper: Keeper, name: str, *, mend: bool) -> Told:
-    """Compare a target with its expected content; ``mend``: first read evicted triples again, then repair.
+    """Compare a target with its expected content; ``mend``: read evicted triples again, then repair.
 
     Triples read again are in transit like any change. They count as lacking only if they have not arrived yet.
     """

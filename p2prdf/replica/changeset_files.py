@@ -1,22 +1,19 @@
 """Changesets as files: the layout of DBpedia Live, and similar folders.
 
-A changeset is a pair of N-Triples files with names that differ in one word, with or without ``.gz``. If nothing
-was removed, or nothing added, one file may be missing. DBpedia Live has two further files: ``reinserted``
-triples are added; ``clear``, for subjects that lose all their triples, is counted and not applied
-(:attr:`~p2prdf.interest.Changeset.not_applied`)::
+A changeset is a pair of N-Triples files, with or without ``.gz``; one may be missing. DBpedia Live has two
+further files: ``reinserted`` triples are added; ``clear``, for subjects that lose all their triples, is counted
+and not applied (:attr:`~p2prdf.interest.Changeset.not_applied`)::
 
     2014/10/02/21/000003.removed.nt.gz      (DBpedia Live: year, month, day, hour, number within the hour)
     2014/10/02/21/000003.added.nt.gz
     changes/000003.added.nt                 (one folder: the numbers are the sequence)
 
-The order of names is the order of changesets. In one folder numbers must be consecutive: a changeset after a
-gap is not read yet. DBpedia Live restarts the numbers each hour, and an hour may have none, so a gap is only
-visible within an hour. A replica remembers a changeset's *position*, its path without the words; its sequence
-number counts from the first file present.
+In one folder numbers must be consecutive: a changeset after a gap is not read yet. DBpedia Live restarts the
+numbers each hour, so a gap is only visible within an hour. A replica remembers a changeset's *position*, its
+path without the words; its sequence number counts from the first file present.
 
-A blank node's label has no meaning outside its file, so a later changeset could not remove it: blank nodes are
-refused. If labels are stable in all files of a dataset, ``blank_scope`` names this scope, and they become IRIs
-of it (:func:`p2prdf.rdf.terms.skolem`).
+Blank nodes are refused, because a label has no meaning in a later file. If labels are stable in all files of a
+dataset, ``blank_scope`` names this scope, and they become IRIs of it (:func:`p2prdf.rdf.terms.skolem`).
 """
 
 from __future__ import annotations

@@ -1,23 +1,16 @@
 """Changesets of a web server, in the layouts of folders, without access to the folder.
 
-The reader must distinguish changesets that do not exist from those that do not exist *yet*, and DBpedia Live
-restarts its numbers each hour. There are three ways, by the content of the URL:
+The reader must distinguish changesets that do not exist from those that do not exist *yet*:
 
-1. ``lastPublishedFile.txt``: ``YYYY-MM-DD-HH-NNNNNN``, by DBpedia Live. The server writes it before the
-   changeset it names (which is therefore often absent), so all earlier ones are final, and earlier hours are
-   over.
+1. ``lastPublishedFile.txt`` (DBpedia Live) is written before the changeset it names, which is therefore often
+   absent. All earlier changesets are final, and earlier hours are over.
 2. Index pages. A folder's page is read before those of the folders in it, so the content of an earlier folder
    is complete when a later one is seen.
-3. Neither. The reader tries numbers, in one folder only: it could not know whether an hour of DBpedia Live is
-   over, so such positions are refused. It tries 0 and 1, of six digits, as first numbers; otherwise the user
-   must give a position.
+3. Neither. The reader tries numbers, in one folder only, from 0 or 1; otherwise the user must give a position.
 
 Without an index, an absent number ends an hour or the present changesets, unless one of the next LOOK_AHEAD
-numbers exists: then a changeset is missing, and reading stops. Larger gaps are not found by trying; with an
-index every gap is.
-
-Of the last changeset, one file may appear before the other. It is complete if a later changeset exists or
-``lastPublishedFile.txt`` names a later one; otherwise it is left for later, as in folders.
+numbers exists: then a changeset is missing, and reading stops. The last changeset may lack one file for a
+while. It is complete if a later one exists or is named. docs/reference/interest-replicas.md lists the limits.
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
 """The interests of one worker in one dataset: read once from the overlay, evaluated in one pass.
 
 A standing query (:mod:`p2prdf.replica.candidates`) reports new and deleted candidates for all interests. At
-each bookmark the changes since the last form a changeset for the engine (:class:`p2prdf.interest.Interests`),
-which computes the change of each target.
+each bookmark the changes form a changeset for the engine (:class:`p2prdf.interest.Interests`), which computes
+the change of each target.
 
-New interests may need triples outside the query. Then a second, wider query runs beside the first. At the first
-bookmark at which its backfill is complete and it has caught up with the first, the engine gets the new
-interests, and the difference between the second query's triples and the engine's as a changeset; for the other
-interests it is nearly empty. Then the first query ends. The same happens after dropped solutions or an expired
-lease, so the engine's state is always that of one query at one of its bookmarks.
+New interests may need a wider query, which runs beside the first. When its backfill is complete and it has
+caught up, the engine gets the new interests and the difference between the query's triples and its own. Then
+the first query ends. The same happens after dropped solutions or an expired lease, so the engine's state is
+always that of one query at one of its bookmarks.
 
-With a bound on potentially interesting triples, targets are exact after a complete reading. Later they may lack
-triples whose partners were evicted. Adding an interest reads the dataset again, and so does
-:meth:`DatasetPass.read_anew`.
-
-Large changes run in a thread, so that leases are renewed meanwhile; a lock protects the engine.
+With a bound on potentially interesting triples, targets may lack triples with evicted partners until the
+dataset is read again: for a new interest, or by :meth:`DatasetPass.read_anew`. Large changes run in a thread,
+so that leases are renewed meanwhile; a lock protects the engine.
 """
 
 from __future__ import annotations

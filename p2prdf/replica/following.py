@@ -1,19 +1,15 @@
 """A replica of an interest in a dataset of an overlay: a standing query in, updates out.
 
-A dataset is a named graph; its changesets are deletions and publications; an interest is a standing query: a
-CONSTRUCT of the triples in its matches, which nodes report as they appear and vanish. Triples that need a
-partner are stored with all others in the overlay, so this process stores no state besides the target.
+A dataset is a named graph; an interest is a standing CONSTRUCT of the triples in its matches. The process
+stores no state besides the target. The target's cursor contains a resume token, which changes with the triples
+in one update; solutions are acknowledged when the target has them. Any process can therefore continue and
+receives each missing solution once. Within a change that takes several updates no token is valid: if the
+process ends there, or the subscription's lease ran out, the query is registered anew and the target compared
+with all its results.
 
-The target's cursor contains a resume token. It changes with the triples in one update, and solutions are
-acknowledged when the target has them. Any process can therefore continue and receives each missing solution
-once, independently of lost acknowledgements. Within a change that takes several updates no token is valid. If
-the process ends there, or the subscription's lease ran out, the query is registered anew and the target
-compared with all its results.
-
-The target changes at bookmarks: it then reflects all publications up to a time, and possibly later ones. A
-changeset is a deletion and a publication, so readers may see the state in between. Changes of many thousands of
-triples are applied before their bookmark, since nodes deliver a bounded number of unacknowledged solutions. The
-first results of a query are collected and acknowledged early: nobody asks for them again.
+The target changes at bookmarks; readers may see the state between the deletion and the publication of a
+changeset. Changes of many thousands of triples are applied before their bookmark, since nodes deliver a bounded
+number of unacknowledged solutions. The first results are collected and acknowledged early.
 """
 
 from __future__ import annotations

@@ -1,24 +1,22 @@
 """A target that an interest worker maintains: expected content, actual content, and updates.
 
-A worker stores no state on a disk, and two workers may have the same target for a while. Everything a worker
-needs to know is therefore in the target's cursor::
+A worker stores no state on a disk, and two workers may have the same target for a while. The target's cursor
+has all that a worker needs, and changes atomically with the triples::
 
     17 1763841600200 1203:ab12...
 
-The 17th update left the target at 1763841600.2 s (if it was the last part of a change, no earlier acknowledged
-publication is missing). The content is 1,203 triples, and their hashes sum to ab12... The cursor changes
-atomically with the triples, so it is valid as long as nobody else writes there. Then
+The 17th update left the target at 1763841600.2 s, with 1,203 triples; their hashes sum to ab12...
 
-1. a new worker compares the cursor's digest with that of the expected content. Usually they are equal and
-   nothing is read; otherwise it reads the target once and sends the difference;
-2. each update names the cursors before and after it. Of two workers at one target, one gets TargetMoved, reads
-   the cursor again and continues from there;
-3. a worker never updates from a cursor later than its own knowledge: it waits until it has caught up. A lagging
-   worker thus never sets the target back;
-4. update numbers distinguish cursors of equal content, so a delayed update has no effect.
+1. A new worker compares the cursor's digest with that of the expected content. Only if they differ does it read
+   the target.
+2. Each update names the cursors before and after it. Of two workers, one gets TargetMoved and reads the cursor
+   again.
+3. A worker never updates from a cursor later than its own knowledge, so a lagging worker never sets the target
+   back.
+4. Update numbers distinguish cursors of equal content, so a delayed update has no effect.
 
-While a target does not answer or is paused, changes accumulate up to a bound, as a difference; beyond it they
-are dropped, and the target is read again later.
+While a target does not answer or is paused, changes accumulate up to a bound; beyond it the target is read
+again later.
 """
 
 from __future__ import annotations

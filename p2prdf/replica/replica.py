@@ -1,20 +1,16 @@
 """Keeps a target equal to the slices of interests: changesets in, updates out, resumable.
 
-For each changeset, the interests compute the change, and the target applies it together with its cursor. Only
-then, and not every time, is the state saved, so the target is never behind the state. After a crash:
-
-1. Load the state, possibly of an earlier changeset.
-2. Read the target's cursor: the changeset that the target has.
-3. The changesets in between go through the interests again, without updates.
-4. Continue as before.
+For each changeset, the target applies the change together with its cursor. Only then, and not every time, is
+the state saved, so the target is never behind the state. After a crash the state is loaded and the cursor read;
+the changesets in between go through the interests again, without updates.
 
 A change too large for one update goes in parts, and the cursor counts them (``POSITION +2``). After a crash in
 between, all parts are sent again; repeated deletions and insertions change nothing. Cursors are written only
-with changes, so a state may be ahead of its cursor by changesets without effect on the target; it stores the
-cursor that it left.
+with changes, so a state may be ahead of its cursor by changesets without effect; it stores the cursor that it
+left.
 
 A cursor that is neither the stored one nor of a later changeset means that the target was restored or written
-to by others (TargetMoved). :meth:`Replica.repair` compares and repairs it without changesets.
+to by others (TargetMoved). :meth:`Replica.repair` needs no changesets.
 """
 
 from __future__ import annotations
