@@ -123,9 +123,9 @@ class LateElement(LocalProtocolError):
         self.time = time
         self.promised = promised
         super().__init__(
-            f"an element of {stream} at {time / 1000:.3f} s since 1970 comes late: its publisher has said that all up"
-            f" to {promised / 1000:.3f} s are there; say with lateness how far elements may be out of order, and"
-            " publish those of one time together"
+            f"an element of {stream} at {time / 1000:.3f} s since 1970 is late: its publisher has promised that all up"
+            f" to {promised / 1000:.3f} s are published; set a larger lateness, and"
+            " publish elements of one time together"
         )
 
 
@@ -210,7 +210,7 @@ class NodeLeaving(Unavailable):
 
     code = "leaving"
 
-    def __init__(self, reason: str = "the node was told to stop: go on at another one"):
+    def __init__(self, reason: str = "the node is stopping: connect to another one"):
         super().__init__(reason)
 
 

@@ -29,7 +29,7 @@ def read_private(file: Path, what: str) -> str:
         with file.open("rb") as stream:
             if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & _OTHERS:
                 raise LocalProtocolError(
-                    f"{file}: others may read it, or its group write it, and it has {what}: chmod 600 {file}"
+                    f"{file} holds {what}, but others may read it or its group may write it: chmod 600 {file}"
                 )
             read = stream.read(_BYTES_MAX + 1)
     except OSError as error:
@@ -39,4 +39,4 @@ def read_private(file: Path, what: str) -> str:
     try:
         return read.decode()
     except UnicodeDecodeError:
-        raise LocalProtocolError(f"{file}: {what} are to be text in UTF-8") from None
+        raise LocalProtocolError(f"{file}: {what} must be text in UTF-8") from None

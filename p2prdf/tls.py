@@ -48,25 +48,25 @@ _VERIFICATION: Final = {
     26: ("role", "the certificate of the other side is not for this use: a client's, where a node's is needed"),
 }
 """Reasons by OpenSSL's verification codes; all others mean that no trusted authority issued the certificate."""
-_UNTRUSTED: Final = ("unknown-ca", "the certificate of the other side is of no authority that is trusted here")
+_UNTRUSTED: Final = ("unknown-ca", "no trusted authority issued the certificate of the other side")
 
 _REASONS: Final = (
     ("DID_NOT_RETURN_A_CERTIFICATE", "no-certificate", "the other side showed no certificate"),
-    ("CERTIFICATE_REQUIRED", "no-certificate", "the other side wants a certificate, and was shown none"),
+    ("CERTIFICATE_REQUIRED", "no-certificate", "the other side requires a certificate and got none"),
     ("ALERT_UNKNOWN_CA", "unknown-ca", "the other side does not trust the authority of our certificate"),
     ("ALERT_CERTIFICATE_EXPIRED", "expired", "the other side says that our certificate has expired"),
     ("ALERT_CERTIFICATE_REVOKED", "revoked", "the other side says that our certificate was revoked"),
     ("ALERT_UNSUPPORTED_CERTIFICATE", "role", "the other side says that our certificate is not for this use"),
-    ("ALERT_BAD_CERTIFICATE", "not-yet-valid", "the other side takes our certificate for damaged, or not valid yet"),
+    ("ALERT_BAD_CERTIFICATE", "not-yet-valid", "the other side considers our certificate damaged or not valid yet"),
     ("ALERT_CERTIFICATE_UNKNOWN", "unknown-ca", "the other side cannot judge our certificate"),
     ("ALERT_PROTOCOL_VERSION", "version", "the other side speaks another version of TLS: 1.3 is needed"),
     ("UNSUPPORTED_PROTOCOL", "version", "the other side speaks another version of TLS: 1.3 is needed"),
     ("NO_PROTOCOLS_AVAILABLE", "version", "the other side speaks another version of TLS: 1.3 is needed"),
-    ("HTTP_REQUEST", "not-tls", "what came is not TLS: the other side speaks without"),
-    ("WRONG_VERSION_NUMBER", "not-tls", "what came is not TLS: the other side speaks without"),
-    ("PACKET_LENGTH_TOO_LONG", "not-tls", "what came is not TLS: the other side speaks without"),
-    ("RECORD_TOO", "not-tls", "what came is not TLS: the other side speaks without"),
-    ("UNKNOWN_PROTOCOL", "not-tls", "what came is not TLS: the other side speaks without"),
+    ("HTTP_REQUEST", "not-tls", "the other side does not use TLS"),
+    ("WRONG_VERSION_NUMBER", "not-tls", "the other side does not use TLS"),
+    ("PACKET_LENGTH_TOO_LONG", "not-tls", "the other side does not use TLS"),
+    ("RECORD_TOO", "not-tls", "the other side does not use TLS"),
+    ("UNKNOWN_PROTOCOL", "not-tls", "the other side does not use TLS"),
 )
 """Reasons by a part of OpenSSL's error names; the first match counts."""
 
@@ -117,7 +117,7 @@ def read_identity(uris: list[str], *, serial: int, expires: float) -> Identity:
     ours = [uri for uri in uris if uri.startswith(_PREFIX)]
     match = _URI.fullmatch(ours[0]) if len(ours) == 1 else None
     if match is None:
-        said = f"says {', '.join(ours)}" if ours else "does not say whose it is"
+        said = f"names {', '.join(ours)}" if ours else "does not name its owner"
         raise TlsRefused(f"the certificate of the other side {said}: it must name one node or client", reason="role")
     return Identity(NODE, match[1], serial, expires) if match[1] else Identity(CLIENT, match[2], serial, expires)
 

@@ -276,7 +276,7 @@ class _Reading:
             compiled = compile_filter(made)
         except QueryRefused as error:
             wrong = error.construct == "syntax error"
-            reason = "what begins here is no condition that SPARQL knows" if wrong else error.reason
+            reason = "no valid condition begins here" if wrong else error.reason
             raise self._refusal(part[0].at, error.construct, reason) from None
         if made.variables:
             return made

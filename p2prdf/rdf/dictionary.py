@@ -137,7 +137,7 @@ class TermDictionary:
         same = self._check.values[found] == lower
         if not same.all():
             text = texts[int(same.argmin())]
-            raise DataRefused(f"the term {text[:100]!r} has the hash of another one and cannot be held here")
+            raise DataRefused(f"the term {text[:100]!r} has the hash of another term and cannot be stored here")
         return found
 
     def _add(self, texts: list[str], upper: U64, lower: U64, digests: npt.NDArray[np.void]) -> I64:

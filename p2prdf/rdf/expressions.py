@@ -114,9 +114,9 @@ class _Compiler:
     def _full_text(self, node: Node) -> Test:
         """Compile a condition on the text of a variable; a term that is no text has no truth value."""
         if [arg.op for arg in node.args[1:]] != ["const"] or node.args[0].op not in ("var", "unbound"):
-            raise QueryRefused("its arguments are a variable and a condition", construct="ftcontains")
+            raise QueryRefused("it takes a variable and a condition", construct="ftcontains")
         constant = self._constants[node.args[1].number]
-        assert isinstance(constant, Value), "a list stands only behind IN"
+        assert isinstance(constant, Value), "a list occurs only after IN"
         condition = parse_condition(constant.lexical)
         number = node.args[0].number if node.args[0].op == "var" else -1
 
@@ -170,7 +170,7 @@ class _Compiler:
                 return _variable(node.number)
             case "const":
                 constant = self._constants[node.number]
-                assert isinstance(constant, Value), "a list stands only behind IN"
+                assert isinstance(constant, Value), "a list occurs only after IN"
                 return _always(constant)
             case "unbound":
                 return _unbound

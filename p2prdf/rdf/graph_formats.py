@@ -86,7 +86,7 @@ def _checked(triple: ox.Triple) -> ox.Triple:
     Raises DataRefused for other triples, of which pyoxigraph would write XML that no parser reads.
     """
     if _NAME_AT_END.search(triple.predicate.value) is None:
-        raise DataRefused(f"{triple.predicate}: RDF/XML cannot write a predicate that ends so; {_OTHERWISE}")
+        raise DataRefused(f"{triple.predicate}: RDF/XML cannot represent a predicate with this ending; {_OTHERWISE}")
     if isinstance(triple.object, ox.Literal):
         xml_text_of(triple.object.value)
     return triple

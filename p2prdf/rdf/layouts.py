@@ -121,11 +121,11 @@ def _layout_of_new_rows(
             return (*(inputs[0][at] for at in keys), *counts)
         case Closure():
             if [len(each) for each in inputs] not in ([2], [2, 1]):
-                raise IndexError("a closure is over two columns of edges and one of seeds")
+                raise IndexError("a closure needs two columns of edges and one of seeds")
             return (True, True)
         case Construct() | Inferred():
             if isinstance(operator, Inferred) and len(inputs[0]) != 3:
-                raise IndexError("what follows is from triples")
+                raise IndexError("rules need rows of three terms")
             return (True, True, True)
     return _layout_of_two(operator, *inputs)
 

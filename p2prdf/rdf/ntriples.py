@@ -117,7 +117,7 @@ def detect(name: str) -> tuple[Syntax, bool]:
         if plain.endswith(suffix):
             return syntax, compressed
     known = ", ".join(_BY_SUFFIX)
-    raise DataRefused(f"the name tells no known format ({known}, each also .gz)", source=name)
+    raise DataRefused(f"the name has no known suffix ({known}, each also .gz)", source=name)
 
 
 def read_triples(

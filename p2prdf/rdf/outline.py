@@ -256,7 +256,7 @@ class _Walk:
             if basic != self._basic:
                 raise refusal(
                     self._text, symbol.at, "blank node label",
-                    f"_:{symbol.value} stands in two basic graph patterns",
+                    f"_:{symbol.value} occurs in two basic graph patterns",
                 )  # fmt: skip
             self._count(symbol)
             self._emit(f"_:b{number}", symbol.at)

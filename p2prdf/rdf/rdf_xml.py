@@ -144,7 +144,7 @@ class _Rewriter:
         self._let_go(leaf=False)
         above = self._open[-1] if self._open else None
         if len(self._open) >= RDF_XML_DEPTH_MAX:
-            raise self._refuse(f"elements within each other, deeper than {RDF_XML_DEPTH_MAX}", self._line)
+            raise self._refuse(f"elements nest deeper than {RDF_XML_DEPTH_MAX}", self._line)
         namespaces = _declared(attributes, above.namespaces if above else {"xml": _XML})
         given = dict(attributes).get("xml:lang")
         language = (above.language if above else "") if given is None else given
@@ -182,7 +182,7 @@ class _Rewriter:
 
     def _skipped(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:
-            reason = f"the entity &{name[:60]}; is declared elsewhere, and external ones are not read"
+            reason = f"the entity &{name[:60]}; is not declared in the document, and external entities are not read"
             raise self._refuse(reason, self._line)
 
     def _instruction(self, target: str, data: str) -> None:
@@ -267,7 +267,7 @@ class _Rewriter:
     def _start_within(self, name: str, attributes: _Attributes) -> None:
         above = self._open[-1]
         if len(self._open) >= RDF_XML_DEPTH_MAX:
-            raise self._refuse(f"elements within each other, deeper than {RDF_XML_DEPTH_MAX}", self._line)
+            raise self._refuse(f"elements nest deeper than {RDF_XML_DEPTH_MAX}", self._line)
         element = _Element(name, [], _declared(attributes, above.namespaces))
         plain = [(key, value) for key, value in attributes if key != "xmlns" and not key.startswith("xmlns:")]
         used = {name.rpartition(":")[0], *(key.partition(":")[0] for key, _ in plain if ":" in key)} - {"xml"}

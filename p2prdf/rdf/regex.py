@@ -337,7 +337,7 @@ class Regex:
         if self._re is None or not (self._is_cheap(text) or self._literal):
             raise ExpressionError("a text too long for REPLACE with this regular expression")
         if self._re.search("") is not None:
-            raise ExpressionError("REPLACE with a regular expression that matches nothing")
+            raise ExpressionError("REPLACE with a regular expression that matches the empty text")
         pieces: list[str | int] = [replacement] if self._literal else _pieces(replacement, self._groups)
         return self._re.sub(
             lambda found: "".join(p if isinstance(p, str) else found[p] or "" for p in pieces), text

@@ -164,7 +164,7 @@ class _Parser:
         captured = True
         if self._peek() == "?":
             if self._peek(1) != ":":
-                raise ExpressionError("'(?' is not of XPath's regular expressions")
+                raise ExpressionError("'(?' is not part of XPath's regular expressions")
             self._at += 2
             captured = False
         self.groups += captured
@@ -200,7 +200,7 @@ class _Parser:
                 self._at += 2
                 minus = self._char_class(depth + 1)
                 if self._take() != "]":
-                    raise ExpressionError("a subtraction ends its character class")
+                    raise ExpressionError("a subtraction must be the last part of its character class")
                 return Chars(tuple(items), negated, minus)
             if self._peek() == "]" and items:
                 self._at += 1

@@ -78,7 +78,7 @@ def writer(
             return _XmlWriter(names, write)
         case Format.N_TRIPLES:
             if len(names) != 3:
-                raise LocalProtocolError(f"N-Triples are what CONSTRUCT gives, not {len(names)} columns: {list(names)}")
+                raise LocalProtocolError(f"N-Triples need the three columns of CONSTRUCT, not {list(names)}")
             return _TriplesWriter(write)
 
 
@@ -99,7 +99,7 @@ def boolean(wanted: Format, value: bool) -> str:
         case Format.TSV | Format.TABLE:
             return word + "\n"
         case Format.N_TRIPLES:
-            raise LocalProtocolError("N-Triples are what CONSTRUCT gives; ASK has another answer")
+            raise LocalProtocolError("N-Triples can hold the result of CONSTRUCT, not that of ASK")
 
 
 # --- JSON ----------------------------------------------------------------------------------------

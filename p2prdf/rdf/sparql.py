@@ -90,7 +90,7 @@ def parse_select(text: str) -> ConjunctiveQuery:
         patterns = _patterns(" ".join(piece.text for piece in made.pieces))
     except ParseBaseException:
         at = _fault(made.pieces)
-        reason = "what begins here is no triple pattern that SPARQL knows"
+        reason = "no valid triple pattern begins here"
         raise tokens.refusal(text, at, "syntax error", reason) from None
     except RecursionError:
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
@@ -192,7 +192,7 @@ class _Assembly:
             compiled = compile_filter(made)
         except QueryRefused as error:
             wrong = error.construct == "syntax error"
-            reason = "what begins here is no condition that SPARQL knows" if wrong else error.reason
+            reason = "no valid condition begins here" if wrong else error.reason
             raise tokens.refusal(self._text, part[0].at, error.construct, reason) from None
         if made.variables:
             return made

@@ -46,7 +46,7 @@ def event_time(text: str) -> int:
             seconds = Decimal(text)
         elif (moment := parse_moment(text, "dateTime")) is not None:
             if moment.zone is None:
-                raise DataRefused(f"the event time {text!r} does not say its time zone, as 2026-11-22T10:00:00Z does")
+                raise DataRefused(f"the event time {text!r} has no time zone; write it as in 2026-11-22T10:00:00Z")
             seconds = Decimal(moment.seconds)
     if seconds is None:
         shown = repr(text[:_CHARACTERS_MAX])

@@ -212,7 +212,7 @@ class _Prologue:
         if token.text.startswith("<_:"):
             node = terms.unlabelled(token.text[3:-1])
             if node is None:
-                reason = f"{token.text[:60]} is no blank node of an answer: copy the label from a result"
+                reason = f"{token.text[:60]} is no blank node of any result: copy the label from a result"
                 raise refusal(self.text, token.at, "IRI", reason)
             return node
         if token.kind == "name":
@@ -234,7 +234,7 @@ class _Prologue:
     def _spell(self, token: Token, put_before: str) -> None:
         self._spelled += len(put_before) + len(token.text)
         if self._spelled > SPELLED_MAX:
-            reason = f"with prefixes and bases written out the IRIs have more than {SPELLED_MAX} characters"
+            reason = f"with prefixes and bases expanded, the IRIs have more than {SPELLED_MAX} characters"
             raise refusal(self.text, token.at, "IRI", reason)
 
 
@@ -274,7 +274,7 @@ def update_symbols(text: str, found: list[Token]) -> list[Symbol]:
             token = found[end]
             end += 1
             if token.kind == "word" and token.text.upper() in ("PREFIX", "BASE"):
-                reason = f"{token.text} stands before an operation, and behind the ';' that ends another"
+                reason = f"{token.text} must stand before an operation or after the ';' that ends one"
                 raise refusal(text, token.at, "syntax error", reason)
             if token.kind == "mark":
                 depth += (token.text in _CLOSING) - (token.text in _CLOSING.values())
@@ -300,7 +300,7 @@ def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result:
         elif token.kind in _NUMBERS:
             result.append(_number(token, result))
         elif token.kind == "language":
-            raise refusal(text, token.at, "syntax error", "a language tag belongs behind a string")
+            raise refusal(text, token.at, "syntax error", "a language tag must follow a string")
         else:
             value = token.text[{"var": 1, "blank": 2}.get(token.kind, 0) :]
             result.append(Symbol(token.kind, value, token.at))

@@ -128,20 +128,20 @@ def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
 
 
 _REFUSED: Final = {
-    "INSERT": "of insertions only INSERT DATA { } is",
-    "DELETE": "of removals only DELETE DATA { }, DELETE WHERE { } and DELETE { P } WHERE { P } are",
-    "WITH": "it stands before DELETE { P } WHERE { P } only; GRAPH says in other braces which graph is meant",
-    "USING": "GRAPH says in the braces which graph is meant",
-    "GRAPH": "in the braces of an update it stands once around triples, and not in itself",
+    "INSERT": "the only insertion is INSERT DATA { }",
+    "DELETE": "the only deletions are DELETE DATA { }, DELETE WHERE { } and DELETE { P } WHERE { P }",
+    "WITH": "it may precede DELETE { P } WHERE { P } only; name the graph by GRAPH in the braces",
+    "USING": "name the graph by GRAPH in the braces",
+    "GRAPH": "in an update it encloses triples, and cannot be nested",
     "LOAD": "nodes fetch no files; publish it instead",
     **dict.fromkeys(
         ("CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD"),
-        "graphs are not managed; one is there as long as it holds a triple",
+        "graphs are not managed; a graph exists while it holds a triple",
     ),
     **dict.fromkeys(("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"), "queries are not updates"),
     **dict.fromkeys(
         ("FILTER", "OPTIONAL", "UNION", "MINUS", "BIND", "VALUES", "SERVICE", "EXISTS"),
-        "what stands in the braces of an update is triples alone",
+        "the braces of an update contain triples only",
     ),
 }
 
@@ -251,13 +251,13 @@ class _UpdateReader:
                 if depth == 0:
                     return
             if symbol.kind == "var" and not variables:
-                reason = f"{what} names its triples; a variable stands for many"
+                reason = f"{what} takes triples without variables"
                 raise cursor.refusal(symbol.at, "variable", reason)
             if not blanks and self._is_blank(symbol, cursor.peek(offset + 1)):
-                reason = f"{what} has none: a blank node stands for no node that is known"
+                reason = f"{what} cannot have one: a blank node names no existing node"
                 raise cursor.refusal(symbol.at, "blank node", reason)
             if symbol.kind == "blank" and symbol.value in self._labels:
-                raise cursor.refusal(symbol.at, "blank node label", "an operation before this one has the same")
+                raise cursor.refusal(symbol.at, "blank node label", "an earlier operation uses the same label")
 
     @staticmethod
     def _is_blank(symbol: Symbol, following: Symbol | None) -> bool:
@@ -281,7 +281,7 @@ class _UpdateReader:
             cursor.expect_mark("{")
             within = [(*triple, graph) for triple in self._triples(data=data)]
             if not within and not data:
-                raise cursor.refusal(symbol.at, "GRAPH without triples", "there is nothing to be removed from it")
+                raise cursor.refusal(symbol.at, "GRAPH without triples", "it contains nothing to delete")
             found += within
             cursor.expect_mark("}")
             cursor.take_mark(".")
@@ -295,7 +295,7 @@ class _UpdateReader:
         for triple in reader.read() if reader.sees_term() else ():
             assert isinstance(triple.path, Link), "no paths are read"
             if data and triple.subject.startswith('"'):
-                raise cursor.refusal(self._before(triple.at), "literal", "a literal is the subject of no triple")
+                raise cursor.refusal(self._before(triple.at), "literal", "a literal cannot be a subject")
             yield triple.subject, triple.path.predicate, triple.object
 
     def _before(self, at: int) -> int:

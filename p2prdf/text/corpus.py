@@ -98,7 +98,7 @@ class CorpusWindow:
         """
         words = words_of(text)
         if not words:
-            raise QueryRefused(f"{text[:_SHOWN_MAX]!r} has no word in it", construct="ftsimilar")
+            raise QueryRefused(f"{text[:_SHOWN_MAX]!r} contains no word", construct="ftsimilar")
         try:
             made = Similar(tuple(words), _ten_thousandths(threshold), self.using, self.corpus(words))
             return replace(self._kind, expression=made)
@@ -144,7 +144,7 @@ class CorpusWindow:
                 raise DataRefused(f"line {number}: a text has each of its terms once")
             window._append(map(window._key, terms))
         if (more := next(numbered, None)) is not None:
-            raise DataRefused(f"line {more[0]}: the window holds {window.texts_max:,} texts, and here is another")
+            raise DataRefused(f"line {more[0]}: the window holds {window.texts_max:,} texts, and more follow")
         return window
 
     @classmethod
@@ -219,6 +219,6 @@ def _ten_thousandths(threshold: float | str) -> int:
         reached = Decimal("NaN")
     if not reached.is_finite() or not 0 < reached <= THRESHOLD_SCALE or reached != reached.to_integral_value():
         shown = str(threshold)[:_SHOWN_MAX]
-        reason = f"{shown!r} is no similarity to reach: more than 0 and at most 1, with at most four decimals"
+        reason = f"{shown!r} is no valid threshold: it must be more than 0 and at most 1, with at most four decimals"
         raise QueryRefused(reason, construct="ftsimilar")
     return int(reached)

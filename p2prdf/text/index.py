@@ -118,7 +118,7 @@ class FullTextIndex:
         """
         refuse_known(key, key in self._of_key)
         if not -_KEYS_END <= key < _KEYS_END:
-            raise LocalProtocolError(f"a full-text query of number {key}, which takes more than 64 bits")
+            raise LocalProtocolError(f"the number {key} of a full-text query exceeds 64 bits")
         patterns = query.patterns
         if self.semantics is Semantics.PAPER:
             patterns = tuple(_nameless(each) for each in patterns)

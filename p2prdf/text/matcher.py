@@ -54,10 +54,10 @@ class Matcher(Protocol):
 def refuse_known(key: int, known: bool) -> None:
     """Raise LocalProtocolError if there is a query with this number."""
     if known:
-        raise LocalProtocolError(f"there is a full-text query of number {key} already")
+        raise LocalProtocolError(f"full-text query {key} exists already")
 
 
 def refuse_unknown(key: int, known: bool) -> None:
     """Raise LocalProtocolError if there is no query with this number."""
     if not known:
-        raise LocalProtocolError(f"there is no full-text query of number {key}")
+        raise LocalProtocolError(f"there is no full-text query {key}")

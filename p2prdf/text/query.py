@@ -52,11 +52,11 @@ class TextPattern:
             known = part == ANY or _VARIABLE.fullmatch(part) or part[:1] in ("<", '"')
             if not known or (part[0] == '"' and place != "o"):
                 raise LocalProtocolError(
-                    f"{place}: {part[:_SHOWN_MAX]!r} is no term for it, no variable and no {ANY!r}"
+                    f"{place}: {part[:_SHOWN_MAX]!r} is neither a term that fits nor a variable nor {ANY!r}"
                 )
         if self.condition is not None and is_constant(self.o):
             raise LocalProtocolError(
-                f"o: a condition on {self.o[:_SHOWN_MAX]!r}, which it is known whether it holds of"
+                f"o: a condition on the constant {self.o[:_SHOWN_MAX]!r}"
             )
 
     @property

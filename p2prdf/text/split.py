@@ -31,7 +31,7 @@ def split(query: TextQuery) -> list[tuple[SplitPattern, ...]]:
     """Return the queries without disjunction.  Raises QueryRefused if there are more than SPLITS_MAX."""
     number = prod(count(each.condition) for each in query.patterns)
     if number > SPLITS_MAX:
-        reason = f"without ftOR it is {number} queries, and this index takes {SPLITS_MAX} for one"
+        reason = f"without ftOR it is {number} queries, more than {SPLITS_MAX}"
         raise QueryRefused(reason, construct="ftOR")
     choices = product(*(alternatives(each.condition) for each in query.patterns))
     return [

@@ -66,8 +66,8 @@ def test_texts_of_all_languages_are_counted_if_none_is_said(corpus: Path) -> Non
         (("count", "data.nt", "--onto", "begun", "--texts", 7), "begun with other options: 10000 texts, language any"),
         (("count", "data.nt", "--onto", "data.nt"), "line 1"),
         (("similar", "data.nt", "a", 0.4), "does not begin a corpus"),
-        (("similar", "begun", "a", 1.4), "'1.4' is no similarity to reach"),
-        (("similar", "begun", "--", "-", 0.4), "'-' has no word in it"),
+        (("similar", "begun", "a", 1.4), "'1.4' is no valid threshold"),
+        (("similar", "begun", "--", "-", 0.4), "'-' contains no word"),
         (("similar", "latin", "a", 0.4), "latin: "),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_sample_that_is_cut_is_told(files: Path) -> None:
         (("--json", "nowhere/plan.json"), 1, "nowhere/plan.json: there is no such folder"),
         (("--file", "none.rq"), 1, "none.rq: No such file"),
         (("--data", "none.nt"), 1, "none.nt: No such file"),
-        (("--data", "data.xls"), 4, "data.xls: the name tells no known format"),
+        (("--data", "data.xls"), 4, "data.xls: the name has no known suffix"),
         (("--data", "bad.nt"), 4, "bad.nt:2: "),
         (("--data", "empty.nt"), 4, "empty.nt: there is no triple in it"),
         (("--file", "wild.rq"), 4, "pattern ?v0 ?v1 ?v2: wild.rq: the planner cannot reckon with"),

@@ -252,8 +252,8 @@ async def test_a_client_reports_the_reason_of_a_tls_failure(gate, launcher_in):
     without = careless(None)
     without.verify_mode = ssl.CERT_REQUIRED
     without.load_verify_locations(gate.own / "ca.crt")
-    assert "wants a certificate, and was shown none" in await refusal(without)
-    assert "of no authority that is trusted here" in await refusal(tls_of(folders["other authority"]))
+    assert "requires a certificate and got none" in await refusal(without)
+    assert "no trusted authority issued the certificate" in await refusal(tls_of(folders["other authority"]))
     assert "does not trust the authority of our certificate" in await refusal(mixed(folders["other authority"]))
     assert "our certificate has expired" in await refusal(tls_of(folders["expired"]))
     assert "not valid yet" in await refusal(tls_of(folders["not yet valid"]))
@@ -263,7 +263,7 @@ async def test_a_client_reports_the_reason_of_a_tls_failure(gate, launcher_in):
     assert "nothing" in await refusal(gone)
     with launcher_in("plain") as launcher:
         plain = await asyncio.to_thread(launcher.start)
-        assert "the other side speaks without" in await refusal(tls_of(gate.alice), plain.address)
+        assert "the other side does not use TLS" in await refusal(tls_of(gate.alice), plain.address)
 
 
 @pytest.mark.parametrize("shown", ["client", "expired node", "revoked node"])

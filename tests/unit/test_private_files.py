@@ -9,7 +9,7 @@ from p2prdf.private_files import read_private
 
 
 @pytest.mark.parametrize(("content", "mode", "told"), [
-    (b"hunter2", 0o644, "others may read it"), (b"hunter2", 0o620, "its group write it"),
+    (b"hunter2", 0o644, "others may read it"), (b"hunter2", 0o620, "its group may write it"),
     (b"hunter2\xff", 0o600, "UTF-8"), (b"hunter2" * 200_000, 0o600, "more than 1,048,576 bytes"),
 ])  # fmt: skip
 def test_a_file_that_will_not_do_is_named_and_not_repeated(tmp_path, content, mode, told):

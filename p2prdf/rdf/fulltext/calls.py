@@ -61,7 +61,7 @@ def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:
 def _call(text: str, variable: str, condition: Condition, at: int) -> list[Symbol]:
     written = str(condition)
     if (size := len(written.encode())) > QUERY_BYTES_MAX:
-        reason = f"written out, it has {size} bytes, more than {QUERY_BYTES_MAX}"
+        reason = f"expanded, it has {size} bytes, more than {QUERY_BYTES_MAX}"
         raise refusal(text, at, "full-text condition", reason)
     spelled = terms.literal(written)
     parts = (("iri", FULL_TEXT), ("mark", "("), ("var", variable), ("mark", ","), ("literal", spelled), ("mark", ")"))

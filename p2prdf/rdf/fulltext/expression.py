@@ -87,9 +87,9 @@ class Phrase:
             raise LocalProtocolError("a phrase has at least one word")
         for word in self.words:
             if globs_of(word) != [word]:
-                raise LocalProtocolError(f"{word!r} is not one word as the tokeniser gives it: {globs_of(word)}")
+                raise LocalProtocolError(f"{word!r} is not a single word; the tokeniser returns {globs_of(word)}")
             if word == "*":
-                raise LocalProtocolError("'*' alone is no word: ftNEAR[1,1] leaves room for one")
+                raise LocalProtocolError("'*' alone is no word; write ftNEAR[1,1] for any one word")
         _bound(self, 1, len(self.words))
 
 
@@ -120,13 +120,13 @@ class Similar:
 
     def __post_init__(self) -> None:
         if not self.words:
-            raise LocalProtocolError("similarity is to at least one word")
+            raise LocalProtocolError("a similarity needs at least one word")
         for word in self.words:
             if globs_of(word) != [word] or "*" in word:
-                raise LocalProtocolError(f"{word!r} is not one word without '*', as similarity is measured by")
+                raise LocalProtocolError(f"{word!r} is not a single word without '*', which a similarity needs")
         if not 1 <= self.threshold <= THRESHOLD_SCALE:
             threshold = self.threshold / THRESHOLD_SCALE
-            raise LocalProtocolError(f"{threshold:g} is no similarity to reach: more than 0 and at most 1")
+            raise LocalProtocolError(f"{threshold:g} is no valid threshold: it must be more than 0 and at most 1")
         _bound(self, 1, len(self.words))
         object.__setattr__(self, "words", tuple(sorted(self.words)))
         object.__setattr__(self, "corpus", _checked(self.corpus, self.words))
@@ -155,11 +155,11 @@ class Near:
 
     def __post_init__(self) -> None:
         if len(self.phrases) < 2 or len(self.gaps) != len(self.phrases) - 1:
-            raise LocalProtocolError("nearness is between two or more phrases, with a gap between each two")
+            raise LocalProtocolError("ftNEAR needs two or more phrases, with a gap between each two")
         for gap in self.gaps:
             if not 0 <= gap.least <= gap.most <= GAP_MAX:
                 raise LocalProtocolError(
-                    f"[{gap.least},{gap.most}] is no range of words from 0 to {GAP_MAX}, the smaller first"
+                    f"[{gap.least},{gap.most}] is no valid range: from 0 to {GAP_MAX} words, the smaller number first"
                 )
         _bound(self, 1, sum(each.size for each in self.phrases))
 
@@ -215,7 +215,7 @@ class Condition:
 
     def __post_init__(self) -> None:
         if self.language is not None and _RANGE.fullmatch(self.language) is None:
-            raise LocalProtocolError(f"{self.language!r} is no language range: en, en-gb or *, in lower case")
+            raise LocalProtocolError(f"{self.language!r} is no language range: write en, en-gb or *, in lower case")
         for leaf in _worded(self.expression):
             if leaf.using != PLAIN:
                 _check_language(leaf, self.language)
@@ -288,9 +288,9 @@ def _checked(corpus: Corpus, words: tuple[str, ...]) -> Corpus:
         raise LocalProtocolError(f"a corpus has 0 to {CORPUS_TEXTS_MAX} texts, not {texts}")
     for word, count in counts:
         if word not in words:
-            raise LocalProtocolError(f"a corpus counts the words that are given, and {word!r} is none of them")
+            raise LocalProtocolError(f"a corpus may count the given words only, not {word!r}")
         if not 0 <= count <= texts:
-            raise LocalProtocolError(f"of {texts} texts {count} have the word {word!r}")
+            raise LocalProtocolError(f"the count {count} of {word!r} is not between 0 and {texts}")
     if len({word for word, _ in counts}) < len(counts):
         raise LocalProtocolError("a corpus counts each word once")
     return Corpus(texts, tuple(sorted(each for each in counts if each[1])))
@@ -300,22 +300,22 @@ def _check_language(leaf: Phrase | Similar, language: str | None) -> None:
     """Raise LocalProtocolError if the language is missing or unknown, or if all words are stop words."""
     wish = str(leaf.using).strip()
     if language is None or language == "*":
-        said = "none is said" if language is None else "'*' is any"
-        reason = f"{wish} needs the language of the texts, and {said}: a range such as \"en\" behind the condition"
+        said = "none is given" if language is None else "'*' is any language"
+        reason = f"{wish} needs the language of the texts, and {said}: add a range such as \"en\" after the condition"
         raise LocalProtocolError(reason)
     algorithm = stems.algorithm_of(language)
     if algorithm is None:
         known = ", ".join(stems.ALGORITHMS)
-        raise LocalProtocolError(f"{wish}: nothing is known of the language {language!r}; there are {known}")
+        raise LocalProtocolError(f"{wish} does not support the language {language!r}; supported: {known}")
     if leaf.using.stemming:
         stems.stems_of(leaf.words, algorithm)
     if leaf.using.stop_words:
         if algorithm not in STOPPED:
             known = ", ".join(each for each, name in stems.ALGORITHMS.items() if name in STOPPED)
-            raise LocalProtocolError(f"there is no list of stop words of the language {language!r}; there are {known}")
+            raise LocalProtocolError(f"there are no stop words for the language {language!r}; supported: {known}")
         if stop_words_of(algorithm).issuperset(leaf.words):
             shown = " ".join(leaf.words)
-            raise LocalProtocolError(f'"{shown}" has no word left: all are stop words of {algorithm.capitalize()}')
+            raise LocalProtocolError(f'"{shown}" has no word left, only stop words of {algorithm.capitalize()}')
 
 
 def _within(part: Expression, loose: tuple[type[And | Or], ...]) -> str:

@@ -26,7 +26,7 @@ def parts_of(phrase: Phrase, language: str | None) -> tuple[Part, ...]:
     if phrase.using == PLAIN:
         return tuple(enumerate(phrase.words))
     algorithm = stems.algorithm_of(language)
-    assert algorithm is not None, "a condition in no language that is known is refused where it is made"
+    assert algorithm is not None, "conditions in unknown languages are refused on construction"
     return _parts(phrase.words, phrase.using, algorithm)
 
 
@@ -46,7 +46,7 @@ def _parts(words: tuple[str, ...], using: Using, algorithm: str) -> tuple[Part, 
     if using.stop_words:
         stopped = stop_words_of(algorithm)
         kept = [each for each in kept if each[1] not in stopped]
-    assert kept, "a condition with nothing left is refused where it is made"
+    assert kept, "conditions with only stop words are refused on construction"
     keys = [word for _, word in kept]
     if using.stemming:
         found = stems.stems_of(keys, algorithm)

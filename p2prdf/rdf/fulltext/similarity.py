@@ -90,7 +90,7 @@ def measured(words: dict[str, int], using: Using, algorithm: str | None) -> Meas
     """Return the measure of a text, given the frequency of each word."""
     counts = words
     if using != PLAIN:
-        assert algorithm is not None, "a condition in no language that is known is refused where it is made"
+        assert algorithm is not None, "conditions in unknown languages are refused on construction"
         kept = list(words)
         if using.stop_words:
             stopped = stop_words_of(algorithm)
@@ -134,7 +134,7 @@ def vector_of(similar: Similar, language: str | None) -> Vector:
     algorithm = stems.algorithm_of(language) if similar.using != PLAIN else None
     stopped = stop_words_of(algorithm) if similar.using.stop_words and algorithm is not None else frozenset[str]()
     words = [word for word in similar.words if word not in stopped]
-    assert words, "a condition with nothing left is refused where it is made"
+    assert words, "conditions with only stop words are refused on construction"
     term_of = dict(zip(words, terms_of(words, similar.using, algorithm), strict=True))
     counted = dict(similar.corpus.counts)
     known: dict[str, int] = {}

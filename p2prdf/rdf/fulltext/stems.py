@@ -64,9 +64,9 @@ def _stemmer(algorithm: str):  # type: ignore[no-untyped-def]  # the library has
     try:
         import Stemmer
     except ImportError as error:
-        raise QueryRefused(f"PyStemmer is not there: {error}", construct="using stemming") from None
+        raise QueryRefused(f"PyStemmer is not installed: {error}", construct="using stemming") from None
     version = Stemmer.version()
     if not version.startswith(SNOWBALL + "."):
-        reason = f"the stems meant are those of Snowball {SNOWBALL}, and what is installed is {version}"
+        reason = f"Snowball {SNOWBALL} is required, but {version} is installed"
         raise QueryRefused(reason, construct="using stemming")
     return Stemmer.Stemmer(algorithm)

@@ -91,7 +91,7 @@ def parse_call(text: str, at: int = 0) -> FullTextCall:
     variable = cursor.next()
     if variable.kind != "var":
         name = "ftsimilar" if similar else "ftcontains"
-        raise cursor.refusal(variable.at, name, "its first argument is the variable that has the text")
+        raise cursor.refusal(variable.at, name, "its first argument must be the variable with the text")
     cursor.expect_mark(",")
     condition = _behind(cursor, _similar_call) if similar else _behind(cursor, _disjunction)
     cursor.expect_mark(")")
@@ -147,7 +147,7 @@ def _whole(text: str, read: Callable[[Cursor], _T]) -> _T:
 def _cursor(text: str, found: Iterable[Token]) -> Cursor:
     found = list(found)
     if found and found[0].kind == "word" and found[0].text.upper() in ("PREFIX", "BASE"):
-        raise tokens.refusal(text, found[0].at, found[0].text.upper(), "a condition has no declarations")
+        raise tokens.refusal(text, found[0].at, found[0].text.upper(), "a condition cannot have declarations")
     return Cursor(text, *tokens.symbols(text, found))
 
 
@@ -166,7 +166,7 @@ def _one_call(text: str, found: list[Token]) -> list[Token]:
                 break
         elif depth == 0 and number:
             break
-    raise tokens.refusal(text, found[0].at, found[0].text.lower(), "its arguments stand in parentheses behind it")
+    raise tokens.refusal(text, found[0].at, found[0].text.lower(), "its arguments must follow in parentheses")
 
 
 def _behind(cursor: Cursor, read: Callable[[Cursor], Expression]) -> Condition:
@@ -233,7 +233,7 @@ def _chain(cursor: Cursor) -> Expression:
 
 def _phrase_only(cursor: Cursor, symbol: Symbol, found: Expression) -> Phrase:
     if not isinstance(found, Phrase):
-        raise cursor.refusal(symbol.at, "ftNEAR", "it stands between words and phrases, not between conditions")
+        raise cursor.refusal(symbol.at, "ftNEAR", "it connects words and phrases, not conditions")
     return found
 
 
@@ -261,11 +261,11 @@ def _words(cursor: Cursor, symbol: Symbol) -> tuple[str, ...]:
     if symbol.kind != "literal":
         raise _misplaced(cursor, symbol)
     if not symbol.value.endswith('"'):
-        reason = f"{_WORDS} has no language and no datatype; a range of languages stands behind the whole condition"
+        reason = f"{_WORDS} cannot have a language or datatype; a range of languages follows the whole condition"
         raise cursor.refusal(symbol.at, "full-text string", reason)
     words = tuple(globs_of(terms.lexical(symbol.value)))
     if not words:
-        raise cursor.refusal(symbol.at, "full-text string", f"{symbol.value} has no word in it")
+        raise cursor.refusal(symbol.at, "full-text string", f"{symbol.value} contains no word")
     return words
 
 
@@ -291,10 +291,11 @@ def _threshold(cursor: Cursor) -> int:
     symbol = cursor.next()
     found = _SIMILARITY.fullmatch(symbol.value) if symbol.kind == "literal" and not symbol.signed else None
     if found is None or (reached := Fraction(found[1]) * THRESHOLD_SCALE).denominator != 1:
-        reason = "a similarity is a number of at most four decimals, such as 0.4"
+        reason = "a threshold is a number with at most four decimals, such as 0.4"
         raise cursor.refusal(symbol.at, "ftsimilar", reason)
     if not 0 < reached <= THRESHOLD_SCALE:
-        raise cursor.refusal(symbol.at, "ftsimilar", f"{found[1]} is no similarity to reach: more than 0 and at most 1")
+        reason = f"{found[1]} is no valid threshold: it must be more than 0 and at most 1"
+        raise cursor.refusal(symbol.at, "ftsimilar", reason)
     return int(reached)
 
 
@@ -307,7 +308,7 @@ def _corpus(cursor: Cursor) -> Corpus:
         symbol = cursor.next()
         word, *more = _words(cursor, symbol)
         if more:
-            raise cursor.refusal(symbol.at, "corpus", "words are counted one by one")
+            raise cursor.refusal(symbol.at, "corpus", "each count belongs to a single word")
         counts.append((word, _number(cursor, "corpus", CORPUS_TEXTS_MAX, "texts")))
     cursor.expect_mark("]")
     return Corpus(texts, tuple(counts))
@@ -327,7 +328,7 @@ def _using(cursor: Cursor, *, with_corpus: bool) -> tuple[Using, Corpus | None]:
             corpus = _corpus(cursor)
         else:
             symbol = cursor.next()
-            reason = f"'stemming' or 'stop words' comes next, not {symbol.value[:40]!r}"
+            reason = f"'stemming' or 'stop words' is expected here, not {symbol.value[:40]!r}"
             raise cursor.refusal(symbol.at, "using", reason)
     return Using(stemming, stop_words), corpus
 
@@ -343,7 +344,8 @@ def _gap(cursor: Cursor) -> Gap:
         ordered = False
     cursor.expect_mark("]")
     if least > most:
-        raise cursor.refusal(opening.at, "ftNEAR", f"[{least},{most}] is no range: the smaller number comes first")
+        reason = f"[{least},{most}] is no valid range: the smaller number comes first"
+        raise cursor.refusal(opening.at, "ftNEAR", reason)
     return Gap(least, most, ordered)
 
 
@@ -353,7 +355,7 @@ def _number(cursor: Cursor, construct: str, most: int, of: str) -> int:
     if symbol.kind != "literal" or not symbol.value.endswith(_INTEGER) or symbol.signed:
         raise cursor.refusal(symbol.at, construct, f"a number of {of} is expected here")
     if len(digits) > len(str(most)) or int(digits) > most:
-        raise cursor.refusal(symbol.at, construct, f"a number of more than {most} {of}")
+        raise cursor.refusal(symbol.at, construct, f"the number exceeds {most} {of}")
     return int(digits)
 
 
@@ -370,7 +372,7 @@ def _made(cursor: Cursor, symbol: Symbol, construct: str, make: Callable[[], _T]
 def _misplaced(cursor: Cursor, symbol: Symbol) -> QueryRefused:
     if symbol.kind == "word" and symbol.value.upper() in ("AND", "OR", "NOT", "NEAR"):
         return cursor.refusal(
-            symbol.at, "full-text expression", f"{symbol.value}: it is written ft{symbol.value.upper()}"
+            symbol.at, "full-text expression", f"{symbol.value}: write ft{symbol.value.upper()}"
         )
     if symbol.kind in ("literal", "var", "iri"):
         return cursor.refusal(symbol.at, "full-text expression", f"ftAND, ftOR, ftNEAR or {_WORDS} is expected here")

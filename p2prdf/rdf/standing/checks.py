@@ -81,9 +81,9 @@ def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
                 _check_aggregate(each)
         case Slice(_, _, offset, limit):
             _require(0 <= offset <= SLICE_MAX and (limit is None or 0 <= limit <= SLICE_MAX), "a slice out of range")
-            _require(offset > 0 or limit is not None, "a slice of everything")
+            _require(offset > 0 or limit is not None, "a slice without offset and limit")
         case Closure(_, seeds, _, reflexive):
-            _require(seeds is not None or not reflexive, "a path of no steps from nowhere")
+            _require(seeds is not None or not reflexive, "a reflexive closure without seeds")
         case Construct() | Inferred():
             _check_what_makes_triples(operator, len(layouts[operator.input]))
 
@@ -101,7 +101,7 @@ def _check_what_makes_triples(operator: Construct | Inferred, width: int) -> Non
 
 def _check_rules(rules: tuple[InferenceRule, ...]) -> None:
     check_rules(rules)
-    _require(bool(rules) and canonical_rules(rules) == rules, "the rules are not spelled as they would be here")
+    _require(bool(rules) and canonical_rules(rules) == rules, "the rules are not canonical")
     atoms = [atom for head, body in rules for atom in (head, *body)]
     _check_terms(part for atom in atoms for part in atom if not is_variable(part))
     _require(all(terms.kind(p) is terms.Kind.IRI for _, p, _ in atoms), "a predicate is no IRI")
@@ -115,7 +115,7 @@ def check_windows(operators: tuple[Operator, ...]) -> None:
     _require(not isinstance(root, Report) or least <= root.every <= most, "reports are too many or too few")
     _require(not any(isinstance(each, Report) for each in operators[:-1]), "a report is not the root")
     windowed = {number for number, each in enumerate(operators) if isinstance(each, (Windowed, Counted))}
-    _require(bool(windowed) is isinstance(root, Report), "windows without a report, or a report without")
+    _require(bool(windowed) is isinstance(root, Report), "windows without a report, or a report without windows")
     _require(not counted or len(windowed) == 1, "a window by count with another window")
     for operator in operators:
         distinct = isinstance(operator, Distinct) or windowed.isdisjoint(inputs_of(operator))
@@ -157,10 +157,11 @@ def _check_leaf(query: ConjunctiveQuery) -> None:
     variables = list(dict.fromkeys(slot for slot in slots if slot >= 0))
     constants = list(dict.fromkeys(~slot for slot in slots if slot < 0))
     numbered = variables == list(range(len(variables))) and constants == list(range(len(query.constants)))
-    _require(numbered, "the variables and constants of a leaf are not numbered as they come")
+    _require(numbered, "the variables and constants of a leaf are not numbered by first occurrence")
     _check_terms(query.constants)
     read = [*query.answer, *(number for each in query.filters for number in each.variables)]
-    _require(set(read) <= set(variables) and len(set(query.answer)) == len(query.answer), "a leaf has no such variable")
+    bound = set(read) <= set(variables) and len(set(query.answer)) == len(query.answer)
+    _require(bound, "a leaf reads a variable that it does not bind, or returns one twice")
     _require(len(query.filters) <= FILTERS_MAX, "a leaf has too many filters")
     _check_expressions(query.filters)
 
@@ -172,10 +173,11 @@ def _check_place(leaf: Leaf) -> None:
         _check_streamed(leaf.query)
     elif isinstance(leaf, Counted):
         _check_count_window(leaf.window)
-        _require(leaf.query == leaves.whole_stream(leaf.window.stream), "a window by count is not about its stream")
+        whole = leaf.query == leaves.whole_stream(leaf.window.stream)
+        _require(whole, "a window by count does not read its whole stream")
     else:
         streamed = any(quads.stream_parts_of(each) is not None for each in leaf.query.constants)
-        _require(not streamed, "a stream is read through a window")
+        _require(not streamed, "a stream is read without a window")
 
 
 def _check_window(window: Window) -> None:
@@ -196,11 +198,11 @@ def _check_streamed(query: ConjunctiveQuery) -> None:
     streams = set()
     for _, p, _ in query.patterns:
         parts = quads.stream_parts_of(query.constants[~p]) if p < 0 else None
-        _require(parts is not None, "a predicate in a window is not of a stream")
+        _require(parts is not None, "a predicate in a window is not qualified by a stream")
         assert parts is not None, "just checked"
         streams.add(parts[1])
         for part in parts:
             _require(terms.parse_term(part) == part and part.startswith("<"), f"{part!r:.40} is no canonical IRI")
-    _require(len(streams) == 1, "a window's leaf is about several streams")
+    _require(len(streams) == 1, "a window's leaf reads several streams")
     ends = [query.constants[~slot] for s, _, o in query.patterns for slot in (s, o) if slot < 0]
-    _require(not any(map(quads.is_reserved, ends)), "an end of a pattern is no term of a triple")
+    _require(not any(map(quads.is_reserved, ends)), "a subject or object is a reserved term")

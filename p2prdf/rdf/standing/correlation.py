@@ -122,12 +122,12 @@ class Correlation:
                 return Filter(self._joined(input), self._wider(condition))
             case Extend(input, name, expression):
                 if name in self._outer:
-                    raise self._refusal(expression.at, "BIND in EXISTS", f"?{name} is bound outside, too")
+                    raise self._refusal(expression.at, "BIND in EXISTS", f"?{name} is bound outside of EXISTS, too")
                 return Extend(self._joined(input), name, self._wider(expression))
             case Group() | Slice():
                 what = "GROUP BY" if isinstance(relation, Group) else "LIMIT"
                 raise self._refusal(
-                    relation.at, f"{what} in EXISTS", "the sub-query depends on variables of the pattern outside"
+                    relation.at, f"{what} in EXISTS", "the sub-query depends on outer variables"
                 )
             case Project(input, names):
                 return Project(self._joined(input), tuple(dict.fromkeys(names + variables(self.given))))
@@ -148,7 +148,7 @@ class Correlation:
             for name in sorted(wanted & own):
                 if name not in self._bound:
                     # The condition was merged into a group that binds the name itself, but is not in its scope.
-                    reason = f"?{name} is bound outside of the group it stands in, and perhaps not outside of EXISTS"
+                    reason = f"?{name} is out of scope in its group, and may be unbound outside of EXISTS"
                     raise self._refusal(condition.at, "FILTER in EXISTS", reason)
         relation: Relation = Join(dataclasses.replace(basic, conditions=tuple(kept)), self.given)
         for condition in taken:

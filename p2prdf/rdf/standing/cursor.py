@@ -13,14 +13,14 @@ _SHOWN_MAX: Final = 60
 """Most characters of a symbol that a refusal repeats."""
 
 _REASONS: Final = {
-    "GRAPH": "it stands in a group, and a template has no graphs",
+    "GRAPH": "it belongs in a group; a template has no graphs",
     "FROM": "a query chooses its graphs by GRAPH, pattern by pattern",
     "SERVICE": "federation is not supported",
-    "DESCRIBE": "what describes a resource is not defined; use CONSTRUCT",
+    "DESCRIBE": "the description of a resource is not defined; use CONSTRUCT",
     **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),
     **dict.fromkeys(
         ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
-        "an aggregate stands in SELECT, HAVING or ORDER BY, and not in another one",
+        "aggregates belong in SELECT, HAVING or ORDER BY, and not in each other",
     ),
     **dict.fromkeys(
         ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH", "USING"),

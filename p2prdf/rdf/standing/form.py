@@ -114,14 +114,14 @@ def _decoded(data: bytes) -> StandingQuery:
     query = StandingQuery(Form(form), tuple(map(_text, names)), operators)
     fixed = {Form.ASK: (), Form.CONSTRUCT: TRIPLE_NAMES}.get(query.form, query.names)
     if query.names != fixed or len(rows[-1]) != len(fixed) or len(set(fixed)) != len(fixed):
-        raise ValueError("the names are not those of the columns")
+        raise ValueError("the names do not match the columns")
     report = query.report
     if report is not None and report.reported is not Reported.CHANGES:
         behind = (REPORT_NAME,) if report.every else (REPORT_NAME, NUMBER_NAME)
         if query.names[-len(behind) :] != behind:
-            raise ValueError("what tells a report has another name")
+            raise ValueError("the columns for the time and number of a report have other names")
     if canonical(operators, len(operators) - 1) != operators or encode(query) != data:
-        raise ValueError("it is not spelled as it would be here")
+        raise ValueError("the form is not canonical")
     return query
 
 

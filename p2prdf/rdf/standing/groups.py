@@ -129,14 +129,14 @@ class GroupReader:
         if window is not None:
             return self._about_window(window, word)
         if self._within == "WINDOW":
-            reason = "the elements of a window have no graphs; write it beside the braces of the window"
+            reason = "elements of a window have no graphs; write it outside of the braces of the window"
             raise self._cursor.refusal(word.at, "GRAPH in WINDOW", reason)
         name = symbol.value if symbol.kind == "iri" else "?" + symbol.value
         return GraphGroup(name, self._inner("GRAPH"), word.at)
 
     def _about_window(self, window: StreamWindow, word: Symbol) -> WindowGroup:
         if self._within:
-            reason = "patterns are about one window or one graph; write it beside the other braces"
+            reason = "a pattern reads one window or one graph; write it outside of the other braces"
             raise self._cursor.refusal(word.at, f"{word.value.upper()} in {self._within}", reason)
         return WindowGroup(window, self._inner("WINDOW"))
 

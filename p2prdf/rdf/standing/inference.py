@@ -39,7 +39,7 @@ def check_rules(rules: Iterable[InferenceRule]) -> None:
         if not 0 < len(body) <= PATTERNS_MAX:
             raise QueryRefused(f"{spelled}: a body has 1 to {PATTERNS_MAX} patterns", construct="rule")
         if any(is_variable(p) for _, p, _ in (head, *body)):
-            raise QueryRefused(f"{spelled}: a predicate is a variable, so it may be about any triple", construct="rule")
+            raise QueryRefused(f"{spelled}: a predicate is a variable, which would match any triple", construct="rule")
         free = set(filter(is_variable, head)).difference(*body)
         if free:
             raise QueryRefused(f"{spelled}: the body does not bind {', '.join(sorted(free))}", construct="rule")
@@ -79,7 +79,7 @@ class Inference:
         Raises QueryRefused if its predicate is a variable: the pattern would match every triple.
         """
         if is_variable(pattern[1]) and self._by_predicate:
-            reason = f"{pattern[1]} may be any predicate, and with rules predicates of the default graph are named"
+            reason = f"{pattern[1]} may be any predicate; with rules, name the predicates in the default graph"
             raise QueryRefused(reason, construct="variable predicate with rules")
         return pattern[1] in self._by_predicate
 

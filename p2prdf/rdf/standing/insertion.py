@@ -52,7 +52,7 @@ def _as_construct(text: str, found: list[Token], at: int) -> tuple[str, str]:
     """Return the target graph, and the text as a CONSTRUCT with all other tokens at their positions."""
     insert, following = found[at], [token.text for token in found[at + 1 : at + 5]]
     if following and following[0].upper() == "DATA":
-        raise tokens.refusal(text, insert.at, "INSERT DATA", "what is published once is no query; publish it instead")
+        raise tokens.refusal(text, insert.at, "INSERT DATA", "it is no query; publish the triples instead")
     if len(following) < 4 or following[0] != "{" or following[1].upper() != "GRAPH" or following[3] != "{":
         reason = "a rule inserts into a named graph: INSERT { GRAPH <graph> { triple } } WHERE { body }"
         raise tokens.refusal(text, insert.at, "INSERT", reason)
@@ -62,7 +62,7 @@ def _as_construct(text: str, found: list[Token], at: int) -> tuple[str, str]:
         raise tokens.refusal(text, named.at, "GRAPH", "a rule inserts into a graph that is named by an IRI")
     closed = next((each for each in found[at + 5 :] if each.text in "{}"), opened)
     if closed.text != "}":
-        raise tokens.refusal(text, closed.at, "INSERT", "in the graph stands one triple")
+        raise tokens.refusal(text, closed.at, "INSERT", "the graph must contain one triple")
     blank = "".join(char if char == "\n" else " " for char in text[word.at : opened.at + 1])
     longer = len(_CONSTRUCT) - len(insert.text)
     query = (
@@ -91,17 +91,17 @@ def _parts(
                 template = None
                 break
     if type(leaf) is not algebra.Leaf or template is None:
-        reason = "the body of a rule is a basic graph pattern with filters; say the rest in rules of its own"
+        reason = "the body of a rule is a basic graph pattern with filters; move the rest to separate rules"
         raise tokens.refusal(text, insert.at, "INSERT", reason)
     if len(template.template) != 1:
-        raise tokens.refusal(text, insert.at, "INSERT", "a rule inserts one triple; leave a rule for each")
+        raise tokens.refusal(text, insert.at, "INSERT", "a rule inserts one triple; write a rule for each")
     columns = range(len(leaf.query.answer)) if shown is None else shown
 
     def part(slot: int) -> int | str:
         if slot < 0:
             return template.constants[~slot]
         if slot >= len(columns) or columns[slot] < 0:
-            reason = "a rule makes no nodes: what it inserts are constants and variables that its body binds"
+            reason = "a rule creates no nodes: it inserts constants and variables that its body binds"
             raise tokens.refusal(text, insert.at, "INSERT", reason)
         return leaf.query.answer[columns[slot]]
 
@@ -114,7 +114,7 @@ def _rule(
 ) -> ConjunctiveQuery:
     s, p, o = head
     if not isinstance(p, str):
-        raise tokens.refusal(text, insert.at, "INSERT", "the predicate of what a rule inserts is an IRI")
+        raise tokens.refusal(text, insert.at, "INSERT", "the predicate of the inserted triple must be an IRI")
     if len(body.patterns) >= PATTERNS_MAX:
         reason = f"the body of a rule has at most {PATTERNS_MAX - 1} patterns"
         raise tokens.refusal(text, insert.at, "INSERT", reason)

@@ -311,8 +311,8 @@ class Lowering:
         if seeds is None and not constants and paths.may_be_empty(path.path):
             sign = path.path.sign if isinstance(path.path, Repeat) else "|"
             reason = (
-                "a path of no steps relates every node of the graph to itself; a constant, or a triple pattern of "
-                "the same group, has to say where it starts"
+                "a path without steps relates every node of the graph to itself; bind its start by a constant or by a "
+                "triple pattern of the same group"
             )
             raise refusal(self._text, path.at, f"property path {sign}", reason)
         starts: Relation = Basic() if seeds is None else self._seeded(seeds)
@@ -333,7 +333,7 @@ class Lowering:
     def _closure(self, path: PathPattern, repeat: Repeat, seeds: Lowered | None) -> Lowered:
         first, last = "?" + self._hidden("n"), "?" + self._hidden("n")
         if paths.may_be_empty(repeat.path):
-            reason = "a sequence of so many steps that may be left out is not supported behind * and +"
+            reason = "a sequence of that many optional steps is not supported under * and +"
             raise refusal(self._text, path.at, f"property path {repeat.sign}", reason)
         edges = self.exactly(self._between(first, repeat.path, last, path), (first[1:], last[1:]))
         ends = (path.subject, path.object)

@@ -66,7 +66,7 @@ def parse_query(text: str, *, ordered: bool = False, rules: Sequence[InferenceRu
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
     size = len(encode(standing))
     if size > FORM_BYTES_MAX:
-        reason = f"spelled out it has {size} bytes, more than {FORM_BYTES_MAX}"
+        reason = f"expanded, it has {size} bytes, more than {FORM_BYTES_MAX}"
         raise QueryRefused(reason, construct="query length")
     return standing
 
@@ -119,15 +119,15 @@ class _Translator:
         behind = {REPORT_NAME: "time"} if continuous.every else {REPORT_NAME: "time", NUMBER_NAME: "number"}
         for name, what in behind.items():
             if name in names:
-                reason = f"?{name} is the {what} of the report, which is told behind what is projected; rename yours"
+                reason = f"?{name} is the {what} of the report, which is appended to the projection; rename yours"
                 raise self._cursor.refusal(continuous.at, continuous.reported.name, reason)
         return (*names, *behind)
 
     def _check_windows(self, found: StandingQuery, at: int) -> None:
         """Refuse windows in a query that is evaluated once, and a query with windows that uses none of them."""
         if self._shows_order:
-            reason = "a query with windows has no one answer: subscribe to it (subscribe instead of query)"
-            raise self._cursor.refusal(at, "WINDOW in a query asked once", reason)
+            reason = "a query with windows has no single result: subscribe to it (subscribe instead of query)"
+            raise self._cursor.refusal(at, "WINDOW in a one-time query", reason)
         if not any(isinstance(operator, (algebra.Windowed, algebra.Counted)) for operator in found.operators):
             raise self._cursor.refusal(at, "WINDOW", "no solution of the query depends on an element of a window")
 
@@ -135,7 +135,7 @@ class _Translator:
         if select.projection is not None:
             return tuple(projected.name for projected in select.projection)
         if select.keys is not None:
-            raise self._cursor.refusal(select.at, "SELECT *", "solutions that are grouped are projected by name")
+            raise self._cursor.refusal(select.at, "SELECT *", "grouped solutions must be projected by name")
         data = () if select.data is None else select.data.names
         return tuple(dict.fromkeys((*syntax.visible(select.group), *data)))
 
@@ -197,7 +197,7 @@ class _Translator:
         grouped = aggregates or select.having or select.keys is not None
         if grouped or select.limit is not None or select.offset:
             what = "aggregate" if grouped else "LIMIT or OFFSET"
-            reason = "it would have to be worked out graph by graph, and the graph is a variable; name the graph"
+            reason = "it would need evaluation graph by graph, and the graph is a variable; name the graph"
             raise self._cursor.refusal(select.at, f"{what} in GRAPH", reason)
 
     # --- order -------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class _Translator:
         for expression, _ in select.order:
             for symbol in expression.symbols:
                 if symbol.kind == "var" and names(symbol.value) not in projected:
-                    reason = "what is not projected does not order distinct solutions: equal ones had several places"
+                    reason = "distinct solutions can be ordered by projected variables only"
                     raise self._cursor.refusal(symbol.at, "ORDER BY", reason)
 
     # --- groups of solutions -----------------------------------------------------------------

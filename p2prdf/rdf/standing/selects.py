@@ -86,7 +86,7 @@ class QueryReader:
             elif cursor.sees_mark("("):
                 projected = self._named(aggregates=True)
                 if any(projected.name == known.name for known in found):
-                    reason = f"?{projected.name} is projected before"
+                    reason = f"?{projected.name} is projected already"
                     raise cursor.refusal(projected.at, "expression in SELECT", reason)
                 found.append(projected)
             elif found:
@@ -208,7 +208,7 @@ class QueryReader:
             group = self._where()
             triples = [triple for element in group.elements for triple in _triples_of(element)]
             if any(not isinstance(element, Triples) for element in group.elements):
-                raise cursor.refusal(at, "syntax error", "CONSTRUCT WHERE takes triples and nothing else")
+                raise cursor.refusal(at, "syntax error", "CONSTRUCT WHERE takes triples only")
             return [self._plain(triple) for triple in triples], self._modified(Select(group, at))
         opening = cursor.expect_mark("{")
         reader = TriplesReader(cursor, paths=False)

@@ -112,8 +112,8 @@ class GroupTranslator:
         within = dataclasses.replace(names, graph=renamed(element.name, names), at=element.at, window=None)
         if within.apart and graphs.named_inside(element.group, element.name):
             reason = (
-                f"{element.name} has no value yet where its own braces name it, but in a triple pattern that is not "
-                "optional, subtracted or asked for; what is to be said of the graph stands behind them"
+                f"{element.name} has no value inside its own braces, except in a triple pattern outside of OPTIONAL, "
+                "MINUS and EXISTS; write conditions on the graph after the braces"
             )
             raise tokens.refusal(self.text, element.at, f"GRAPH {element.name}", reason)
         relation = self.group(element.group, within)
@@ -124,8 +124,8 @@ class GroupTranslator:
         """Refuse a part with the same solutions in all graphs, combined with a part that differs by graph."""
         if apart and names.same_in_all(relation):
             reason = (
-                "a part without a triple pattern of its own, as it stands before OPTIONAL, MINUS or EXISTS, as a "
-                "branch of UNION or alone, would hold in every graph there could be"
+                "a part without a triple pattern, before OPTIONAL, MINUS or EXISTS, as a branch of UNION, or alone, "
+                "would hold in every possible graph"
             )
             raise tokens.refusal(self.text, names.at, "GRAPH with a variable", reason)
 
@@ -135,10 +135,10 @@ class GroupTranslator:
             s, o = renamed(each.subject, names), renamed(each.object, names)
             path = paths.normal(paths.renamed(each.path, names))
             if names.apart and paths.repeats(path):
-                reason = "its ways would have to stay in one graph, and the graph is a variable; name the graph"
+                reason = "its paths would have to stay in one graph, and the graph is a variable; name the graph"
                 raise tokens.refusal(self.text, each.at, "repeated property path in GRAPH", reason)
             if names.window is not None and paths.takes_any(path):
-                reason = "the elements of a window are found by their predicates: name one"
+                reason = "elements of a window are selected by predicate: name one"
                 raise tokens.refusal(self.text, each.at, "variable or negated predicate in WINDOW", reason)
             found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}", names.graph, names.window))
         # Triple patterns first: they form one leaf, and bind the starts of paths.
@@ -147,7 +147,7 @@ class GroupTranslator:
         if count > PATTERNS_MAX:
             reason = f"{count} triple patterns in one group, more than {PATTERNS_MAX}"
             if names.apart:
-                reason += "; where the graph is a variable each predicate counts as one"
+                reason += "; with a variable graph, each predicate counts as one"
             raise tokens.refusal(self.text, triples[0].at, "triple patterns", reason)
         for part in (*basic, *(part for part in found if not isinstance(part, Basic))):
             relation = laws.join(relation, part)
@@ -209,7 +209,7 @@ class GroupTranslator:
         """Return solutions with the value of an expression under a name; ``construct`` is the clause that does so."""
         if name in variables(relation):
             shown = name.rpartition(":")[2]
-            raise tokens.refusal(self.text, at, construct, f"?{shown} is bound before, and cannot be bound again")
+            raise tokens.refusal(self.text, at, construct, f"?{shown} is bound already, and cannot be bound again")
         groups = self._groups(relation, expression.symbols, expression, names)
         relation = _marked(relation, groups)
         return Extend(relation, name, self.condition(expression.symbols, frozenset(variables(relation)), names))
@@ -232,7 +232,7 @@ class GroupTranslator:
             compile_expression(spelled)
         except QueryRefused as error:
             wrong = error.construct == "syntax error"
-            reason = "what begins here is no expression that SPARQL knows" if wrong else error.reason
+            reason = "no valid expression begins here" if wrong else error.reason
             raise tokens.refusal(self.text, found.at, error.construct, reason) from None
         return found
 

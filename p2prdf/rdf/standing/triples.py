@@ -119,7 +119,7 @@ class TriplesReader:
             cursor.labels[symbol.value] = cursor.hidden("b"), cursor.basic
         name, basic = cursor.labels[symbol.value]
         if basic != cursor.basic:
-            reason = f"_:{symbol.value} stands in two basic graph patterns"
+            reason = f"_:{symbol.value} occurs in two basic graph patterns"
             raise cursor.refusal(symbol.at, "blank node label", reason)
         return name
 

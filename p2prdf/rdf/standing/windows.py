@@ -86,7 +86,7 @@ class WindowReader:
             raise cursor.misplaced(kind)
         name = cursor.next()
         if name.is_word("AS"):
-            raise cursor.refusal(name.at, "REGISTER", "a name stands before AS")
+            raise cursor.refusal(name.at, "REGISTER", "a name must precede AS")
         if name.kind not in ("iri", "word"):
             raise cursor.misplaced(name)
         every = None
@@ -104,7 +104,7 @@ class WindowReader:
 
     def _tell(self, symbol: Symbol) -> None:
         if self._told is not None:
-            reason = f"what is told at a report is said before, by {self._told[1].value.upper()}"
+            reason = f"the contents of reports are set already, by {self._told[1].value.upper()}"
             raise self._cursor.refusal(symbol.at, symbol.value.upper(), reason)
         self._told = _STREAMS[symbol.value.upper()], symbol
 
@@ -138,7 +138,7 @@ class WindowReader:
 
     def _declare(self, name: Symbol, stream: str, declared: str, at: int) -> None:
         if name.value in self._windows:
-            reason = f"a window {name.value} is declared before"
+            reason = f"a window {name.value} is declared already"
             if declared != "FROM NAMED WINDOW":
                 reason += "; FROM NAMED WINDOW gives each of several windows on one stream a name"
             raise self._cursor.refusal(name.at, declared, reason)
@@ -193,13 +193,13 @@ class WindowReader:
     def _landmark(self, first: Symbol) -> Window:
         cursor = self._cursor
         if cursor.sees_word("NOW"):
-            reason = "what begins some time before now is [RANGE duration STEP duration]; none ends before now"
+            reason = "write [RANGE duration STEP duration] for a start before now; no window ends before now"
             raise cursor.refusal(first.at, "window FROM NOW", reason)
         start = self._instant()
         if cursor.take_word("TO") and not cursor.take_word("NOW"):
-            raise cursor.refusal(first.at, "window FROM", "it ends TO NOW, if anything is said of its end")
+            raise cursor.refusal(first.at, "window FROM", "it can end TO NOW only")
         if not cursor.take_word("STEP"):
-            raise cursor.refusal(first.at, "window FROM", "a landmark window needs a STEP: how often it moves on")
+            raise cursor.refusal(first.at, "window FROM", "a landmark window needs a STEP, its interval")
         return Window(None, self._duration("STEP"), start)
 
     def _instant(self) -> int:
@@ -293,17 +293,17 @@ class WindowReader:
             if isinstance(declared.window, Window):
                 steps.append(declared.window.step)
             elif len(self._windows) > 1:
-                reason = "a window by count is the only window of its query: its elements say when there is a report"
+                reason = "a window by count must be the only window of its query: its elements trigger reports"
                 raise self._cursor.refusal(declared.at, declared.declared, reason)
             elif every is not None:
                 assert self._registration is not None
-                reason = "a query with a window by count reports at its elements: say with STEP at how many"
+                reason = "a window by count reports at its elements: set their number with STEP"
                 raise self._cursor.refusal(self._registration.at, "COMPUTE EVERY", reason)
         return 0 if not steps else math.gcd(*steps) if every is None else every
 
     def _refuse_reports(self) -> None:
         """Refuse clauses about reports in a query without windows."""
-        reason = "the query has no window, so there is no time at which it reports"
+        reason = "the query has no window, so it has no reports"
         if self._registration is not None:
             raise self._cursor.refusal(self._registration.at, "REGISTER", reason)
         if self._told is not None:
@@ -311,7 +311,7 @@ class WindowReader:
 
     def _check_told(self, form: Form, word: Symbol) -> None:
         if form is not Form.SELECT:
-            reason = f"{form.name} has no column for the time of a report; without it the changes are told"
+            reason = f"{form.name} has no column for the time of a report; leave the word out to get changes"
             raise self._cursor.refusal(word.at, f"{word.value.upper()} of {form.name}", reason)
 
     def _of_streams(self) -> bool:
@@ -330,10 +330,10 @@ class WindowReader:
         if len(self._windows) == 1 and first.declared == "FROM STREAM":
             return first
         if first.declared == "FROM STREAM":
-            reason = f"with several windows, which patterns are about it? Write STREAM {first.name} {{ patterns }}"
+            reason = f"with several windows, name its patterns: write STREAM {first.name} {{ patterns }}"
         else:
             word = first.declared.rpartition(" ")[2]
-            reason = f"no {word} {first.name} {{ patterns }} is about it"
+            reason = f"no {word} {first.name} {{ patterns }} uses it"
         raise self._cursor.refusal(first.at, first.declared, reason)
 
 

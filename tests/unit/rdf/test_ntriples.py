@@ -310,7 +310,7 @@ def test_the_name_tells_the_format() -> None:
     assert detect("c.ttl.gz") == (Syntax.TURTLE, True)
     assert detect("d.owl") == detect("d.rdf") == (Syntax.RDF_XML, False)
     for name in ("x", "x.xml", "nt", "x.gz"):
-        with pytest.raises(DataRefused, match="no known format"):
+        with pytest.raises(DataRefused, match="no known suffix"):
             detect(name)
 
 

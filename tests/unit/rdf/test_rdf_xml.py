@@ -66,8 +66,8 @@ def test_xml_literal_is_in_exclusive_canonical_form(inner: str, canonical: str) 
     [
         (b"<a>", r"a.rdf:1: malformed XML: no element found"),
         (document("") + b"\njunk", r"a.rdf:2: malformed XML: junk after document element"),
-        (b'<!DOCTYPE r SYSTEM "http://x/y">' + document("<e:C><e:p>a&b;</e:p></e:C>"), "&b; is declared elsewhere"),
-        (document("<e:C>" + "<e:p><e:C>" * 600), "elements within each other, deeper than 1000"),
+        (b'<!DOCTYPE r SYSTEM "http://x/y">' + document("<e:C><e:p>a&b;</e:p></e:C>"), "&b; is not declared"),
+        (document("<e:C>" + "<e:p><e:C>" * 600), "elements nest deeper than 1000"),
         (document('<e:C><e:p xml:lang="" e:q="a"/></e:C>', 'xml:lang="en"'), "write the node as an element of its own"),
         (document(f'<e:C><e:p rdf:datatype="{RDF}langString">a</e:p></e:C>'), "needs a language tag"),
         (document('<e:C><e:p xml:lang="no tag">a</e:p></e:C>'), "language tag"),

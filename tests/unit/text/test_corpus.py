@@ -24,7 +24,7 @@ def filled(window: CorpusWindow, *texts: str) -> CorpusWindow:
 
 
 def counted(texts: list[str], word: str, language: str | None, using: Using) -> int:
-    """Return how many texts have a word, counted one by one."""
+    """Return how many texts have a word, belongs to a single word."""
     stems = STEMS[language or "en"] if using.stemming else {}
     stopped = STOPPED[language or "en"] if using.stop_words else ()
     terms = [{stems.get(each, each) for each in text.split() if each not in stopped} for text in texts]
@@ -101,8 +101,8 @@ def test_bounds_hold_for_any_texts(monkeypatch) -> None:
         (lambda: CorpusWindow(0), "1 to 1,000,000 texts, not 0"),
         (lambda: CorpusWindow(10**9), "not 1,000,000,000"),
         (lambda: CorpusWindow(5, using=ENGLISH), "needs the language"),
-        (lambda: CorpusWindow(5, language="ja", using=Using(stemming=True)), "nothing is known of the language 'ja'"),
-        (lambda: CorpusWindow(5, language="el", using=ENGLISH), "no list of stop words"),
+        (lambda: CorpusWindow(5, language="ja", using=Using(stemming=True)), "does not support the language 'ja'"),
+        (lambda: CorpusWindow(5, language="el", using=ENGLISH), "no stop words"),
     ],
 )
 def test_no_window_is_made_that_could_not_count(make, named) -> None:
@@ -113,10 +113,10 @@ def test_no_window_is_made_that_could_not_count(make, named) -> None:
 @pytest.mark.parametrize(
     ("text", "threshold", "named"),
     [
-        ("--", 0.4, "has no word"),
-        ("of the", 0.4, "all are stop words of English"),
+        ("--", 0.4, "contains no word"),
+        ("of the", 0.4, "only stop words of English"),
         ("rio " * 300, 0.4, "more than 256"),
-        *(("rio", each, "is no similarity to reach") for each in (0, -1, 1.01, "nan", "inf", "much", 0.12345)),
+        *(("rio", each, "is no valid threshold") for each in (0, -1, 1.01, "nan", "inf", "much", 0.12345)),
     ],
 )
 def test_conditions_that_would_mean_nothing_are_refused(text, threshold, named) -> None:

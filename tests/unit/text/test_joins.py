@@ -74,7 +74,7 @@ def test_a_join_that_takes_too_many_rows_is_refused(monkeypatch: pytest.MonkeyPa
         (lambda: TextPattern("?s", '"literal"', "?o"), "p: "),
         (lambda: TextPattern("?s", "urn:p", "?o"), "p: 'urn:p'"),
         (lambda: TextPattern("?s", "?", "?o"), "p: '?'"),
-        (lambda: TextPattern("?s", "<urn:p>", '"tea"', parse_condition('"tea"')), "known whether it holds"),
+        (lambda: TextPattern("?s", "<urn:p>", '"tea"', parse_condition('"tea"')), "a condition on the constant"),
     ],
 )
 def test_queries_that_there_cannot_be_are_refused_by_name(make, named: str) -> None:

@@ -105,7 +105,7 @@ def test_a_filter_that_is_one_condition_is_told_from_others(group, spelled):
     ("group", "reason"),
     [
         ('FILTER ftcontains(?v, "a" ftAND )', "line 1, column 81"),
-        ('FILTER ftcontains("x", "a")', "its first argument is the variable"),
+        ('FILTER ftcontains("x", "a")', "its first argument must be the variable"),
         ("FILTER ftcontains(?v)", "syntax error"),
         ("FILTER (?v ftcontains )", "a string of one or more words"),
         ("FILTER (?v ftcontains", "closes nothing"),
@@ -131,6 +131,6 @@ def test_a_condition_that_peers_could_not_read_is_refused_where_it_stands():
     words = " ftOR ".join(f'"{"tea" * 14}{number}"' for number in range(250))
     group = f'FILTER ftcontains(?v, ({words}){{}}, "en")'
     assert parse_query(where(group.format("")))
-    with pytest.raises(QueryRefused, match=r"written out, it has .* bytes, more than 16384") as refused:
+    with pytest.raises(QueryRefused, match=r"expanded, it has .* bytes, more than 16384") as refused:
         parse_query(where(group.format(" using stemming using stop words")))
     assert refused.value.column == where(group).index("ftcontains") + 1

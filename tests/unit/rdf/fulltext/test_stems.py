@@ -62,14 +62,14 @@ def test_a_language_is_its_first_subtag() -> None:
 def test_another_version_refuses_conditions_and_decides_none(monkeypatch, forgotten) -> None:
     other = SimpleNamespace(version=lambda: "3.2.0", Stemmer=None)
     monkeypatch.setitem(sys.modules, "Stemmer", other)
-    with pytest.raises(QueryRefused, match=r"stems meant are those of Snowball 3\.1, and what is installed is 3\.2\.0"):
+    with pytest.raises(QueryRefused, match=r"Snowball 3\.1 is required, but 3\.2\.0 is installed"):
         parse_condition('"games" using stemming, "en"')
     assert parse_condition('"the games" using stop words, "en"')
 
 
 def test_without_the_library_conditions_are_refused(monkeypatch, forgotten) -> None:
     monkeypatch.setitem(sys.modules, "Stemmer", None)
-    with pytest.raises(QueryRefused, match="PyStemmer is not there"):
+    with pytest.raises(QueryRefused, match="PyStemmer is not installed"):
         parse_condition('"games" using stemming, "en"')
 
 
