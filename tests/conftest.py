@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
 
-# How long an example takes says more of what else the machine does than of the code.
+# The duration of an example depends more on the machine's load than on the code.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
@@ -35,17 +35,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # where the suite runs in one process, pytest-xdist need not be there
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """Keep tests together that share nodes, whatever way to distribute is asked for."""
+    """Keep tests that share nodes together, for every ``--dist`` mode."""
     from distribution import Distribution
 
     return Distribution(config, log)
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was collected out of every later collection of garbage: it is most of the heap, and stays to the end.
+    """Keep the collected tests out of every later garbage collection: they are most of the heap, and stay to the end.
 
-    Fifteen thousand tests are half a million objects.  Experiments, which collect before they measure, would take
-    several times as long beside all the others as they take alone.
+    Fifteen thousand tests are half a million objects.  Experiments, which collect garbage before they measure,
+    would take several times as long beside all the others as they take alone.
     """
     gc.collect()
     gc.freeze()
