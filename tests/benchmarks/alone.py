@@ -22,7 +22,7 @@ _LEASE_SECONDS = 1e9
 
 
 class Alone:
-    """A peer with one replica, all roles and columnar tables, a publisher, and subscribers that acknowledge."""
+    """A peer with one replica, all indexes and columnar tables, a publisher, and subscribers that acknowledge."""
 
     def __init__(self) -> None:
         self.dictionary = TermDictionary()
@@ -31,7 +31,7 @@ class Alone:
         self.now = 1_000_000.0
         self.outcomes: dict[int, contract.Outcome] = {}
         self.told = 0
-        """Answers and withdrawals that were delivered."""
+        """Answers and retractions that were delivered."""
         self._requests = self._events = 0
         self._held: dict[int, dict[int, tuple[int, ...]]] = {}
         self._do(self.peer.submit(contract.ContactSeen(contact), now=self.now))

@@ -24,7 +24,7 @@ RAREST_FIRST = (4, 3, 2, 1, 0)
 """The order the planner chooses for the seed's paths: from the literal end."""
 
 PREDICATE_OBJECT = 1 << (keys.P | keys.O)
-"""The one role these queries wait on, as a set of roles."""
+"""The one index these queries wait on, as a set of indexes."""
 
 
 def calibrate() -> float:

@@ -66,7 +66,7 @@ def _milliseconds(do: Callable[[], list[int]]) -> tuple[float, list[int]]:
 
 
 def run(console: Console, quick: bool) -> bool:
-    """Print the comparison; return whether the bar is met and both ways tell the same."""
+    """Print the comparison; return whether the bar is met and both ways give the same digests."""
     sizes = (3_000, 30_000) if quick else (30_000, 300_000)
     places = random.Random(5)
     ring = [(places.getrandbits(64), number, "") for number in range(5)]

@@ -1,9 +1,8 @@
 """One node's matching path: store, probe, join, follow; no sockets.
 
-The workload is the seed paper's: paths of 5 patterns through a tree of classes.  Every query and
-every triple is at this one node, under the one role the queries wait on; every partial result
-comes back to it until it is an answer.  The daemon's tables are the columnar ones; light tables are
-the reference and the simulator's.
+The workload is the seed paper's: paths of 5 patterns through a tree of classes.  Every query and every triple
+is at this one node, under the one index the queries wait on; every partial result comes back to it until it is
+an answer.  The daemon's tables are the columnar ones; light tables are the reference and the simulator's.
 """
 
 from __future__ import annotations

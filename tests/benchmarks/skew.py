@@ -1,8 +1,8 @@
 """How much busier than the mean the busiest peer is on skewed data, with hot keys split and without.
 
-Simulated peers of the daemon's own code, Zipf data (exponent 1.1), queries on the hottest keys, roles
-as advertised for them (mostly p and po, where the skew is worst).  The bar is for peers that lie evenly on
-the ring; at random places the longest stretch alone is several times the mean.
+Simulated peers of the daemon's own code, Zipf data (exponent 1.1), queries on the hottest keys, indexes as
+advertised for them (mostly p and po, where the skew is worst).  The bar is for peers at even positions on the
+ring; at random positions the longest arc alone is several times the mean.
 """
 
 from __future__ import annotations

@@ -58,13 +58,13 @@ class _Counted:
     """Rows, over all peers."""
 
     indexed: int = 0
-    """Elements sent to be kept by others, one for each copy;"""
+    """Elements sent to other peers for storage, one for each copy."""
     forwarded: int = 0
-    """sent to other peers, partial results and answers,"""
+    """Partial results and answers sent to other peers."""
     held: int = 0
-    """waiting in tables,"""
+    """Rows waiting in tables."""
     answers: int = 0
-    """and held by homes."""
+    """Answers held by coordinators."""
     too_wide: int = 0
     told: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
@@ -132,7 +132,7 @@ def _play(dataset: Dataset, text: str) -> _Counted:
 
 
 def run(console: Console, quick: bool) -> bool:
-    """Print rows with and without the bound; return whether the same was told, and fewer rows were made for it."""
+    """Print rows with and without the bound; return whether the reports are equal, with fewer rows for the bound."""
     if not available():
         console.print(f"the shared data is not at {DATA}")
         return True

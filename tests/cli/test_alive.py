@@ -26,7 +26,7 @@ async def test_the_file_is_touched_until_the_end(tmp_path: Path, monkeypatch: py
     assert file.stat().st_mtime == 0
 
 
-async def test_a_file_that_cannot_be_written_is_told_at_the_beginning(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_written_is_reported_at_the_beginning(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         async with turning(tmp_path / "absent/alive"):
             raise AssertionError

@@ -53,7 +53,7 @@ def _as_stored(term: str) -> str:
     return f'"{lexical.rstrip("0").rstrip(".")}"{datatype}'
 
 
-def test_missing_superfluous_and_doubled_answers_are_told_apart() -> None:
+def test_missing_superfluous_and_doubled_answers_are_distinguished() -> None:
     owed = Counter({("a",): 2, ("b",): 1})
     assert judge(Counter(owed), Counter({1: 1, 2: 1, 3: 1}), owed).good
     verdict = judge(Counter({("a",): 1, ("c",): 1}), Counter({1: 2}), owed)

@@ -1,4 +1,4 @@
-"""``p2prdf experiment interest-replica`` at its smallest: its counts are checked, its times are only told."""
+"""``p2prdf experiment interest-replica`` at its smallest: its counts are checked, its times are only printed."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_the_document_and_the_figure_are_of_the_same_plan(files: Path) -> None:
     assert (files / "plan.svg").read_text().startswith("<?xml")
 
 
-def test_a_sample_that_is_cut_is_told(files: Path) -> None:
+def test_a_cut_sample_is_reported(files: Path) -> None:
     outcome = _plan("--peers", 3, "--file", files / "both.rq", "--data", files / "data.nt", "--triples-max", 100)
     assert "the first 100 triples of" in _words(outcome.stdout)
     outcome = _plan(

@@ -1,4 +1,4 @@
-"""``p2prdf experiment incremental-reasoning`` at its smallest: its counts are checked, its times are only told."""
+"""``p2prdf experiment incremental-reasoning`` at its smallest: its counts are checked, its times are only printed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_document_has_every_rate_and_program_and_equal_seeds_count_alike() -
 
 
 def test_few_changes_touch_few_facts_and_many_never_much_more_than_all() -> None:
-    """Counts, so on any machine: at 1 % a tenth of all, and beginning anew where mending would look at more."""
+    """Counts, so on any machine: at 1 % a tenth of all, and recomputation where repair would touch more."""
     result = incremental_reasoning(ReasoningSetting(StreamShape(window=500, parents=2), steps=3, rates=(0.01, 0.5)))
     low, high = (dict(zip(result.tables[1].columns, row, strict=True)) for row in result.tables[1].rows)
     assert low["stream"] == low["stream, only mended"] < low["naive"] / 10

@@ -37,7 +37,7 @@ def test_shares_are_those_of_the_owners_of_many_keys(overlay, peers):
         (None, True, True, ""),
     ],
 )
-def test_why_a_node_does_not_do_all_of_its_work_is_told(
+def test_the_reason_is_shown_if_a_node_does_not_do_all_of_its_work(
     fenced: str | None, settled: bool, in_step: bool, said: str
 ) -> None:
     report = {"discovery": {"fenced": fenced}, "peer": {"settled": settled, "in_step": in_step}}

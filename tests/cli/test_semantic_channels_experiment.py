@@ -49,7 +49,7 @@ def test_a_single_statement_belongs_to_the_description_of_its_subject(folder: Pa
     assert list(data.queries) == [f"Q{at}" for at in range(1, 15)]
 
 
-def test_runs_are_told_by_channel_and_claims_fail_if_they_do_not_hold(folder: Path, tmp_path: Path) -> None:
+def test_runs_are_shown_by_channel_and_claims_fail_if_they_do_not_hold(folder: Path, tmp_path: Path) -> None:
     arguments = ["experiment", "semantic-channels", "--data", str(folder), "--graphs", "40", "--json", "-"]
     outcome = CliRunner().invoke(app, [*arguments, "--plot", str(tmp_path / "f.svg")])
     assert outcome.exit_code == 5, outcome.output

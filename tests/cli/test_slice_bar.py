@@ -1,4 +1,4 @@
-"""How far the first slice of a replica is, is shown on a terminal, and nowhere else."""
+"""The progress of a replica's first slice is shown on a terminal only."""
 
 from __future__ import annotations
 

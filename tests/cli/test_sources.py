@@ -47,7 +47,7 @@ def test_the_format_comes_from_the_name_or_the_option(
     assert (source.path is None) == (name == "-")
 
 
-def test_a_name_that_tells_nothing_is_refused() -> None:
+def test_a_name_without_a_known_format_is_refused() -> None:
     with pytest.raises(DataRefused, match=r"a\.xls"):
         choose_input("a.xls", None)
 
@@ -84,7 +84,7 @@ async def test_an_error_comes_after_everything_before_it(tmp_path: Path) -> None
     assert feeder.error.line == LINES + 1
 
 
-async def test_bad_lines_are_told_and_skipped(tmp_path: Path) -> None:
+async def test_bad_lines_are_reported_and_skipped(tmp_path: Path) -> None:
     file = tmp_path / "data.nt"
     file.write_bytes(b"<urn:a> <urn:p> <urn:b> .\nnonsense\n<urn:c> <urn:p> \xff .\n<urn:d> <urn:p> <urn:e> .\n")
     bad: list[BadLine] = []

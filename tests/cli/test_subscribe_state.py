@@ -125,7 +125,7 @@ class TestOutput:
         output.close()
         assert path.read_text() == left
 
-    def test_a_file_that_was_cut_by_others_is_told(self, tmp_path: Path) -> None:
+    def test_a_file_cut_by_others_is_reported(self, tmp_path: Path) -> None:
         output = OutputFile(tmp_path / "out")
         output.check(0)
         with pytest.raises(LocalProtocolError, match=r"has 0 bytes, and had 5: it was replaced or cut; .*--renew"):

@@ -41,7 +41,7 @@ def test_spans_without_a_line_for_the_parent_and_spans_in_a_circle_are_shown_all
     assert "what led to it has no line here" in list(describe(tree))[2]
 
 
-def test_a_tree_is_told_with_times_after_its_first_span_and_in_all():
+def test_a_tree_is_shown_with_times_after_its_first_span_and_in_all():
     first, *lines = describe(trees(spans_of(LINES, ONE))[0])
     assert first == f"trace {ONE}: 4 spans at 1 nodes, 500.0 ms"
     assert lines[0].split() == ["+0.0", "ms", "500.0", "ms", "n1", "publish"]

@@ -304,7 +304,7 @@ def test_wrong_usage_is_exit_code_2(arguments: tuple[str, ...]) -> None:
     assert outcome.stderr
 
 
-def test_status_tells_peers_and_shares_of_keys(node: str) -> None:
+def test_status_shows_peers_and_shares_of_keys(node: str) -> None:
     shown = _run("status", "--peer", node, "--all")
     assert shown.returncode == 0, shown.stderr
     assert node in shown.stdout

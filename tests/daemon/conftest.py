@@ -19,7 +19,7 @@ import p2prdf
 
 READY_SECONDS = 60.0
 LAST_SECONDS = 1
-"""How long nodes may take to leave that all leave at once: there is nobody to hand over to."""
+"""Seconds that nodes may take to leave if all leave at once: no node remains for a handoff."""
 HERE = Path(__file__).parent
 _shared = {}
 """Resources that tests of several files share: name to the pair of resource and function that ends it."""

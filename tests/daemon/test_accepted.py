@@ -13,7 +13,7 @@ WHO = "SELECT ?s ?n ?a WHERE { ?s <urn:name> ?n . ?s <urn:age> ?a }"
 
 
 async def test_staged_publication_is_answered_although_its_node_was_killed(launcher, tmp_path, status, until):
-    """Two of five nodes stand still, so some keys have too few keepers to be indexed; then the node is killed."""
+    """Two of five nodes stand still, so some keys have too few replicas to be indexed; then the node is killed."""
     options = {"ping_strikes_linked": 100_000, "log_level": "debug"}
     first = launcher.start(data=tmp_path / "0", ordinal=0, **options)
     others = [

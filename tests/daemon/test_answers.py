@@ -242,7 +242,7 @@ async def test_holder_of_a_subscription_hears_at_once_that_another_client_has_en
 
 
 async def test_attach_that_races_with_an_unsubscribe_is_refused_or_followed_by_the_end(overlay, ns):
-    """Whichever comes first, and nobody waits: it was told of the end, or that it is attached and then of the end."""
+    """In either order nobody waits: the client hears of the end, or of the attachment and then of the end."""
     query, outcomes = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}", Counter()
 
     async def hold(client, number, attached):
@@ -301,7 +301,7 @@ async def test_batches_are_columns_and_mix_with_single_solutions(overlay, ns):
 
 
 async def test_a_stream_longer_than_every_window_arrives_complete_and_in_order(overlay, ns):
-    """40,000 answers: more than home, entry node and client let out unacknowledged."""
+    """40,000 answers: more than coordinator, entry node and client let out unacknowledged."""
     count = 40_000
     async with p2prdf.connect(overlay[0].address) as publisher, p2prdf.connect(overlay[1].address) as subscriber:
         subscription = await subscriber.subscribe(f"SELECT ?s {{ ?s <{ns}p> <{ns}o> }}")

@@ -1,4 +1,4 @@
-"""Bookmarks through real processes: told after all answers up to a time, and held back while that is not known."""
+"""Bookmarks through real processes: sent after all answers up to a time, and held back until all are known."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
         writer.transport.abort()
 
 
-async def test_a_subscriber_that_stopped_reading_is_told_the_gap_of_dropped_solutions(launcher):
-    """The home keeps the newest solutions; those before them are a gap that is told, in order."""
+async def test_a_subscriber_that_stopped_reading_is_sent_the_gap_of_dropped_solutions(launcher):
+    """The coordinator keeps the newest solutions; the older ones are reported as a gap, in order."""
     node = launcher.start(answers_window=100, answers_pending_max=1000)
     count = 5000
     async with p2prdf.connect(node.address) as client, p2prdf.connect(node.address) as publisher:
@@ -141,7 +141,7 @@ async def test_status_has_the_figures_that_operators_need(overlay, status):
     assert {"links", "waiting"} <= set(state["transport"])
 
 
-async def test_absent_subscriber_is_told_the_gap_of_expired_solutions_and_publishers_notice_nothing(
+async def test_absent_subscriber_is_sent_the_gap_of_expired_solutions_and_publishers_notice_nothing(
     launcher, until, status
 ):
     node = launcher.start(retention_seconds=1)

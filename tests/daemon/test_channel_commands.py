@@ -27,7 +27,7 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
     query.write_text("SELECT ?x { ?x a <urn:Person> }")
     for name in ("ann", "bob"):
         (tmp_path / f"{name}.nt").write_text(PERSON.format(f"urn:{name}"))
-    plain = ("--setting", "heuristics=[]")  # nothing is told before its query runs
+    plain = ("--setting", "heuristics=[]")  # nothing is reported before its query runs
     add = ("channel", "add", "people", *base, "-f", query, *plain, *peer)
     assert run(*add, "--wait", 0, "--json")[:2] == (0, [{"name": "people", "begun": False}])
     code, listed, _ = run("channel", "list", *peer)

@@ -142,7 +142,7 @@ async def test_the_same_again_from_the_same_publisher_is_no_other_publication(ke
             async with asyncio.timeout(SECONDS):
                 while len(await content(client, base)) != 1:
                     await asyncio.sleep(0.05)
-            # So it is as old as it was at first, and a deletion that came between the two takes it.
+            # Its time stamp is that of the first publication, and a deletion between the two takes it.
             await client.channels.delete(base, ("<urn:a>", "?p", "?o"))
             async with subscribed(client, "again") as subscriber:
                 await subscriber.exactly(())
@@ -161,7 +161,7 @@ class Stubborn(Host):
         await super()._share(overlay)
 
 
-async def test_two_hosts_of_one_knowledge_base_tell_each_binding_once(keeping_all, base):
+async def test_two_workers_of_one_knowledge_base_report_each_binding_once(keeping_all, base):
     async with (
         p2prdf.connect(keeping_all[0].address) as client,
         hosting(keeping_all[1].address, kind=Stubborn) as one,

@@ -67,7 +67,7 @@ async def run(*arguments):
 
 @pytest.fixture
 async def cluster(launcher, until, status):
-    """Four nodes that keep three copies of everything, in step."""
+    """Four nodes that keep three copies of everything, in sync."""
     nodes = launcher.overlay(4, hello_seconds=1)
 
     async def in_step():

@@ -95,7 +95,7 @@ async def test_the_ring_shows_all_nodes_and_marks_a_killed_node_as_missing(launc
 
 
 @needs_browser
-async def test_answers_arrive_and_are_withdrawn_while_one_looks(keeping_all, ns, chromium):
+async def test_answers_appear_and_disappear_in_the_open_page(keeping_all, ns, chromium):
     query = f"SELECT ?who ?goals {{ ?who <{ns}goals> ?goals }}"
     one, two = ((f"<{ns}{name}>", f"<{ns}goals>", f'"{name}"') for name in ("a", "b"))
     async with (
@@ -119,7 +119,7 @@ async def test_answers_arrive_and_are_withdrawn_while_one_looks(keeping_all, ns,
         assert await page.value("document.querySelector('#live-counts').innerText.split(/\\s+/)") == [
             "True", "now", "1", "Came", "2", "Were", "withdrawn", "1",
         ]  # fmt: skip
-        # It stands in the list, with its plan.
+        # The subscription stands in the list, with its plan.
         await page.value("location.hash = '#subscriptions'")
         await page.write("#subscriptions-filter", f"{ns}goals")
         # The whole row is one link, for the mouse and for keys.
@@ -283,7 +283,7 @@ async def test_hostile_terms_are_shown_as_text_and_never_run(keeping_all, ns, ch
 
 
 @needs_browser
-async def test_without_a_token_nothing_is_told_and_a_token_stays_in_its_tab(keeping_all, chromium):
+async def test_without_a_token_nothing_is_shown_and_a_token_stays_in_its_tab(keeping_all, chromium):
     reader, writer = (Token(frozenset({right})) for right in (Right.READ, Right.WRITE))
     known = {_digest(TOKEN): reader, _digest("writer-writer-writer"): writer}
     async with shown(keeping_all[0].address, chromium, tokens=known) as (page, url):
@@ -414,7 +414,7 @@ async def test_the_page_needs_no_token_and_comes_with_its_policy(keeping_all):
     assert "'unsafe" not in POLICY
 
 
-async def test_the_ring_and_its_subscriptions_are_told_to_any_program(keeping_all, ns, until):
+async def test_the_ring_and_its_subscriptions_are_available_to_any_program(keeping_all, ns, until):
     async with (
         p2prdf.connect(keeping_all[1].address) as client,
         gateway(keeping_all[0].address) as (session, _),

@@ -52,7 +52,7 @@ async def test_a_derived_graph_follows_changes_and_another_derived_graph_follows
     grand = f"<{ns}grandparent>"
     async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[3].address) as other:
         await other.publish(parents(ns, "ab", "bc"))
-        await other.publish([(e, grand, e)], graph=graph)  # left over from somebody else
+        await other.publish([(e, grand, e)], graph=graph)  # left over from another client
         async with contextlib.aclosing(client.derive(grandparents(ns), graph)) as steps:
             first = await anext(steps)
             assert (first.added, first.removed) == (1, 1)
@@ -122,7 +122,7 @@ async def test_recursive_rules_are_followed_to_their_end_and_taken_back_with_the
     places = {(place, RDF_TYPE, kind) for place in (b, c)}
     async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[2].address) as other:
         await other.publish([(a, part, b), (b, part, c), (a, near, d), (c, part, '"a text"')])
-        await other.publish([(d, part, a)], graph=graph)  # left over from somebody else
+        await other.publish([(d, part, a)], graph=graph)  # left over from another client
         async with contextlib.aclosing(client.derive_by_rules(rules, graph)) as steps:
             first = await anext(steps)
             texts = {(a, part, '"a text"'), (b, part, '"a text"')}

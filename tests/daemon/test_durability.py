@@ -90,7 +90,7 @@ async def test_the_state_is_compacted_while_the_node_works(launcher, tmp_path, s
     assert list((tmp_path / "data" / "state").glob("*.snapshot"))
 
 
-async def test_a_flipped_bit_is_told_and_the_rest_is_used(launcher, tmp_path, status):
+async def test_a_flipped_bit_is_reported_and_the_rest_is_used(launcher, tmp_path, status):
     node = launcher.start(data=tmp_path / "data")
     async with p2prdf.connect(node.address) as client:
         for start in range(0, 2000, 200):

@@ -19,7 +19,7 @@ async def test_queries_and_subscriptions_are_explained_at_any_node(overlay, unti
             with pytest.raises(p2prdf.SubscriptionGone):
                 await other.explain(0xFEED)
 
-        refused = asyncio.create_task(unknown())  # it takes a home some seconds to be sure of that
+        refused = asyncio.create_task(unknown())  # a coordinator needs some seconds to be certain of that
         subscription = await first.subscribe(query)
         await first.publish([(f"<{ns}a{n}>", f"<{ns}p>", f"<{ns}b{n}>") for n in range(12)])
 

@@ -30,7 +30,7 @@ def ns():
 
 @pytest.fixture
 def follower(overlay, ns):
-    """Make followers of one query; each is a process of its own as far as nodes can tell."""
+    """Make followers of one query; to the nodes each is a process of its own."""
     made = []
 
     def make(**options):
@@ -67,7 +67,7 @@ def numbers_of(rows):
 
 
 def read(follower, start, count, *, rows_max=None):
-    """Read on until so many rows have come; return the places and the rows between each and the next."""
+    """Read on until ``count`` rows have come; return the places and the rows between each and the next."""
     places, found, deadline = [start], [], time.monotonic() + 30
     while sum(map(len, found)) < count:
         assert time.monotonic() < deadline, found

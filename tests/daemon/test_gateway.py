@@ -315,8 +315,7 @@ async def test_unpublishable_bodies_are_answered_with_a_problem(keeping_all, arg
 
 @pytest.mark.parametrize("kind", ["text/turtle", "application/trig", "application/n-quads"])
 async def test_blank_nodes_of_a_body_are_not_removed_and_nothing_is_kept_of_them(keeping_all, ns, status, kind):
-    """Blank nodes of a body exist nowhere else, and deleting an absent triple leaves a tombstone that is kept for ever.
-    """
+    """Blank nodes of a body exist nowhere else, and deleting an absent triple leaves a permanent tombstone."""
     bodies = {
         "text/turtle": f"<{ns}a> <{ns}p> [] . " * 50, "application/trig": f"_:g {{ <{ns}a> <{ns}p> 1 }}",
         "application/n-quads": f"_:s <{ns}p> <{ns}o> <{ns}g> .\n",
@@ -329,7 +328,7 @@ async def test_blank_nodes_of_a_body_are_not_removed_and_nothing_is_kept_of_them
 
 
 async def test_a_body_that_stops_is_given_up_and_others_wait_for_their_turn(keeping_all, ns):
-    """A slow client takes a line and a thread, no more, and not for ever."""
+    """A slow client occupies a line and a thread at most, and for a limited time."""
     async with gateway(keeping_all[0].address, publications_max=1, body_silence_seconds=1.0) as (session, app):
         going_on = asyncio.Event()
 
@@ -349,7 +348,7 @@ async def test_a_body_that_stops_is_given_up_and_others_wait_for_their_turn(keep
         going_on.set()
 
 
-async def test_more_than_the_gateway_takes_is_told_to_come_again(keeping_all, monkeypatch):
+async def test_requests_beyond_the_bound_are_refused_with_a_time_to_retry(keeping_all, monkeypatch):
     monkeypatch.setattr("p2prdf.gateway.connections._WAIT_SECONDS", 0.1)
     monkeypatch.setattr("p2prdf.gateway.state._WAIT_SECONDS", 0.1)
     bounds = {"publications_max": 1, "queries_max": 1, "subscribers_max": 1}
@@ -432,7 +431,7 @@ async def test_events_go_on_at_another_gateway_where_they_broke_off_however_it_w
                     last_id = events.last_id
                 gateways.reverse()
                 if len(told) > count // 2 and len(gateways) == 2:
-                    await gateways.pop().kill()  # the one that it was told by
+                    await gateways.pop().kill()  # the one that reported it
             await publication
     finally:
         for each in gateways:
@@ -561,13 +560,13 @@ async def test_a_resume_token_is_taken_for_its_own_query_alone(keeping_all, ns):
 
 async def receive(socket, kind):
     """Return the next message of a socket, which has to be of a kind."""
-    async with asyncio.timeout(SECONDS):  # that of aiohttp begins anew with every ping
+    async with asyncio.timeout(SECONDS):  # aiohttp's own timeout restarts with every ping
         message = await socket.receive_json()
     assert kind in message, message
     return message[kind] if kind != "error" else message
 
 
-async def test_sockets_tell_in_the_messages_of_sepa(keeping_all, ns, until):
+async def test_sockets_send_the_messages_of_sepa(keeping_all, ns, until):
     query = f"SELECT ?o {{ ?s <{ns}p> ?o }}"
     async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:
         await publish(session, f'<{ns}a> <{ns}p> "1", "2" .')
@@ -671,7 +670,7 @@ async def test_a_socket_resumes_the_query_that_it_names(keeping_all, ns):
 
 
 @pytest.mark.parametrize("acknowledge", [False, True])
-async def test_the_first_notification_holds_more_than_a_home_lets_out_unacknowledged(keeping_all, ns, acknowledge):
+async def test_the_first_notification_holds_more_than_the_window_of_a_coordinator(keeping_all, ns, acknowledge):
     count = 17_000  # answers_window is 16,384
     async with gateway(keeping_all[0].address) as (session, _):
         await publish(session, "".join(f'<{ns}a> <{ns}p> "{number}" .\n' for number in range(count)))
@@ -814,7 +813,7 @@ async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
 # --- the whole ---------------------------------------------------------------------------------------------------
 
 
-async def test_the_root_leads_browsers_to_the_console_and_tells_programs_the_paths(keeping_all):
+async def test_the_root_leads_browsers_to_the_console_and_programs_to_the_paths(keeping_all):
     async with gateway(keeping_all[0].address) as (session, app):
         for accept in ("text/html,application/xhtml+xml,*/*;q=0.8", "application/json;q=0.5, text/html"):
             async with session.get("/", headers={"Accept": accept}, allow_redirects=False) as answer:
@@ -886,7 +885,7 @@ async def test_every_bad_request_is_answered_with_the_reason(keeping_all):
     (b"Accept: \xff", 406), (b"Origin: http://\xff", 403), (b"Origin: http://[", 403), (b"Origin: null", 403),
     (b"Authorization: Bearer \xff\xff", 401),
 ])  # fmt: skip
-async def test_bytes_that_are_no_characters_are_told_of_and_break_nothing(keeping_all, header, status):
+async def test_bytes_that_are_no_characters_are_reported_and_break_nothing(keeping_all, header, status):
     known = {_digest("reader-reader-reader"): Token(frozenset({Right.READ}))}
     async with gateway(keeping_all[0].address, tokens=known) as (session, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port)
@@ -984,7 +983,7 @@ async def test_metrics_equal_the_status_of_node_and_gateway(keeping_all, ns):
     assert told['p2prdf_gateway_requests_total{path="/publish",status="200"}'] == "1"
 
 
-async def test_how_long_acknowledgements_took_is_told(keeping_all, ns):
+async def test_the_time_of_acknowledgements_is_a_metric(keeping_all, ns):
     async with p2prdf.connect(keeping_all[3].address) as client, gateway(keeping_all[3].address) as (session, _):
 
         async def counts():

@@ -1,4 +1,4 @@
-"""Named graphs with real nodes: from files with graphs to answers, withdrawals and removals."""
+"""Named graphs with real nodes: from files with graphs to answers, retractions and removals."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def until_true(subscription, wanted, true):
 
 
 def published(*arguments, node):
-    """Publish by command; return the numbers told."""
+    """Publish by command; return the numbers that it prints."""
     code, out, err = command("publish", *arguments, "--json", "--peer", node.address)
     assert code == 0, err
     return [json.loads(line)["triples"] for line in out.splitlines()]

@@ -144,7 +144,7 @@ async def test_messages_reserved_to_nodes_end_a_client(overlay, message):
 
 
 @pytest.mark.parametrize("overlay", ["kademlia", "chord"], indirect=True)
-async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status, until):
+async def test_messages_of_an_unconfirmed_peer_are_refused(overlay, status, until):
     """It knows the node's key and speaks the protocol, but answers no sealed ping."""
     node = overlay[0]
 

@@ -52,7 +52,7 @@ def opened(registration, hosts=None):
 
 @contextlib.asynccontextmanager
 async def keeping(addresses, *, lease_seconds=4.0, kind=Keeper, potential_max=None):
-    """Run a keeper in this process; it leaves in order."""
+    """Run a sync worker in this process; it leaves in order."""
     keeper = kind(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds), opened,
         KeeperConfig(
@@ -194,14 +194,14 @@ async def test_a_target_that_a_bound_left_wanting_is_made_whole_by_repair(keepin
 
 
 class Stubborn(Keeper):
-    """A keeper that takes itself for the only one."""
+    """A sync worker that takes itself for the only one."""
 
     def _keep(self, overlay, own):
         registered = self.registry.registrations().own
         super()._keep(overlay, registered)
 
 
-async def test_two_keepers_at_one_target_do_no_harm(keeping_all, dataset, endpoint):
+async def test_two_workers_at_one_target_do_no_harm(keeping_all, dataset, endpoint):
     update = f"{endpoint.url}/update"
     async with (
         p2prdf.connect(keeping_all[0].address) as client,
@@ -251,7 +251,7 @@ async def test_forbidden_and_silent_targets_are_reported_and_delay_no_other_targ
         assert "elsewhere.example/update: its host is on no keeper's list" in refused["error"]
         assert f"127.0.0.1:{free_port}" in (await reported(client, "silent", "failing"))["error"]
         assert (await client.interests.verify("elsewhere"))["error"] == refused["error"]
-        # A graph that somebody else's triples are in is not emptied because somebody names it.
+        # A graph with foreign triples is not emptied because an interest names it.
         taken = opened((await client.interests.registered())[2].registration)
         await taken._post(update, b"INSERT DATA { GRAPH <urn:g:taken> { <urn:x> <urn:y> <urn:z> } }",
                           "application/sparql-update", {}, 100)  # fmt: skip
@@ -325,14 +325,14 @@ def registration_of(name, dataset, update, query):
 
 
 class KeeperProcess(MemberProcess):
-    """A keeper as a process of its own."""
+    """A sync worker as a process of its own."""
 
     words = ("serve", "interests", "--allow-host", "127.0.0.1", "--allow-private")
     called = "keeper"
 
 
 async def kept_by(client, name, keepers):
-    """Return the keeper that keeps an interest, once one of these does."""
+    """Return the sync worker that maintains an interest, once one of these does."""
     async with asyncio.timeout(SECONDS):
         while True:
             (found,) = await client.interests.status(name)
@@ -341,7 +341,7 @@ async def kept_by(client, name, keepers):
                 return known[0]
 
 
-async def test_a_keeper_that_is_killed_or_hangs_is_replaced(keeping_all, dataset, endpoint):
+async def test_a_worker_that_is_killed_or_hangs_is_replaced(keeping_all, dataset, endpoint):
     days = history(Random(9), 4)
     keepers = [await KeeperProcess.start(keeping_all[n].address, "--lease", "4") for n in (1, 2, 3)]
     stopped = None
@@ -379,7 +379,7 @@ async def test_a_keeper_that_is_killed_or_hangs_is_replaced(keeping_all, dataset
 
 
 @pytest.mark.long
-async def test_targets_are_exact_though_keepers_a_node_and_the_endpoint_are_killed(launcher, dataset, endpoint):
+async def test_targets_are_exact_though_workers_a_node_and_the_endpoint_are_killed(launcher, dataset, endpoint):
     nodes = launcher.overlay(5)
     addresses = ",".join(node.address for node in nodes[:2])
     keepers = [await KeeperProcess.start(addresses, "--lease", "3") for _ in range(2)]

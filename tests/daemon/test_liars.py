@@ -248,7 +248,7 @@ async def test_client_without_permissions_that_a_liar_lets_in_is_undone(launcher
 
 
 async def events_of(answers, count, seconds=60):
-    """Return so many solutions: their subject, and whether they are withdrawn."""
+    """Return ``count`` solutions: their subject, and whether they are retracted."""
     found = []
     async with asyncio.timeout(seconds):
         async for solution in answers:
@@ -259,7 +259,7 @@ async def events_of(answers, count, seconds=60):
 
 
 async def test_invented_solutions_end_with_the_expulsion_and_the_clean_up(launcher, until, tmp_path):
-    """While it is a member a liar has phantoms delivered; a subscription that is made anew has none."""
+    """While it is a member a liar has phantoms delivered; a new subscription has none."""
     rights = tmp_path / "rights.toml"
     rights.write_text(RIGHTS)
     cluster = await asyncio.to_thread(

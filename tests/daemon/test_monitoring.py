@@ -10,7 +10,7 @@ import p2prdf
 from p2prdf.gateway.metrics import METRICS, exposition
 
 
-async def test_a_node_with_a_disk_and_certificates_tells_all_metrics(launcher, tmp_path):
+async def test_a_node_with_a_disk_and_certificates_exports_all_metrics(launcher, tmp_path):
     certificates = Certificates(tmp_path)
     settings = certificates.settings(certificates.node())
     node = launcher.start(replicas=1, copies_min=1, data=tmp_path / "data", **settings)

@@ -89,7 +89,7 @@ async def test_nodes_with_and_without_a_view_do_not_mix_and_both_say_why(launche
 async def test_a_killed_node_is_gone_for_all_others_within_a_second_and_its_next_life_seen(
     launcher, until, all_know_each_other, status, tmp_path
 ):
-    """Of five nodes without a connection between them, which would tell sooner."""
+    """The five nodes have no connections among each other, which would show the failure sooner."""
     nodes = launcher.overlay(4)
     fifth = launcher.start(bootstrap=nodes[0].address, data=tmp_path / "data", zone="east")
     await until(lambda: all_know_each_other([*nodes, fifth]))

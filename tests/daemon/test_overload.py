@@ -16,7 +16,7 @@ from p2prdf.wire.messages import CLIENT_VERSION, ClientHello
 TRIPLES = [(f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(3000)]
 
 
-async def test_a_quota_is_told_and_kept_to_and_nothing_is_lost(launcher):
+async def test_a_quota_is_reported_and_enforced_and_nothing_is_lost(launcher):
     node = launcher.start(publish_triples_per_second=1000, admission_seconds=0.1)
     async with p2prdf.connect(node.address) as client:
         with pytest.raises(p2prdf.Busy, match="used up its quota") as refused:
@@ -28,7 +28,7 @@ async def test_a_quota_is_told_and_kept_to_and_nothing_is_lost(launcher):
         assert sorted(got) == sorted(o for _, _, o in TRIPLES)
 
 
-async def test_where_nodes_are_missing_clients_are_told_how_many_copies_can_be_had(launcher, until, status):
+async def test_clients_are_told_how_many_copies_are_possible_while_nodes_are_missing(launcher, until, status):
     nodes = launcher.overlay(2, replicas=2, copies_min=2, admission_seconds=0.2)
 
     async def met():

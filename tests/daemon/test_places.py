@@ -26,7 +26,9 @@ async def state(node, folder):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_place_that_a_certificate_does_not_give_is_told_nothing(launcher, until, tmp_path, options_of, kind):
+async def test_a_node_gets_no_data_of_a_position_that_its_certificate_does_not_grant(
+    launcher, until, tmp_path, options_of, kind
+):
     """Datagrams carry the claim: every holder of the cluster secret can send them. Triples go to certificates only."""
     certificates, place = Certificates(tmp_path), place_of("<urn:wanted>")
     options = {"replicas": 1, "copies_min": 1, "hello_seconds": 3, **options_of(kind)}

@@ -115,7 +115,7 @@ async def until_true(subscription, wanted, true=None):
 # --- one-time queries ----------------------------------------------------------------------------
 
 
-async def test_answers_are_those_of_a_store_with_the_same_data_at_whichever_node(keeping_all, ns):
+async def test_answers_of_every_node_are_those_of_a_store_with_the_same_data(keeping_all, ns):
     data = university(ns)
     clients = [await p2prdf.connect(node.address) for node in keeping_all]
     try:
@@ -197,7 +197,7 @@ def test_history_is_refused_where_it_is_not_kept(launcher):
 
 @pytest.mark.long
 async def test_a_query_is_answered_soon_though_a_node_was_just_killed(launcher, until, all_know_each_other, tmp_path):
-    """It cannot be cut off and acknowledge something alone, so nobody waits for it."""
+    """The killed node cannot be cut off and acknowledge something alone, so nobody waits for it."""
     first = launcher.start(data=tmp_path / "0")
     others = [launcher.start(data=tmp_path / str(at), bootstrap=first.address) for at in range(1, 5)]
     nodes = [first, *others]
@@ -223,7 +223,7 @@ async def test_a_query_with_surrogates_is_refused(keeping_all):
                 await ask("ASK { <urn:\ud800> ?p ?o }")
 
 
-async def test_a_query_that_takes_too_long_is_told(keeping_all, ns):
+async def test_a_query_that_takes_too_long_is_reported(keeping_all, ns):
     async with p2prdf.connect(keeping_all[0].address) as client:
         with pytest.raises(p2prdf.Unavailable, match=r"not answered within 0\.01 s"):
             await client.query(f"ASK {{ ?s <{ns}p> ?o }}", timeout_seconds=0.01)
@@ -389,7 +389,7 @@ async def test_updates_are_carried_out_in_order(keeping_all, ns):
         await until_true(standing, Counter([(a, b, None), (b, None, d)]), true)
 
 
-def test_updates_from_a_file_are_told_in_numbers(keeping_all, ns, tmp_path):
+def test_updates_from_a_file_are_reported_in_numbers(keeping_all, ns, tmp_path):
     (tmp_path / "p.ttl").write_text(f"@prefix : <{ns}> .\n")
     (tmp_path / "u.ru").write_text("INSERT DATA { :a :p 1, 2 . :b :p 1 } ;\nDELETE WHERE { :a :p ?n }")
     given = ("-f", tmp_path / "u.ru", "--prefix-file", tmp_path / "p.ttl", "--peer", keeping_all[4].address)

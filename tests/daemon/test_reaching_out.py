@@ -112,7 +112,7 @@ async def test_a_canary_records_every_request():
         assert canary.hits == [b"GET / HTTP/1.1\r\n"]
 
 
-async def test_a_node_and_a_gateway_ask_no_server_that_they_are_told_of(keeping_all):
+async def test_a_node_and_a_gateway_ask_no_server_that_a_request_names(keeping_all):
     """By every way in: queries, subscriptions, updates and rules of a client, all forms of the gateway."""
     async with canary_server() as canary:
         refused = [text.format(canary.url) for text in QUERIES.values()]

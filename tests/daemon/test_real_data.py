@@ -53,7 +53,7 @@ async def test_every_answer_arrives_and_none_twice(launcher, options):
     """Queries and publications at all nodes; some triples are published twice, at different nodes."""
     triples = real_data.load()
     queries = real_data.draw_queries(triples)
-    nodes = launcher.overlay(NODES, drain_seconds=1, **options)  # all go at once: there is nobody to hand over to
+    nodes = launcher.overlay(NODES, drain_seconds=1, **options)  # all go at once: no node remains for a handoff
     clients = [await p2prdf.connect(node.address) for node in nodes]
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):

@@ -28,7 +28,7 @@ def expected():
 
 @pytest.fixture
 async def cluster(launcher, until, status):
-    """Five nodes that keep three copies of everything, in step."""
+    """Five nodes that keep three copies of everything, in sync."""
     nodes = launcher.overlay(5, hello_seconds=1)
 
     async def in_step():
@@ -40,7 +40,7 @@ async def cluster(launcher, until, status):
 
 
 async def collect(subscription, wanted):
-    """Return so many answers, and check that nothing but numbers in their order comes with them."""
+    """Return ``wanted`` answers or more, and check that their numbers are consecutive."""
     found = Counter()
     async for batch in subscription.batches():
         assert batch.first == found.total() + 1

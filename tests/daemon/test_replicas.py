@@ -75,7 +75,9 @@ async def test_a_target_follows_random_changesets_and_is_taken_up_where_it_was_l
     assert max(sizes) > 10
 
 
-async def test_slices_and_changes_of_more_than_nodes_tell_unacknowledged_are_followed(launcher, dataset, monkeypatch):
+async def test_slices_and_changes_beyond_the_window_of_unacknowledged_answers_are_followed(
+    launcher, dataset, monkeypatch
+):
     nodes = launcher.overlay(3, answers_window=100)
     monkeypatch.setattr(following, "_UNACKNOWLEDGED_MAX", 50)
     interest = parse_interest("SELECT * WHERE { ?s <urn:label> ?label }")
@@ -94,7 +96,7 @@ async def test_slices_and_changes_of_more_than_nodes_tell_unacknowledged_are_fol
 
 
 class Interrupted(EmbeddedStore):
-    """A target that cannot be reached any more after so many updates."""
+    """A target that becomes unreachable after a number of updates."""
 
     def __init__(self, path, *, dataset, updates):
         super().__init__(path, dataset=dataset, triples_max=20)
@@ -146,7 +148,7 @@ async def test_a_damaged_cursor_is_refused(keeping_all, dataset):
 def test_a_triple_is_present_while_one_of_its_solutions_holds_in_any_order_of_changes():
     triple = ("<urn:s>", "<urn:p>", "<urn:o>")
     for told in itertools.permutations([(1, False), (1, True), (2, False)]):
-        if told.index((1, False)) < told.index((1, True)):  # the client tells no removal before
+        if told.index((1, False)) < told.index((1, True)):  # the client never delivers a removal first
             change = following._Change()
             for identity, removed in told:
                 change.tell(triple, identity, removed=removed)
@@ -154,7 +156,7 @@ def test_a_triple_is_present_while_one_of_its_solutions_holds_in_any_order_of_ch
     change = following._Change()
     change.tell(triple, 2, removed=False)
     assert change.news() == ([], [triple])
-    change.tell(triple, 1, removed=True)  # of a solution told before the bookmark before
+    change.tell(triple, 1, removed=True)  # of a solution delivered two bookmarks ago
     assert change.news() == ([], [triple])
     change.tell(triple, 2, removed=True)
     assert (change.news(), change.news()) == (([triple], []), ([], []))

@@ -33,7 +33,7 @@ STATES = {
 
 
 class Matrix:
-    """A node with rights, and certificates of every role in every state."""
+    """A node with permissions, and certificates of every role in every state."""
 
     def __init__(self, folder, launcher):
         mine, other = Certificates(folder), Certificates(folder, "other")
@@ -78,7 +78,7 @@ def test_the_matrix_has_all_requests():
 
 
 @pytest.mark.parametrize("role", ROLES)
-async def test_every_request_is_answered_as_the_rights_of_its_role_say(matrix, role):
+async def test_every_request_is_answered_by_the_permissions_of_its_role(matrix, role):
     async with p2prdf.connect(matrix.node.address, tls=tls_of(matrix.owner)) as owner:
         session = await matrix.session(matrix.folders[role])
         found = {}

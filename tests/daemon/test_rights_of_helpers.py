@@ -117,7 +117,7 @@ async def keeping(place, name):
 
 
 @pytest.mark.long
-async def test_keepers_and_those_they_work_for(place, tmp_path):
+async def test_permissions_of_sync_workers_and_their_clients_suffice(place, tmp_path):
     endpoint = EndpointProcess(tmp_path / "endpoint").start()
     try:
         async with (

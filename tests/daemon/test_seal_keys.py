@@ -86,7 +86,7 @@ async def test_it_is_replaced_in_three_steps_while_all_goes_on(launcher, until, 
         await until(refused)
 
 
-async def test_a_bad_file_changes_nothing_and_is_told(launcher, until, status, tmp_path):
+async def test_a_bad_file_changes_nothing_and_is_reported(launcher, until, status, tmp_path):
     file = tmp_path / "keys"
     file.write_text(STEPS[0])
     node = await asyncio.to_thread(launcher.start, seal_keys=file, tls_poll_seconds=0.1)

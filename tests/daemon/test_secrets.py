@@ -57,7 +57,7 @@ class Told:
         self.said[where] = what if isinstance(what, bytes) else what.encode("utf-8", "surrogateescape")
 
     def leaks(self) -> list[str]:
-        """Return where a secret is told, and how it is spelled there."""
+        """Return the places where a secret appears, and its encoding there."""
         return [
             f"{where}: {secret.text[:9]}, {how}"
             for where, what in self.said.items() for secret in self.secrets for how in secret.told_in(what)
@@ -109,7 +109,7 @@ async def raw(port: int, data: bytes) -> bytes:
         writer.transport.abort()
 
 
-async def test_a_node_and_a_gateway_that_are_given_bad_input_tell_no_secret(launcher, tmp_path):
+async def test_a_node_and_a_gateway_with_bad_input_reveal_no_secret(launcher, tmp_path):
     """The debug log holds none either.  The bad input contains the secrets: a token with something behind it."""
     cluster, token, webhook_key = Secret(), Secret(), Secret()
     certificates, strangers = Certificates(tmp_path), Certificates(tmp_path, "other")
@@ -165,7 +165,7 @@ async def _bad_requests(url: str, token: Secret, told: Told) -> None:
 
 
 async def _bad_peers(node, strangers: Certificates, told: Told, cluster: Secret) -> None:
-    """Come without TLS, and with a certificate of somebody else's; say the secret in the wrong place."""
+    """Connect without TLS, and with a foreign certificate; send the secret in the wrong place."""
     told.add("without TLS", await raw(node.port, f"GET /{cluster.text}".encode()[:4] * 100))
     context = careless(strangers.client())
     with contextlib.suppress(OSError):
@@ -175,7 +175,7 @@ async def _bad_peers(node, strangers: Certificates, told: Told, cluster: Secret)
 
 
 async def _webhook_to_nobody(session, told: Told) -> None:
-    """Register a webhook that nobody takes; its secret is told once, and with it the answers of later are searched."""
+    """Register a webhook that nobody takes; its secret is shown once, and later answers are searched for it."""
     body = {"name": "canary", "url": "http://127.0.0.1:9/", "query": "SELECT * { ?s <urn:p> ?o }"}
 
     async with asyncio.timeout(SECONDS):
@@ -236,7 +236,7 @@ def test_bad_files_are_refused_without_a_word_of_their_content(tmp_path):
     assert told.leaks() == []
 
 
-async def test_an_endpoint_that_says_no_or_nothing_is_told_of_without_its_password():
+async def test_an_endpoint_that_refuses_or_is_silent_is_reported_without_its_password():
     secret = Secret()
     told = Told(secret)
     async with canary_server() as canary:

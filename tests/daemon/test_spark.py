@@ -52,7 +52,7 @@ async def answers(overlay, query, wanted, **more):
 
 
 async def events_while(run, overlay, query):
-    """Return how often each value of one variable is told, per publication event, until no more come.
+    """Return how often each value of one variable is delivered, per publication event, until no more come.
 
     ``run`` blocks this thread: Spark knows its data sources in the one that made the session.
     """
@@ -73,7 +73,7 @@ def rows(ns, count):
     return [(f"<{ns}{n}>", f"<{ns}p>", f'"{n}"') for n in range(count)]
 
 
-def test_terms_are_published_by_all_partitions_and_told_in_a_report(spark, keeping_all, ns, tmp_path):
+def test_terms_are_published_by_all_partitions_and_counted_in_a_report(spark, keeping_all, ns, tmp_path):
     data = rows(ns, 1000)
     write(spark.createDataFrame(data, TERMS).repartition(4), keeping_all, report=tmp_path / "report")
     assert asyncio.run(answers(keeping_all, f"SELECT ?s ?o {{ ?s <{ns}p> ?o }}", 1000)) == sorted(
@@ -239,7 +239,7 @@ HELD = Counter({
 })  # fmt: skip
 
 
-def test_files_of_all_formats_are_read_with_their_blank_nodes_and_bad_lines_told(spark, tmp_path):
+def test_files_of_all_formats_are_read_with_their_blank_nodes_and_bad_lines_reported(spark, tmp_path):
     folder, bad = files(tmp_path / "in"), spark.sparkContext.accumulator(0)
     frame = read_rdf(spark, str(folder), bad_lines=bad, bad_lines_path=str(tmp_path / "bad"))
     found, names = shape(frame.collect())

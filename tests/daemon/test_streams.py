@@ -115,7 +115,7 @@ class CountedReadings(Readings):
 
 
 async def rows_of(subscription, wanted):
-    """Return so many rows of a stream of reports; each comes once, and reports in their order."""
+    """Return ``wanted`` rows of a stream of reports; each comes once, and reports in their order."""
     rows, identities, last = Counter(), set(), -1
     while rows.total() < wanted:
         solution = await anext(subscription)
@@ -304,7 +304,7 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
             for now in range(2, end + 1):
                 for stream, name, times in ((a, "a", (now, now - 1.5)), (b, "b", (now - 0.5, now - 1.9))):
                     await stream.publish(readings.some(*times, publisher=name), time=times)
-                if now == end // 2:  # some reports were told
+                if now == end // 2:  # some reports have come
                     expected = readings.told("rstream", end // 2 - 4)
                     rows += await rows_of(whole, expected.total())
                     assert rows == expected

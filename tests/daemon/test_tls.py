@@ -450,7 +450,7 @@ async def test_a_revoked_client_and_a_revoked_node_are_out_at_once_and_the_other
         await client.publish((f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(200))
         async with asyncio.timeout(10):
             assert len({(await anext(subscription))["o"] for _ in range(200)}) == 200
-        # It goes on trying, and stays out.
+        # The node goes on trying, and stays out.
         seen = (await state(nodes[0], bob))["discovery"]["datagrams_refused"]["revoked"]
 
         async def heard_again():

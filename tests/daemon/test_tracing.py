@@ -1,4 +1,4 @@
-"""One number along the way of a triple: by it the logs of real nodes tell the whole story."""
+"""One trace identifier follows a triple: by it the logs of real nodes show the whole path."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _spans(nodes, trace):
 
 
 async def _told(until, nodes, trace, **counts):
-    """Wait until so many spans of some names are in the logs; return those of the trace."""
+    """Wait until the logs have a number of spans of some names; return those of the trace."""
 
     async def there():
         spans = _spans(nodes, trace)

@@ -294,7 +294,7 @@ async def test_a_receiver_that_is_gone_ends_its_webhook(keeping_all, ns, until):
         await do(session, ns)
 
 
-async def test_a_receiver_that_fails_for_long_is_left_alone_until_somebody_resumes(keeping_all, ns, until):
+async def test_a_receiver_that_fails_for_long_is_left_alone_until_an_operator_resumes(keeping_all, ns, until):
     async with Receiver.started() as receiver, served(keeping_all, until, give_up=0.5, touch=0.1) as (session, client):
         await receiver.answer(f"/{ns}", 503)
         await register(session, ns, f"{receiver.url}/{ns}", query(ns))
@@ -321,7 +321,7 @@ async def test_a_receiver_that_fails_for_long_is_left_alone_until_somebody_resum
 # --- gaps --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_subscription_that_is_gone_is_left_anew_and_its_receiver_told(keeping_all, ns, until):
+async def test_a_gone_subscription_is_renewed_and_its_receiver_notified(keeping_all, ns, until):
     path = f"/{ns}"
 
     async with Receiver.started() as receiver:
@@ -460,7 +460,7 @@ async def test_a_report_about_no_webhook_is_removed_after_a_while(keeping_all, n
         await until(lambda: is_all(client), seconds=SECONDS)
 
 
-async def test_a_gap_that_could_not_be_noted_as_told_is_noted_later_and_told_once(keeping_all, ns, until):
+async def test_a_reported_gap_that_could_not_be_recorded_is_recorded_later_and_reported_once(keeping_all, ns, until):
     address, failures = keeping_all[0].address, []
     host = delivering(address, KEYS)
     noted = host.told_gap
@@ -485,7 +485,7 @@ async def test_a_gap_that_could_not_be_noted_as_told_is_noted_later_and_told_onc
         await until(lambda: is_all(client), seconds=SECONDS)
 
 
-async def test_a_gap_that_is_read_after_its_generation_was_taken_up_is_told_all_the_same(keeping_all, ns, until):
+async def test_a_gap_read_after_its_generation_was_taken_up_is_reported_all_the_same(keeping_all, ns, until):
     """Both are written at once, but they are answers of the registry's query, and those come in any order."""
     address = keeping_all[0].address
     host = delivering(address, KEYS)
@@ -500,7 +500,7 @@ async def test_a_gap_that_is_read_after_its_generation_was_taken_up_is_told_all_
         await until(lambda: is_all(client), seconds=SECONDS)
 
 
-async def test_answers_that_were_dropped_while_nobody_took_them_are_told_as_a_gap(launcher, ns, until):
+async def test_answers_dropped_without_a_taker_are_reported_as_a_gap(launcher, ns, until):
     node = launcher.start(replicas=1, copies_min=1, answers_pending_max=10)
     async with Receiver.started() as receiver, served([node], until) as (session, client):
         await register(session, ns, f"{receiver.url}/{ns}", query(ns))
@@ -621,7 +621,7 @@ async def test_receivers_hold_the_true_answers_in_the_end_through_all_failures(k
                 await each.kill()
 
 
-async def test_a_gateway_that_is_told_to_stop_hands_over_at_once(keeping_all, ns, until, tmp_path):
+async def test_a_stopping_gateway_hands_over_at_once(keeping_all, ns, until, tmp_path):
     keys = tmp_path / "webhooks.keys"
     keys.write_text(KEYS_TEXT)
     keys.chmod(0o600)
@@ -674,7 +674,7 @@ async def test_a_bad_webhook_is_answered_with_a_problem(keeping_all, until):
             assert "bad" not in [each["name"] for each in (await answer.json())["webhooks"]]
 
 
-async def test_names_are_taken_once_and_bounds_are_told(keeping_all, ns, until):
+async def test_names_are_unique_and_bounds_are_reported(keeping_all, ns, until):
     async with served(keeping_all, until, client_webhooks_max=2) as (session, _):
         url = "http://127.0.0.1:1/"
         await register(session, "a", url, query(ns))

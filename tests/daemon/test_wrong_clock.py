@@ -34,7 +34,7 @@ def kill(node, data, *, ahead):
 
 
 async def subjects(subscription, count):
-    """Return the subjects of so many solutions."""
+    """Return the subjects of ``count`` solutions."""
     found = []
     async with asyncio.timeout(DEADLINE):
         async for solution in subscription:

@@ -308,7 +308,7 @@ def test_gateways_have_known_options_and_probes_of_existing_paths() -> None:
     assert pod["spec"]["automountServiceAccountToken"] is False
 
 
-# --- keepers and hosts of channels ---------------------------------------------------------------
+# --- sync workers and channel workers ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(("folder", "command"), [("keepers", ("serve", "interests")), ("hosts", ("serve", "channels"))])

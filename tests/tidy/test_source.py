@@ -99,7 +99,7 @@ def test_the_core_can_be_imported_without_any_input_or_output_module() -> None:
 
 
 def test_a_node_starts_without_the_grammar_of_sparql() -> None:
-    """It takes a quarter of a node's start, and is needed when somebody leaves a query with more than patterns."""
+    """It takes a quarter of a node's start, and is needed only by queries with more than patterns."""
     code = "import sys; import p2prdf_node.daemon; sys.exit('rdflib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -116,7 +116,7 @@ def test_a_node_starts_without_opentelemetry() -> None:
 
 
 def test_a_node_starts_without_the_index_of_texts() -> None:
-    """It is needed when the first query with a full-text condition comes to wait."""
+    """It is needed from the first subscription with a full-text condition on."""
     code = "import sys; import p2prdf_node.daemon; sys.exit('p2prdf.text' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

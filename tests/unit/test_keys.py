@@ -40,7 +40,9 @@ def test_the_name_of_a_set_of_indexes_shows_sub_keys():
 
 @settings(max_examples=50, deadline=None)
 @given(KEYS, st.lists(st.tuples(KEYS, KEYS, KEYS), min_size=1, max_size=50, unique=True))
-def test_events_by_content_are_told_apart_by_publisher_and_triple(publisher: int, triples: list[tuple[int, int, int]]):
+def test_events_by_content_are_distinguished_by_publisher_and_triple(
+    publisher: int, triples: list[tuple[int, int, int]]
+):
     hashes = [np.array(column, np.uint64) for column in zip(*triples, strict=True)]
     found = keys.event_ids_by_content(publisher, *hashes).tolist()
     assert len({*found, *keys.event_ids_by_content(publisher ^ 1, *hashes).tolist()}) == 2 * len(triples)

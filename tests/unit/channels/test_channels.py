@@ -401,7 +401,7 @@ def test_a_signature_is_the_same_in_any_order_and_any_number() -> None:
 
 
 def test_the_heuristic_that_foresees_most_is_the_one_that_is_asked() -> None:
-    """Graphs of any length and order: only predicates tell which they are."""
+    """Graphs have any length and order: only the predicates identify their kind."""
     channels = Channels(KnowledgeBase(), Steps())
     settings = Settings(heuristics=OF_TEXTS, threshold=2, skip_max=1, switched=False)
     channels.create("it", "SELECT ?x ?y { ?x <urn:p> ?y }", settings)
@@ -436,7 +436,7 @@ def test_rdflib_is_not_imported_before_a_channel_is_made() -> None:
 
 
 def test_time_to_build_a_dataflow_does_not_count_as_time_that_could_be_saved(monkeypatch) -> None:
-    """Else speculation would go on for hundreds of graphs where a run takes next to nothing."""
+    """Otherwise speculation would go on for hundreds of graphs where a run takes next to nothing."""
     timer, run = Steps(), Incremental.run
     durations = iter([1000.0])
 

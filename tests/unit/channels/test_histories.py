@@ -22,7 +22,7 @@ def test_bindings_are_true_and_the_same_with_any_speculation_and_skipping(block:
     assert early >= HISTORIES, "hardly anything was told early"
 
 
-def test_without_heuristics_the_same_is_told() -> None:
+def test_without_heuristics_the_same_bindings_are_reported() -> None:
     for seed in range(HISTORIES // 10):
         history, settings = random_history(seed), random_settings(seed)
         reference = run(history, without_heuristics(settings), seed)

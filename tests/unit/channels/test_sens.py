@@ -113,7 +113,7 @@ def test_2_a_category_by_count_mixes_shapes_and_one_by_shape_does_not() -> None:
         found = {publication(each).seen(categories)[0] for each in (one, other)}
         assert (len(found) == 1) == same
         assert (categories.of_binding(cut("<urn:a-b>")) == categories.of_binding(cut("<urn:a/b>"))) == same
-    # a candidate made of mixed shapes is no true binding, so it is not told
+    # a candidate made of mixed shapes is no true binding, so it is not reported
     channels = made()
     shaped = ("<http://www.dept.uni1.org/staff/Professor7>", "<http://www.uni.org/onto#likes>", course(3))
     assert told(channels, [teaches(137, 148)], [teaches(142, 259)], [shaped])[2] == ([], [])
@@ -134,7 +134,7 @@ def test_4_where_a_key_stands_several_times_hit_rates_decide() -> None:
     channels = made(settings)
 
     def graph(number, course_number, room):
-        # "Course" stands before the number in the room's name, too, so the text around does not tell
+        # "Course" stands before the number in the room's name, too, so the text around does not decide
         return [(professor(number), "<urn:in>", f"<urn:Course{room}>"), teaches(number, course_number)]
 
     told(channels, graph(1, 148, 148), graph(2, 259, 259))

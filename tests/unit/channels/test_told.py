@@ -20,7 +20,7 @@ def come(told: Told, *triples: Triple, at: int = 1, removed: bool = False) -> No
         told.take(each, at << 16, removed=removed)
 
 
-def test_a_binding_is_told_once_of_each_kind() -> None:
+def test_a_binding_is_reported_once_of_each_kind() -> None:
     told = Told(BASE)
     assert not told.take_up(NEWS)
     assert told.tell(NEWS, TENTATIVE, [A, A]).added == [said(TENTATIVE, A)]

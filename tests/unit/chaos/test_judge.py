@@ -28,7 +28,7 @@ def publication(*triples, acknowledged=True, at=1.0, attempts=1):
 
 
 def followed(query, *rows, called=0.0, live=0.1):
-    """A query to which rows were handed over, each with its place as identity."""
+    """A query to which rows were delivered, each with its place as identity."""
     held = Followed(query, called_at=called, live_at=live)
     take(held, 1, rows)
     return held

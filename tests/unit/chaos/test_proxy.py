@@ -237,7 +237,7 @@ async def test_reset_breaks_both_ends(world):
     assert await read(other, 9) == b"untouched"
 
 
-async def test_a_death_is_told_unless_the_node_is_silenced(world):
+async def test_a_death_is_visible_unless_the_node_is_silenced(world):
     proxy, a, b, c = world
     (reader, writer), (_, there) = await a.connect(b, "a")
     there.transport.abort()

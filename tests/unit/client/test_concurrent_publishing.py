@@ -34,7 +34,7 @@ def confirm(visit, message):
 
 
 class Rounds:
-    """Answers publications when so many are there, all at once: one round."""
+    """Answers publications when a number of them are there, all at once: one round."""
 
     def __init__(self, size):
         self.size, self.rounds, self.open, self.most = size, 0, [], 0
@@ -158,7 +158,7 @@ async def first_visit(node):
 
 
 async def published(visit, count):
-    """Wait until so many publications were sent."""
+    """Wait until a number of publications were sent."""
     while len(visit.of(messages.ClientPublish)) < count:
         visit.news.clear()
         await visit.news.wait()

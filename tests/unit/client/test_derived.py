@@ -18,7 +18,7 @@ SAME = "<http://www.w3.org/2002/07/owl#sameAs>"
 
 
 def batch(*changes):
-    """Return answers and withdrawals, each given as a triple and whether it is taken back."""
+    """Return answers and retractions, each given as a triple and whether it is retracted."""
     columns = tuple(list(column) for column in zip(*(triple for triple, _ in changes), strict=True))
     identities = list(range(len(changes)))
     born = [1 | GONE if removed else 1 for _, removed in changes]
@@ -69,7 +69,7 @@ def test_a_graph_by_rules_converges_to_the_unpublished_consequences(seed):
     followed(rng, _Closure(rules, facts, unsaid, graph), graph, follows)
 
 
-def test_ways_back_are_found_and_told():
+def test_circles_of_derived_graphs_are_found_and_named():
     edges = {"b": ["c", "d"], "c": ["e"], "d": ["a"], "x": ["y", "x"], "y": ["x"]}
     assert _way(edges, ["a"], "a") == ["a"]
     assert _way(edges, ["c", "b"], "a") == ["b", "d", "a"]

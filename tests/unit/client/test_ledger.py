@@ -31,18 +31,18 @@ def test_a_retraction_of_an_unknown_answer_is_settled_and_keeps_the_answer_out()
     assert ledger.take([1], [5], 0)[1] == []
 
 
-def test_an_answer_and_its_withdrawal_may_come_together():
+def test_an_answer_and_its_retraction_may_come_together():
     ledger = Ledger()
     assert ledger.take([1, 1 ^ WITHDRAWN], [5, OVER], 0) == (1, [0, 1], [])
 
 
-def test_a_settled_answer_is_forgotten_here_and_its_withdrawal_is_sure():
+def test_an_acknowledged_answer_is_forgotten_here_and_its_retraction_is_confirmed():
     ledger = Ledger(given=10)
     assert ledger.take([1 ^ WITHDRAWN, 2 ^ WITHDRAWN], [OVER | SURE, OVER], 0) == (11, [0], [2 ^ WITHDRAWN, 2])
 
 
 def test_an_answer_of_the_token_is_taken_back():
-    """It was stored by the process before, and nobody knows yet that it was acknowledged."""
+    """The former process stored it, and nobody knows yet that it was acknowledged."""
     ledger = Ledger(given=1, unsettled=(1,))
     assert ledger.take([1 ^ WITHDRAWN], [OVER], 0) == (2, [0], [])
 
@@ -54,7 +54,7 @@ def test_an_answer_read_again_is_retracted_though_it_did_not_come_again():
     assert ledger.dealt_with == []
 
 
-def test_an_answer_that_was_not_given_out_yet_is_forgotten_with_its_withdrawal():
+def test_an_undelivered_answer_is_forgotten_with_its_retraction():
     ledger = Ledger()
     ledger.take([1, 1 ^ WITHDRAWN, 2 ^ WITHDRAWN], [5, OVER, OVER], 0)
     ledger.forget_queued()

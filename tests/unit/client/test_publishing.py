@@ -166,7 +166,7 @@ async def test_by_content_nothing_is_numbered():
     assert [(m.publisher, m.first_event, m.by_content) for m in heard] == [(3, 0, True)] * 2
 
 
-async def test_a_client_says_which_other_nodes_it_was_told_of():
+async def test_a_client_reports_the_other_nodes_that_it_knows_of():
     one, two = ScriptedNode(), ScriptedNode()
     async with nodes(two):
         one.others = (two,)
@@ -203,7 +203,7 @@ async def test_refused_statements_are_reported_and_their_neighbours_are_publishe
 
 @pytest.mark.parametrize("bad", ["<rel>", "<//x>", '"x"^^<rel>', "<urn:a b>", "_:b", '"\ud800"'], ids=ascii)
 async def test_a_term_that_is_no_rdf_is_refused_before_anything_is_sent(bad):
-    """It was acknowledged, and no CONSTRUCT with it could be written; a lone surrogate cost the connection."""
+    """Once it was acknowledged, and no CONSTRUCT with it could be written; a lone surrogate cost the connection."""
     node = ScriptedNode()
     async with asyncio.timeout(30), nodes(node), p2prdf.connect(node.address) as client:
         for source in ([(A, P, bad)], [columns([(A, P, bad), (A, P, A)])], [TripleBatch([A], [P], [bad], 1, 1)]):

@@ -26,7 +26,7 @@ def subscribed(visit, message, number=NUMBER):
     visit.send(messages.ClientSubscribed(message.request, number, 0, ("o",), (0,)))
 
 
-async def test_an_end_that_comes_along_with_the_confirmation_is_told():
+async def test_an_end_that_comes_along_with_the_confirmation_is_reported():
     """A query that holds too much may be ended before the subscriber's task has run again."""
 
     def ended_at_once(visit, message):
@@ -105,7 +105,7 @@ async def test_the_next_node_is_not_sent_more_than_its_credit():
 
 
 async def test_a_subscription_goes_on_with_every_answer_once():
-    """Two answers were acknowledged, one more was given out, one waited in the client: a new node tells all but two."""
+    """Two answers are acknowledged, one more was delivered, one waited in the client: a new node sends all but two."""
 
     def begin(visit, message):
         subscribed(visit, message)
@@ -232,7 +232,7 @@ async def test_a_node_that_says_farewell_is_left_before_the_connection_ends():
     assert events(first.visits) == []
 
 
-async def test_nodes_that_a_node_tells_of_are_turned_to():
+async def test_a_client_turns_to_nodes_that_a_node_names():
     second = ScriptedNode()
     first = ScriptedNode(others=[second])
     async with asyncio.timeout(SECONDS), nodes(second, first), p2prdf.connect(first.address) as client:
@@ -276,7 +276,7 @@ async def test_a_node_that_welcomes_and_breaks_off_ends_no_outage_and_is_not_sto
     assert 2 < len(node.visits) < 12, "pauses of 0.05, 0.1, 0.2, 0.4, 0.8 s, each between half of it and all"
 
 
-async def test_a_home_that_does_not_answer_ends_its_subscription_alone():
+async def test_a_coordinator_that_does_not_answer_ends_its_subscription_alone():
     """The node works: it is not left because one subscription cannot be attached there."""
     other = NUMBER + 1
 
@@ -302,7 +302,7 @@ async def test_a_home_that_does_not_answer_ends_its_subscription_alone():
     assert len(node.visits) == 2
 
 
-async def test_without_reconnecting_the_end_of_the_connection_is_told_at_once():
+async def test_without_reconnecting_the_end_of_the_connection_is_reported_at_once():
     first, second = ScriptedNode(on={messages.ClientSubscribe: subscribed}), ScriptedNode()
     async with asyncio.timeout(SECONDS), nodes(first, second), both(first, second, reconnect_seconds=0) as client:
         subscription = await client.subscribe(QUERY)
@@ -407,8 +407,8 @@ async def test_a_node_that_hangs_is_left_though_nothing_is_asked_of_it():
         assert client.peer_address == second.address, "one that answers is not left"
 
 
-async def test_a_gap_that_was_not_told_yet_is_told_once():
-    """The first node tells it with answers that are not given out any more; the second tells it again with them."""
+async def test_an_unreported_gap_is_reported_once():
+    """The first node reports it with answers that are not delivered any more; the second repeats it with them."""
 
     def begin(visit, message):
         subscribed(visit, message)
@@ -426,7 +426,7 @@ async def test_a_gap_that_was_not_told_yet_is_told_once():
         first.visits[0].abort()
         await second.came.wait()
         await second.visits[0].first_of(messages.ClientAttach)
-        await client.unsubscribe(1)  # answered after the answers were told
+        await client.unsubscribe(1)  # answered after the answers were delivered
         found = [await anext(subscription) for _ in range(3)]
         assert [(each.sequence, each.lost) for each in found] == [(4, 3), (5, 0), (6, 0)]
         assert subscription.lost == 3
@@ -475,8 +475,8 @@ async def test_a_subscription_attached_twice_goes_to_the_last_attachment():
             await anext(first)
 
 
-async def test_a_slow_home_is_waited_for_as_long_as_the_node_is_there():
-    """To attach once more, or elsewhere, would make it begin anew."""
+async def test_a_slow_coordinator_is_waited_for_as_long_as_the_node_is_there():
+    """Attaching once more, or elsewhere, would make the coordinator begin again."""
 
     def later(visit, message):
         asyncio.get_running_loop().call_later(0.8, subscribed, visit, message)
@@ -492,7 +492,7 @@ async def test_a_slow_home_is_waited_for_as_long_as_the_node_is_there():
 
 
 async def test_an_attachment_from_an_abandoned_attempt_is_taken_back_once():
-    """The node goes while it is to attach; carried out late, that takes the subscription from where it is by then."""
+    """The node goes during an attachment; carried out late, that takes the subscription from its present node."""
 
     def begin(visit, message):
         subscribed(visit, message)

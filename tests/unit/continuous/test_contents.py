@@ -27,7 +27,7 @@ class Told:
         self.contents = Contents()
 
     def take(self, identity: int, row: tuple[int, ...], *, over: bool = False) -> int:
-        """Take in an answer, or its withdrawal."""
+        """Take in an answer, or its retraction."""
         make, time = self.columns.column, 9 | GONE if over else 9
         name = identity ^ WITHDRAWN if over else identity
         bindings = tuple(make([term], "uint32") for term in row)

@@ -143,7 +143,7 @@ def test_each_report_comes_once_as_defined_through_failovers(stream):
 
 
 def test_an_evaluator_that_forgets_the_number_or_counts_by_arrival_is_detected(monkeypatch):
-    """The comparison is of use: it shows a home that counts from 1 again, and one that has no order."""
+    """The comparison is of use: it detects an evaluator that counts from 1 again, and one without an order."""
     def wrong():
         found = [play("RSTREAM", seed) for seed in range(40)]
         return sum(place.reported != expected for place, expected, _, _ in found)
@@ -279,7 +279,7 @@ def test_an_evaluator_that_knows_less_waits_until_it_has_the_counted_elements():
     assert place.reported == {(1, 2000): of(1000, 2000), (2, 4000): of(3000, 4000), (3, 6000): of(5000, 6000)}
 
 
-def test_replicas_that_know_other_marks_differ_until_they_have_told_each_other():
+def test_replicas_with_different_marks_differ_until_they_have_exchanged_them():
     place = Place(text_of(2, 2, "RSTREAM"))
     other = Replica(TermDictionary())
     place.replica.tell(other)
@@ -331,7 +331,7 @@ def test_a_new_evaluator_counts_from_the_first_retained_element_and_so_does_its_
     upto(4500, 2500)
     assert place.reported == {(1, 4000): of(3000, 4000)}
     assert place.reports.reports["begins"] == 2.5
-    place.begin()  # nobody was told yet how far it is: nothing more is forgotten
+    place.begin()  # no replica knows the progress yet: no further element is dropped
     upto(4500, 2500)
     place.keep()
     place.begin()

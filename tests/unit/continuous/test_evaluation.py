@@ -78,7 +78,7 @@ class Place:
 
     @property
     def held(self):
-        """The rows that the subscriber has been told and are not taken back, as far as is known here."""
+        """The rows reported to the subscriber and not retracted, as far as is known here."""
         return Counter(self.subscription.contents.rows.values())
 
     def true(self):
@@ -130,14 +130,14 @@ def test_a_change_carries_the_latest_publication_time_of_its_facts():
     assert place.evaluation.born == 99
 
 
-def test_nothing_is_told_of_a_row_that_came_and_went_meanwhile():
+def test_a_row_that_came_and_went_in_between_is_not_reported():
     place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
     for oldest in (25, GONE):
         place.take(answer(place, 0, 1, oldest, ["<urn:a>", "<urn:b>"]))
     assert list(place.work()) == []
 
 
-def test_a_query_without_leaves_is_told_once():
+def test_a_query_without_leaves_is_reported_once():
     place = evaluated("ASK {}")
     assert place.held == {(): 1}
     place.begin()
@@ -145,7 +145,7 @@ def test_a_query_without_leaves_is_told_once():
 
 
 def test_changes_are_compared_when_earlier_ones_have_reached_enough_replicas():
-    """Between two looks at the log nothing may be under way, or it would be told under another name."""
+    """Between two reads of the log no change may be in flight, or it would be reported under another name."""
     place = evaluated(COUNT)
     place.take(answer(place, 0, 1, 25, ["<urn:a>", "<urn:b>"]))
     [message] = place.work()
@@ -175,7 +175,7 @@ def test_a_solution_that_came_and_went_before_the_evaluation_is_reported_when_it
 
 
 def test_a_solution_that_another_replica_retracted_is_reported_when_it_becomes_true():
-    """The incarnations that another replica told and took back are over, though none of them was true here."""
+    """The incarnations that another replica reported and retracted are over, though none of them was true here."""
     place = evaluated(OPTIONAL)
     other = Place(place.replica.dictionary, LISTS, place.record)
     other.begin()
@@ -358,7 +358,7 @@ def test_a_solution_reported_after_a_lost_one_is_retracted_or_counted(missing):
     assert not other.held
 
 
-def test_a_copy_that_was_told_after_a_withdrawal_that_nobody_has_is_taken_back():
+def test_a_copy_reported_after_a_lost_retraction_is_retracted():
     place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
     messages = []
     for identity, oldest in [(1, 25), (1, GONE), (2, 25)]:
@@ -516,7 +516,7 @@ class Story:
                 self.told.append((active, active.evaluation, message, others))
 
     def mark(self):
-        """Let a low mark be known: nothing born by then is under way."""
+        """Advance the low watermark: nothing stamped before it is in flight."""
         under_way = [min(as_list(message.rows.born)) & ~GONE for link in self.links for message in link]
         under_way += [min(map(plain, as_list(message.born))) for _, _, message, _ in self.told]
         self.active.evaluation.sure(min([self.stamp, *(stamp - 1 for stamp in under_way)]))

@@ -46,12 +46,12 @@ def rows(home: Home, group, *answers: tuple[int, int]) -> None:
 
 
 def told(subscription) -> list[int]:
-    """Return the identities handed out."""
+    """Return the delivered identities."""
     return [each for chunk in subscription.log.take(1000, 1000) for each in chunk.identity]
 
 
-def test_two_homes_of_a_query_that_begin_at_the_same_moment_give_other_names():
-    """As in two parts of a network: else two subscriptions had one number (bad day "parted, again" 30303)."""
+def test_two_coordinators_of_a_query_that_begin_at_the_same_moment_give_different_names():
+    """As in a partition: otherwise two subscriptions had one number (schedule "parted, again" 30303)."""
     homes = [Home(LISTS, log_rows_max=100, own=key) for key in (1, 2)]
     groups = [home.open_group(opening(1), 7)[0] for home in homes]
     assert groups[0].identity != groups[1].identity
@@ -76,7 +76,7 @@ def test_equal_queries_share_a_group_and_names_do_not_matter():
     assert len(others | {opening(1).key}) == 4
 
 
-def test_queries_that_share_the_key_of_their_home_stay_apart(monkeypatch):
+def test_queries_with_the_same_coordinator_key_stay_apart(monkeypatch):
     """Of many queries some two have equal keys: neither gets the other's answers, here or at another replica."""
     monkeypatch.setattr(keys, "text_key", lambda _: keys.Key(1 << 63))
     home, replica = Home(LISTS, log_rows_max=100), Home(LISTS, log_rows_max=100)
@@ -106,7 +106,7 @@ def planned(home: Home, subscription) -> KeepSubscription:
 
 
 def test_a_group_goes_on_for_a_late_subscription_after_its_last_one_ended():
-    """It is known up to when answers were recorded, and its name is not given again meanwhile."""
+    """The time up to which answers were recorded is known, and the group's name is not used again."""
     home, other = Home(LISTS, log_rows_max=100, own=1), Home(LISTS, log_rows_max=100, own=2)
     subscription = opened(home, 1, since=10)
     other.keep(planned(home, subscription), 0.0)
@@ -160,7 +160,7 @@ def test_the_recovery_states_of_a_replica_are_accepted_by_others():
     assert max(Known) == KNOWN_MAX
 
 
-def test_groups_and_subscriptions_name_their_home():
+def test_numbers_of_groups_and_subscriptions_identify_their_coordinator():
     """A number alone gives the coordinator of the query that it refers to."""
     home = Home(LISTS, log_rows_max=100)
     subscription = opened(home, 1, since=10)
@@ -224,7 +224,7 @@ def test_leases_end_unless_renewed():
 
 
 def test_dropped_answers_are_counted_for_good():
-    """A counter that falls when a subscription ends would seem to have begun anew, and raise an alarm."""
+    """A counter that falls when a subscription ends would look restarted, and raise an alarm."""
     home = Home(LISTS, log_rows_max=2)
     one, other = opened(home, 1, 10), opened(home, 2, 10)
     rows(home, one.group, *((number, 20 + number) for number in range(5)))

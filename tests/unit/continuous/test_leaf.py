@@ -13,7 +13,7 @@ from p2prdf.hlc import GONE
 from p2prdf.rdf.algebra import Window
 
 Told = tuple[int, int, int, tuple[int, ...]]
-"""Identity, oldest, born and row."""
+"""Identity, ``min_ts``, ``max_ts`` and row."""
 
 
 def take(answers: LeafAnswers, *told: Told) -> list[Change]:
@@ -38,7 +38,7 @@ def test_an_answer_that_comes_again_younger_counts_for_those_in_between_alone():
     assert answers.since(25) == [((1, 2), 1)]
 
 
-def test_a_withdrawal_takes_back_from_all_and_for_good():
+def test_a_retraction_applies_to_all_subscriptions_and_for_good():
     answers = LeafAnswers()
     take(answers, (7, 20, 25, (1, 2)))
     [change] = take(answers, (7, GONE, 40, (1, 2)))

@@ -245,7 +245,7 @@ def test_the_next_report_waits_until_the_last_is_known_to_others():
     assert list(place.reported) == [2000, 4000]
 
 
-def test_a_report_of_many_pieces_is_told_as_a_whole(monkeypatch):
+def test_a_report_of_many_pieces_comes_as_a_whole(monkeypatch):
     monkeypatch.setattr("p2prdf.continuous.reports.PIECE", 3)
     place = Place(COUNT, "ISTREAM")
     assert evaluation.PIECE > 3

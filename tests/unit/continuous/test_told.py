@@ -24,13 +24,13 @@ def recalled(log: dict[int, None]) -> Told:
 
 
 def note(log: dict[int, None], changes: list[tuple[int, bool]]) -> None:
-    """Write changes down; each is told once."""
+    """Record changes; each is reported once."""
     for identity, _ in changes:
         assert identity not in log
         log[identity] = None
 
 
-def test_a_row_that_comes_again_has_another_identity_and_its_withdrawal_is_told_by_one_bit():
+def test_a_row_that_comes_again_has_another_identity_and_one_bit_marks_its_retraction():
     one = told()
     [(first, over)] = one.change((1,), 1)
     assert not over

@@ -1,4 +1,4 @@
-"""Tokens are read from files that nobody else may read, and their text is never told."""
+"""Tokens are read from files that only their owner may read, and their text is never revealed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_tokens_are_known_by_their_digests(tmp_path):
     ("secret-secret-secret read a/b\n", "what stands behind the rights is no client's name"),
     ("secret-secret-secret read alice bob\n", "tokens:1: not TOKEN read"),
 ])  # fmt: skip
-def test_a_bad_file_is_told_of_by_line(tmp_path, text, told):
+def test_a_bad_file_is_reported_by_line(tmp_path, text, told):
     path = tmp_path / "tokens"
     path.write_text(text)
     path.chmod(0o600)

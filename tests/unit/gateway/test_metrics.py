@@ -10,7 +10,7 @@ from p2prdf.gateway.metrics import METRICS, exposition
 from p2prdf.monitoring.histogram import SECONDS, Histogram
 
 
-def test_counts_are_told_to_the_last_digit():
+def test_counts_are_exact_to_the_last_digit():
     """A count of seven digits that is rounded seems to stand still, and then to leap."""
     gateway = SimpleNamespace(subscribers=0, answered={}, webhooks=None)
     state = {"connections": {"refused": {"rate": 1_234_567}}, "peer": {"sent": 123_456_789}}
@@ -48,7 +48,7 @@ def test_names_are_those_of_prometheus_conventions():
         assert "\n" not in each.text
 
 
-def test_a_histogram_is_told_with_buckets_that_add_up():
+def test_a_histogram_has_buckets_that_add_up():
     taken = Histogram()
     for seconds in (0.0005, 0.001, 0.0011, 2.0, 600.0):
         taken.observe(seconds)
@@ -69,7 +69,7 @@ def test_a_histogram_is_told_with_buckets_that_add_up():
     assert "p2prdf_turn_seconds_count 5" in told
 
 
-def test_a_reason_is_told_as_there_being_one():
+def test_a_reason_is_exported_as_the_number_1():
     gateway = SimpleNamespace(subscribers=0, answered={}, webhooks=None)
     for reason, value in ((None, 0), ("no room", 1)):
         told = exposition({"storage": {"refusal": reason}}, gateway).splitlines()

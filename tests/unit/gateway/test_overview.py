@@ -1,4 +1,4 @@
-"""Whether a client may see everything is found out without having a node tell everything."""
+"""The gateway checks whether a client may see everything without a request for everything."""
 
 from __future__ import annotations
 

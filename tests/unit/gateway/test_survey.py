@@ -87,7 +87,7 @@ def each_look_is_a_round(monkeypatch):
 
 async def test_of_a_thousand_nodes_some_are_asked_each_time_and_all_in_turn():
     overlay = Overlay(1000)
-    overlay.knows |= {key: set() for key in overlay.keys[1:]}  # where the node in use knows all, others need not tell
+    overlay.knows |= {key: set() for key in overlay.keys[1:]}  # the node in use knows all: others need not report
     told = await overlay.look()
     assert len(told) == 1000
     assert len(overlay.asked) == ASKED_MAX
@@ -174,7 +174,7 @@ async def test_an_answer_that_hangs_or_makes_no_sense_holds_nobody_up(monkeypatc
     assert "not understood" in reasons[4]
 
 
-async def test_how_much_is_processed_each_second_is_told_unless_a_node_began_anew():
+async def test_the_rate_of_processing_is_shown_unless_a_node_was_restarted():
     overlay = Overlay(3)
     assert all(each["load"]["processing_load_per_second"] is None for each in (await overlay.look()).values())
     for key in overlay.keys:
@@ -211,7 +211,7 @@ async def test_members_and_subscriptions_are_bounded(monkeypatch):
     assert all(len(each.subscriptions) <= 200 for each in overlay.survey.members.values())
 
 
-async def test_a_subscription_that_two_nodes_tell_is_told_once():
+async def test_a_subscription_listed_by_two_nodes_is_listed_once():
     overlay = Overlay(3)
     overlay.subscriptions = {key: [77] for key in overlay.keys}
     await overlay.look()
@@ -222,7 +222,7 @@ async def test_a_subscription_that_two_nodes_tell_is_told_once():
         assert (told["number"], told["home"]) == (f"{77:016x}", f"{latest}:1"), "by whoever was heard last"
 
 
-async def test_without_a_way_to_others_the_node_in_use_tells_alone():
+async def test_without_a_way_to_others_the_node_in_use_reports_alone():
     overlay = Overlay(4)
     overlay.survey = Survey(lambda: Node(overlay, overlay.keys[0]), None)
     told = await overlay.look()

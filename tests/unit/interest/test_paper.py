@@ -1,4 +1,4 @@
-"""The paper's evaluation: right on its own example when mended, and wrong where it is said to be."""
+"""The paper's evaluation: right on its own example when corrected, and wrong in the known cases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _replica(fixes: frozenset[Fix], target: tuple[Triple, ...], potential: tuple
     return found
 
 
-def test_examples_1_to_9_when_mended() -> None:
+def test_examples_1_to_9_with_corrections() -> None:
     replica = _replica(SEQUENTIAL, START)
     replica.apply(Changeset.of(REMOVED, ADDED))
     assert (replica.target, replica.potential) == (TARGET, POTENTIAL)
@@ -119,7 +119,7 @@ def _share_wrong(written: Written, universe: list[Triple], fixes: frozenset[Fix]
 
 
 def test_how_often_each_reading_is_wrong() -> None:
-    """As printed often, the sequential reading seldom, and never when all is mended."""
+    """As printed often, the sequential reading seldom, and never when all is corrected."""
     people = [(who, "<urn:type>", "<urn:A>") for who in NAMES[:3]]
     people += [(who, "<urn:goals>", count) for who in NAMES[:3] for count in NUMBERS[:2]]
     people += [(who, "<urn:home>", NUMBERS[0]) for who in NAMES[:3]]

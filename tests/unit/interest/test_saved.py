@@ -56,7 +56,7 @@ def test_literals_survive_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 25, 120, -70, -2])
-def test_damage_is_told(at: int) -> None:
+def test_damage_is_reported(at: int) -> None:
     interests = Interests()
     interests.add("athletes", INTEREST)
     interests.apply(Changeset(added=START))

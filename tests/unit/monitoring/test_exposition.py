@@ -21,7 +21,7 @@ STATE = {"a": {"b": 3, "by": {"x": {"p": 1, "q": 0.5}, "y": {"p": 2}}}, "reason"
         (gauge("m", "none", "T."), ["p2prdf_m 0"]),
     ],
 )  # fmt: skip
-def test_a_metric_is_told_with_its_parts(metric, expected):
+def test_a_metric_is_written_with_its_parts(metric, expected):
     first, second, *told = lines([metric], STATE)
     assert (first, second) == (f"# HELP {metric.name} T.", f"# TYPE {metric.name} {metric.kind}")
     assert told == expected

@@ -37,7 +37,7 @@ async def fetched(session, url):
         return answer.status, await answer.text()
 
 
-async def test_metrics_and_probes_are_told_and_nothing_else():
+async def test_metrics_and_probes_are_served_and_nothing_else():
     watched = Watched()
     async with watched.served() as url, aiohttp.ClientSession() as session:
         async with session.get(f"{url}/metrics") as answer:
@@ -64,7 +64,7 @@ async def test_concurrent_scrapes_share_one_answer():
         assert {text for _, text in await asyncio.gather(*asking)} == {"asked 1\n"}
 
 
-async def test_a_failure_shows_no_insides_and_the_next_one_is_asked_anew():
+async def test_a_failure_shows_no_internals_and_the_next_request_asks_again():
     watched = Watched()
     watched.fails = True
     async with watched.served() as url, aiohttp.ClientSession() as session:

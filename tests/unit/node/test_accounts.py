@@ -321,7 +321,7 @@ def test_bytes_of_open_publications_are_counted_over_all_connections(outcome):
     assert world.client(ALICE).handler.account.open_bytes == 0, "what was held is gone with its connection"
 
 
-def test_triples_per_second_are_counted_over_all_connections_and_not_anew_for_each():
+def test_triples_per_second_are_counted_over_all_connections_together():
     world = World(rights="[clients.alice]\npublish = ['default']\ntriples_per_second = 10")
     wire = world.client(ALICE)
     wire.take(world.publication(1, rows=1000))

@@ -96,7 +96,7 @@ def test_a_node_with_state_keeps_its_place_and_nobody_else_gets_it(made):
     made.revoke(folder)
     assert revoked(made).keys == {0xABC}
     assert identity(made.node(place=0xABC)).key == 0xABC
-    assert revoked(made).keys == frozenset()  # somebody has it again; the certificate stays revoked
+    assert revoked(made).keys == frozenset()  # the name is issued again; the old certificate stays revoked
     assert set(revoked(made).uris) == {identity(folder).serial}
 
 

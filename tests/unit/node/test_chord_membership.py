@@ -125,7 +125,7 @@ async def test_strangers_are_pinged_in_bounded_numbers():
 
 
 @pytest.mark.parametrize("configs", [(CHORD, QUICK), (QUICK, CHORD)], ids=["chord first", "kademlia first"])
-async def test_a_node_of_the_other_overlay_is_told_from_a_silent_one(configs, capsys):
+async def test_a_node_of_the_other_overlay_is_distinguished_from_a_silent_one(configs, capsys):
     first = Node(configs[0])
     second = Node(configs[1], bootstrap=[first])
     await first.start()

@@ -23,12 +23,12 @@ def rows(parts):
     ]
 
 
-def test_a_client_is_welcomed_with_its_credit_and_told_of_other_nodes():
+def test_a_client_is_welcomed_with_its_credit_and_the_addresses_of_other_nodes():
     world = World(publications_max=5)
     assert world.client().sent == [messages.ClientWelcome(OWN, 5, CLIENT_VERSION, OTHERS)]
 
 
-def test_requests_of_clients_are_numbered_anew_and_answers_find_their_way_back():
+def test_requests_of_clients_are_renumbered_and_answers_find_their_way_back():
     world = World()
     wires = [world.client(), world.client()]
     for wire in wires:
@@ -138,7 +138,7 @@ def test_subscriptions_of_one_client_are_bounded():
     assert answer.code == "busy"
 
 
-def test_acknowledgements_go_on_to_the_home_and_its_answer_comes_back():
+def test_acknowledgements_go_on_to_the_coordinator_and_its_answer_comes_back():
     world = World()
     wire = world.client()
     assert world.subscribed(wire).names == ("s",)
@@ -155,7 +155,7 @@ def test_acknowledgements_go_on_to_the_home_and_its_answer_comes_back():
     ]  # fmt: skip
 
 
-def test_the_epoch_of_solutions_and_a_loss_without_any_are_told():
+def test_the_epoch_of_solutions_and_a_loss_without_any_are_reported():
     world = World()
     wire = world.client()
     world.subscribed(wire)
@@ -193,7 +193,7 @@ def test_a_client_that_does_not_read_is_neither_written_to_nor_read_from():
     assert rows(wire.sent) == [1, 2, 3]
 
 
-def test_long_notifications_are_cut_into_frames_and_a_gap_is_told_once():
+def test_long_notifications_are_cut_into_frames_and_a_gap_is_reported_once():
     world = World()
     wire = world.client()
     world.subscribed(wire)
@@ -239,7 +239,7 @@ def test_an_attachment_that_fails_leaves_nothing_behind():
     assert world.clients.summary()["deliveries"] == 0
 
 
-def test_busy_is_told_with_its_reason_and_when_to_try_again():
+def test_busy_comes_with_its_reason_and_a_time_to_retry():
     world = World(admission_seconds=2)
     world.is_busy = True
     wire = world.client()

@@ -63,7 +63,7 @@ class Outside:
 
 
 class Wire:
-    """A connection that parcels come on."""
+    """A connection with incoming envelopes."""
 
     address = "test"
 

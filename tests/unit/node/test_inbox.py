@@ -11,7 +11,7 @@ SENDER, OTHER = Contact(1, "127.0.0.1", 7400), Contact(2, "127.0.0.1", 7401)
 
 
 class Wire:
-    """A connection that parcels come on."""
+    """A connection with incoming envelopes."""
 
     address = "test"
 

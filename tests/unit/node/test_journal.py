@@ -513,7 +513,7 @@ async def test_neighbours_that_say_the_same_are_taken_back_together_in_their_ord
 
 
 async def test_a_record_that_fits_no_frame_is_never_acknowledged(tmp_path, logged):
-    """It cannot have come in one; still, the rule holds: a message that is not kept has no effects."""
+    """No frame can have brought it; still, the rule holds: a message that is not kept has no effects."""
     node = Node(tmp_path)
     huge = node.terms.intern('"' + "x" * (5 << 20) + '"')
     message = node.message(1)

@@ -106,7 +106,7 @@ async def test_the_setting_first_begins_an_overlay_without_an_answer(config, mon
 async def test_a_node_that_remembers_other_members_does_not_begin_a_cluster_by_first_but_joins_them(
     config, monkeypatch
 ):
-    """Its unit file still says ``--first`` when it restarts: the cluster of its disk lives without it."""
+    """Its unit file still has ``--first`` when it restarts: the cluster of its disk exists without it."""
     monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.05)
     monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.05)
     monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
@@ -137,7 +137,7 @@ async def test_lookups_find_the_closest_live_peers_and_say_that_there_are_no_oth
         for _ in range(30):
             key = generator.getrandbits(64)
             asked = generator.choice(nodes).member
-            for _ in range(3):  # on a busy machine somebody may be late, and is left out once
+            for _ in range(3):  # on a busy machine a node may be late, and is left out once
                 found = await asked.find_owners(key)
                 if len(found.contacts) == len(closest(config, nodes, key)):
                     break
@@ -154,7 +154,7 @@ async def test_in_a_larger_overlay_lookups_find_the_owner_without_knowing_everyo
         for _ in range(40):
             key = generator.getrandbits(64)
             asked, owners = generator.choice(nodes).member, closest(config, nodes, key)[:3]
-            for _ in range(3):  # on a busy machine somebody may be late, and is left out once
+            for _ in range(3):  # on a busy machine a node may be late, and is left out once
                 found = await asked.find_owners(key)
                 if [contact.key for contact in found.contacts[:3]] == owners:
                     break

@@ -41,7 +41,7 @@ def test_a_datagram_sealed_by_a_withdrawn_key_is_refused():
     assert receiver.refused["key"] == 1
 
 
-def test_a_copy_is_refused_whichever_key_is_in_use_by_then():
+def test_a_copy_is_refused_under_any_key_in_use_since():
     ring = Keyring(keys_of(OLD))
     receiver = Sealer(ring, 2)
     sealed = Sealer(Keyring(keys_of(OLD)), 1).seal(b"x", receiver=2, nonce=bytes(8), now=5.0)
@@ -58,7 +58,7 @@ def test_a_datagram_that_has_the_name_of_another_key_is_forged():
     assert receiver.refused["forged"] == 1
 
 
-def test_names_tell_nothing_of_keys_and_differ():
+def test_names_reveal_nothing_of_keys_and_differ():
     names = Keyring(keys_of("secret", OLD, NEW)).names
     assert len(set(names)) == 3
     assert not any(key.hex().startswith(name) for name, key in zip(names, keys_of("secret", OLD, NEW), strict=True))

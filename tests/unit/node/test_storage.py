@@ -204,7 +204,7 @@ def rich_state(directory):
 
 @pytest.mark.parametrize("name", ["00000001.snapshot", "00000002.log", "00000003.log", "owner"])
 def test_every_flipped_bit_is_noticed_and_costs_at_most_one_record(tmp_path, name, logged):
-    """Any of 1,000 flips over all kinds of files: nothing altered comes back, and the loss is told."""
+    """Any of 1,000 flips over all kinds of files: nothing altered comes back, and the loss is reported."""
     records = rich_state(tmp_path)
     path = tmp_path / name
     whole = path.read_bytes()
@@ -319,7 +319,7 @@ def test_copies_of_damaged_parts_do_not_fill_the_disk(tmp_path, monkeypatch):
     held.close()
 
 
-def test_many_damages_are_counted_and_some_of_them_told(tmp_path, monkeypatch, logged):
+def test_many_damages_are_counted_and_some_of_them_reported(tmp_path, monkeypatch, logged):
     monkeypatch.setattr(storage, "DAMAGES_MAX", 5)
     filled(tmp_path, [bytes(100)] * 20)
     path = tmp_path / "00000001.log"
@@ -341,7 +341,7 @@ def test_state_of_another_node_is_refused(tmp_path):
         Storage(tmp_path, b"m" * 20, CLUSTER)
 
 
-def test_state_of_another_cluster_is_refused_until_somebody_says_so(tmp_path):
+def test_state_of_another_cluster_is_refused_without_explicit_permission(tmp_path):
     filled(tmp_path, [b"mine"])
     with pytest.raises(LocalProtocolError, match="remove the file if that was changed"):
         Storage(tmp_path, NODE, b"other---")
@@ -384,7 +384,7 @@ def test_a_directory_has_one_user_at_a_time(tmp_path):
     DirectoryLock(tmp_path).release()
 
 
-def test_a_directory_tells_how_long_ago_somebody_used_it(tmp_path):
+def test_a_directory_shows_the_time_of_its_last_use(tmp_path):
     lock = DirectoryLock(tmp_path)
     assert lock.away_seconds < 60.0
     os.utime(tmp_path / "lock", (0, 1_000_000_000.0))

@@ -88,7 +88,7 @@ def test_the_longest_packets_fit_into_a_datagram():
 # --- the way in ----------------------------------------------------------------------------------
 
 
-async def test_the_first_node_begins_a_view_at_once_and_is_told_that_it_is_all():
+async def test_the_first_node_begins_a_view_at_once_and_learns_that_it_is_complete():
     async with overlay(1, VIEW) as (node,):
         await until(lambda: node.found, seconds=0.5)
         assert node.found == [OwnersFound(node.key, (node.member.contact,), complete=True)]
@@ -165,7 +165,7 @@ def named(config, *hosts):
 
 
 async def greeted(node, times):
-    """Wait until a node has tried its bootstrap addresses so many times more."""
+    """Wait until a node has tried its bootstrap addresses a number of times more."""
     greet, tried = node.member._greet, []
 
     async def watched():
@@ -283,7 +283,7 @@ async def test_lookups_that_get_no_answer_are_bounded(monkeypatch):
 
 @pytest.fixture
 async def starting(monkeypatch):
-    """Three nodes that have each other as doors, and would wait for long before they begin a view without them."""
+    """Three nodes that have each other as seeds, and would wait for long before they begin a view without them."""
     monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 60.0)
     nodes = sorted((Node(VIEW) for _ in range(3)), key=lambda node: node.key)
     for node in nodes:
@@ -305,7 +305,7 @@ async def test_of_nodes_that_all_start_at_once_the_lowest_begins_a_view_when_all
     assert all(node.found for node in starting)
 
 
-async def test_nobody_begins_a_view_early_while_somebody_is_silent(starting):
+async def test_no_node_begins_a_view_early_while_a_seed_is_silent(starting):
     lowest, middle, highest = starting
     met = []
     greet = lowest.member._greet
@@ -325,7 +325,7 @@ async def test_nobody_begins_a_view_early_while_somebody_is_silent(starting):
     assert "only who come after it" in met
 
 
-async def test_all_is_told_before_that_it_is_all_with_everybodys_zone():
+async def test_all_members_are_reported_with_their_zones_before_the_view_is_complete():
     """The peer gets each contact, and once the whole ring."""
     nodes = [Node(dataclasses.replace(VIEW, zone="z0"))]
     nodes += [Node(dataclasses.replace(VIEW, zone=f"z{number}"), bootstrap=nodes[:1]) for number in range(1, 5)]
@@ -442,7 +442,7 @@ def with_clocks(*aheads):
 async def test_the_smaller_of_two_views_of_different_times_is_fenced_and_the_larger_one_is_not(hour):
     nodes = with_clocks(0.0, hour, 0.0, 0.0, hour)
     right, wrong = [nodes[0], *nodes[2:4]], [nodes[1], nodes[4]]
-    nodes[1].join_by([])  # it begins a view of its own, as a former life that knew the others may have
+    nodes[1].join_by([])  # it begins a view of its own, as a former incarnation that knew the others may have
     try:
         for node in nodes:
             await node.start()
@@ -582,7 +582,7 @@ async def test_gossip_of_members_about_others_is_bounded_by_the_view():
 
 
 @pytest.mark.parametrize("configs", [(VIEW, QUICK), (QUICK, VIEW)], ids=["view first", "overlay first"])
-async def test_a_node_without_a_view_is_told_from_a_silent_one(configs, capsys):
+async def test_a_node_without_a_view_is_distinguished_from_a_silent_one(configs, capsys):
     first = Node(configs[0])
     second = Node(configs[1], bootstrap=[first])
     await first.start()

@@ -264,7 +264,7 @@ async def test_a_certificate_that_expires_while_a_connection_stands_ends_it(tls,
     assert server.connections.tls_refused == {"expired": 1}
 
 
-async def test_a_damaged_list_is_told_once_and_the_old_one_stays_in_use(tls, made):
+async def test_a_damaged_list_is_reported_once_and_the_old_one_stays_in_use(tls, made):
     made.revoke(made.folder / "ca-2")
     assert await tls[0].poll()
     good = made.crl.read_bytes()

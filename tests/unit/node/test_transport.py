@@ -144,7 +144,7 @@ async def test_nothing_is_connected_before_it_is_needed_and_idle_links_are_close
         assert a.broken == []
 
 
-async def test_closed_links_connect_nowhere_any_more():
+async def test_closed_links_open_no_connection():
     async with Side() as a, Side() as b:
         a.links.close()
         a.links.post(b.contact, parcel(1))

@@ -167,7 +167,7 @@ def test_a_ring_of_one_is_its_own_successor_and_owns_everything():
     assert table.posts == []
 
 
-def test_a_joining_peer_takes_over_the_list_of_its_predecessor():
+def test_a_joining_peer_adopts_the_list_of_its_predecessor():
     table = Table().submit(Introduce(D))
     table.answer(FindSuccessor, D, lambda number: Names(number, (E,)))
     table.answer(FindSuccessor, E, lambda number: Names(number, (B, C)))
@@ -209,7 +209,7 @@ def test_a_newcomer_introduced_to_no_member_waits_for_the_next_introduction():
     assert table.sent(FindSuccessor, C)
 
 
-def test_before_it_is_a_member_a_peer_tells_nothing():
+def test_before_it_is_a_member_a_peer_answers_nothing():
     table = Table().receive(Ping(1), B).receive(GetRing(2), B).receive(FindSuccessor(3, 7), B).receive(Notify(), B)
     assert [post.message for post in table.posts if post.to == B] == [
         Pong(1, member=False),
@@ -245,7 +245,7 @@ def test_the_own_former_life_at_another_address_does_not_count(silent):
     assert table.chord.successors == (B, C)
 
 
-def test_somebody_else_at_the_own_position_learns_that_it_is_taken_and_nothing_else():
+def test_another_peer_at_the_own_position_learns_only_that_it_is_taken():
     rival = peer(A.key, 2)
     table = joined()
     table.receive(Ping(5), rival).receive(GetRing(6), rival).receive(Notify(), rival)
@@ -260,7 +260,7 @@ def test_somebody_else_at_the_own_position_learns_that_it_is_taken_and_nothing_e
 # --- stabilising -------------------------------------------------------------------------------------
 
 
-def test_stabilising_takes_over_the_successors_list_and_ends_with_a_notification():
+def test_stabilising_adopts_the_successors_list_and_ends_with_a_notification():
     table = stabilising(joined())
     table.answer(GetRing, B, lambda number: Ring(number, A, (D, E, A)))
     assert table.chord.successors == (B, D, E)
@@ -315,7 +315,7 @@ def test_a_peer_not_between_own_position_and_successor_is_not_read(told):
     assert [post.to for post in table.sent(Notify)] == [B]
 
 
-def test_while_it_waits_for_an_answer_a_peer_tells_no_state_but_that_it_lives():
+def test_while_it_waits_for_an_answer_a_peer_reports_only_that_it_is_alive():
     table = stabilising(joined())
     number = table.asked(GetRing, B)
     table.receive(GetRing(5), E).receive(Ping(6), E).receive(FindSuccessor(7, 15), E)
@@ -362,7 +362,7 @@ def test_a_late_answer_changes_nothing():
     assert table.chord.successors == (C, D, E)
 
 
-def test_an_answer_to_a_former_life_or_from_somebody_else_changes_nothing():
+def test_an_answer_to_a_former_incarnation_or_from_another_peer_changes_nothing():
     old, new = stabilising(joined(first_request=1000)), stabilising(joined(first_request=2000))
     number = old.asked(GetRing, B)
     new.receive(Ring(number, None, (E,)), B)
@@ -426,7 +426,7 @@ def test_without_a_predecessor_any_notifier_will_do():
     assert table.chord.predecessor == D
 
 
-def test_a_closer_notifier_takes_over_once_the_predecessor_was_pinged():
+def test_a_closer_notifier_becomes_predecessor_once_the_former_was_pinged():
     table = joined(predecessor=D).receive(Notify(), E)
     assert table.chord.predecessor == D
     table.receive(GetRing(5), C)
@@ -435,7 +435,7 @@ def test_a_closer_notifier_takes_over_once_the_predecessor_was_pinged():
     assert table.chord.predecessor == E
 
 
-def test_a_notifier_further_away_takes_over_only_from_a_dead_predecessor():
+def test_a_notifier_further_away_becomes_predecessor_only_after_a_dead_one():
     table = joined(predecessor=E).receive(Notify(), D)
     table.answer(Ping, E, lambda number: Pong(number, member=True))
     assert table.chord.predecessor == E
@@ -479,7 +479,7 @@ def test_a_ring_of_one_takes_the_first_that_joins_for_successor_too():
 # --- leaving -----------------------------------------------------------------------------------------
 
 
-def test_leaving_is_told_to_everyone_known_and_answered_like_no_member():
+def test_leaving_is_announced_to_all_known_peers_and_answered_like_no_member():
     table = joined(predecessor=E)
     table.submit(FindOwner(45)).submit(Leave())
     farewells = table.sent(Leaving)
@@ -513,7 +513,7 @@ def test_a_farewell_during_a_query_ends_the_query():
 # --- contacts that are there ---------------------------------------------------------------------------
 
 
-def test_everyone_pointed_to_is_pinged_and_told_of_when_it_answers():
+def test_every_peer_pointed_to_is_pinged_and_reported_when_it_answers():
     table = stabilising(joined())
     table.answer(GetRing, B, lambda number: Ring(number, A, (D, E)))
     assert ContactSeen(E) not in table.told
@@ -560,7 +560,7 @@ def test_of_two_peers_at_one_position_the_first_that_lives_is_kept():
     assert twin not in table.chord.contacts()
 
 
-def test_somebody_else_at_an_address_means_that_the_former_peer_is_gone():
+def test_another_peer_at_an_address_means_that_the_former_one_is_gone():
     heir = Contact(35, C.host, C.port)
     table = joined().receive(Ping(1), heir)
     table.answer(Ping, heir, lambda number: Pong(number, member=True))
@@ -581,7 +581,7 @@ def test_a_peer_that_joined_at_a_contested_position_joins_again():
     assert table.sent(FindSuccessor, B), "it tries to join again, in case the other goes"
 
 
-def test_the_own_former_life_is_not_taken_for_somebody_else():
+def test_the_own_former_incarnation_is_not_taken_for_another_peer():
     former = peer(A.key, 2)
     table = stabilising(joined())
     table.answer(GetRing, B, lambda number: Ring(number, former, (C, D)))
@@ -714,7 +714,7 @@ def test_peers_that_each_made_a_ring_of_their_own_find_together(world):
 
 
 @pytest.mark.parametrize("both_ways", [False, True])
-def test_two_rings_become_one_when_somebody_is_introduced(world, both_ways):
+def test_two_rings_become_one_after_an_introduction(world, both_ways):
     odd = ring_of(world, *spread(10, 30, 50, 70, 90))
     world.run_until(lambda: not world.not_ideal(), 30.0)
     even = [world.start(peer(key, 10 + key)) for key in (20, 40, 60, 80)]

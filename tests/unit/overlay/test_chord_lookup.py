@@ -217,7 +217,7 @@ def test_when_everybody_is_silent_nobody_but_the_own_peer_is_left():
 
 
 def test_a_live_peer_without_live_ways_on_fails_the_lookup():
-    """A list of somebody further away would leave out that peer."""
+    """The list of a peer further away would leave out that peer."""
     lookup = Lookup(45, A, table(A, B, C))
     assert lookup.requests() == [C]
     lookup.answered(C, (D,))
@@ -294,7 +294,7 @@ def test_nobody_else_is_taken_for_the_own_peer():
     assert lookup.result == (A, B)
 
 
-def test_a_peer_that_came_back_elsewhere_is_told_from_the_dead_one():
+def test_a_peer_that_came_back_elsewhere_is_distinguished_from_the_dead_one():
     moved = Contact(C.key, "new.example", 1)
     lookup = Lookup(35, A, table(A, B, C))
     assert lookup.requests() == [C]

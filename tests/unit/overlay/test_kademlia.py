@@ -189,7 +189,7 @@ def test_a_late_answer_brings_a_peer_back_and_strangers_change_nothing():
     assert lookup.result == (A, B, C, D)
 
 
-def test_a_peer_that_came_back_elsewhere_is_told_from_the_dead_one():
+def test_a_peer_that_came_back_elsewhere_is_distinguished_from_the_dead_one():
     old, new = Contact(2, "old.example", 1), Contact(2, "new.example", 1)
     lookup = Lookup(0, A, [old, C])
     lookup.requests()

@@ -64,7 +64,7 @@ def test_of_a_channel_that_nobody_uses_nothing_stays():
 
 
 def test_a_message_that_was_passed_on_does_not_wait_for_those_of_fewer_hops():
-    """Else peers in a circle could wait for each other's windows for ever."""
+    """Otherwise peers in a circle could wait for each other's windows for ever."""
     outbox = Outbox(window=1)
     groups = [1]
     assert outbox.put(HERE, KeepGroups(THERE, groups), (0,), 0.0) is not None
@@ -79,7 +79,7 @@ def test_a_message_that_was_passed_on_does_not_wait_for_those_of_fewer_hops():
 
 
 def test_giving_up_a_receiver_returns_all_that_was_meant_for_it():
-    """Under way and waiting alike, to be routed anew."""
+    """Messages in flight and waiting ones alike, to be re-routed."""
     outbox = Outbox(window=1)
     for at in range(3):
         outbox.put(HERE, AskRoles(), (at,), 0.0)
@@ -101,7 +101,7 @@ def test_a_busy_receiver_is_given_time():
 
 
 def test_only_the_receiver_can_acknowledge():
-    """An acknowledgement from somebody else, or of another life's number, closes nothing."""
+    """An acknowledgement from another peer, or for another incarnation's number, closes nothing."""
     outbox = Outbox(first=1000)
     transfer = outbox.put(HERE, AskRoles(), (), 0.0)
     assert transfer.number == 1001

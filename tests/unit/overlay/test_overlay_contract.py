@@ -53,7 +53,7 @@ class Truth:
         return min(positions, key=lambda position: self.distance(key, position))
 
     def before(self, positions: Iterable[int], key: int) -> Contact | None:
-        """The last peer before a key, which only Chord tells."""
+        """The last peer before a key, which only Chord reports."""
         return None if self.overlay == "kademlia" else contact(min(positions, key=lambda each: (key - 1 - each) % RING))
 
     def teach(self, cache: AddressCache, positions: set[int], key: int, count: int, *, before: bool = True) -> None:
@@ -197,7 +197,7 @@ def test_looking_up_the_gaps_covers_the_ring_and_finds_every_peer(truth: Truth, 
 
 @settings(max_examples=100, deadline=None)
 @given(overlays, networks(), st.data())
-def test_joins_and_losses_that_are_told_keep_all_owners_known(truth: Truth, network, data):
+def test_reported_joins_and_losses_keep_all_owners_known(truth: Truth, network, data):
     positions, keys = network
     everyone = set(positions)
     cache = AddressCache(contact(positions[0]), truth.overlay)
@@ -321,7 +321,7 @@ def test_with_a_fifth_of_the_peers_dead_lookups_name_the_living_and_miss_none_in
 @pytest.mark.parametrize("dying", [False, True], ids=["all live", "some die"])
 @pytest.mark.parametrize("size", SIZES)
 def test_a_cache_fed_by_lookups_never_errs_and_knows_everybody_in_the_end(truth: Truth, size: int, dying: bool):
-    """Gap after gap is looked up while peers die, and that is told; then r owners of any key are the true ones."""
+    """Gap after gap is looked up while peers die, with reports of each death; in the end all r owners are true."""
     positions = ring_of(size, 3)
     routing, random = routing_of(truth, positions), Random(size)
     own = positions[0]

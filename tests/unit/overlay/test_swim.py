@@ -114,7 +114,7 @@ def test_tables_are_bounded_and_the_longest_gone_is_forgotten_first():
     assert [each.contact for each in table.gone] == [contact(4)]
 
 
-def test_digests_tell_members_and_incarnations_but_neither_suspicion_nor_the_gone():
+def test_digests_cover_members_and_incarnations_but_neither_suspicion_nor_the_gone():
     table = Table(SwimConfig())
     empty = table.digests(None)
     assert len(empty) == BUCKETS
@@ -130,7 +130,7 @@ def test_digests_tell_members_and_incarnations_but_neither_suspicion_nor_the_gon
     assert table.digests(record(2)) == one
 
 
-def test_news_are_told_a_bounded_number_of_times_the_least_told_first():
+def test_news_are_sent_a_bounded_number_of_times_the_least_sent_first():
     news = News(SwimConfig(news_factor=1.0))
     news.add(record(2))
     assert news.take(NEWS_BYTES_MAX, 7) == (record(2),)

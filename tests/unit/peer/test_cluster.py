@@ -33,7 +33,7 @@ class Network:
             self.start(contact)
 
     def start(self, contact: Contact) -> Cluster:
-        """Begin a life of a peer, with the records that the former one kept."""
+        """Begin an incarnation of a peer, with the records that the former one kept."""
         exchange = Exchange(contact, PeerConfig(replicas=3, copies_min=2, durable=True), LISTS)
         exchange.observe(self.now)
         cluster = Cluster(
@@ -97,7 +97,7 @@ def two_clusters(seed: int = 0) -> Network:
     return network
 
 
-def test_the_first_peer_in_step_names_the_cluster_and_the_others_adopt_the_name() -> None:
+def test_the_first_peer_in_sync_names_the_cluster_and_the_others_adopt_the_name() -> None:
     network = Network(3)
     network.in_step = False
     network.meet(1, 2, 3)
@@ -111,7 +111,7 @@ def test_the_first_peer_in_step_names_the_cluster_and_the_others_adopt_the_name(
     assert all(cluster.merging is None and not cluster.merges for cluster in network.clusters.values())
 
 
-def test_a_peer_that_has_not_entered_a_cluster_names_none_and_tells_nothing() -> None:
+def test_a_peer_that_has_not_entered_a_cluster_names_none_and_reports_nothing() -> None:
     network = Network(2)
     for contact, other in (network.contacts, network.contacts[::-1]):
         network.clusters[contact.key].met(other)
@@ -162,7 +162,7 @@ def test_two_clusters_that_meet_become_one_under_the_lower_identity(seed: int) -
         assert network.kept[contact.key][-1].identity == lower
 
 
-def test_a_merge_lasts_until_the_data_is_in_place_and_all_have_told_the_same_identity() -> None:
+def test_a_merge_lasts_until_the_data_is_in_place_and_all_report_the_same_identity() -> None:
     network = two_clusters()
     network.settled = False
     network.meet(1, 2, 3, 4, 5)

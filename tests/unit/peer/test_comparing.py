@@ -124,7 +124,7 @@ def test_changes_in_compared_buckets_do_not_prolong_a_comparison(rounds):
 
 @pytest.mark.parametrize("a_second", [1, 1 << 30])
 def test_after_a_long_pass_there_is_a_long_rest_if_much_was_done(rounds, monkeypatch, a_second):
-    """Else the network was slow, and to wait for it keeps nobody busy."""
+    """A long pass without much work means that the network was slow, and waiting for it keeps no peer busy."""
     monkeypatch.setattr(repair, "MOVED_PER_SECOND", a_second)
     monkeypatch.setattr(repair, "FRESH_ITEMS_PER_SECOND", 1 << 30)
 

@@ -54,7 +54,7 @@ def _look_up_ring(pair: Pair) -> None:
     pair.pass_time(5.0)
 
 
-def test_roles_that_the_other_part_has_not_heard_of_are_made_up_for(pair: Pair):
+def test_indexes_that_the_other_part_has_not_heard_of_are_made_up_for(pair: Pair):
     _cut(pair)
     pair.pass_time(25.0)
     pair.subscribe(LOW, JOIN, lease_seconds=600.0)
@@ -80,8 +80,8 @@ def test_triples_published_before_the_cut_was_noticed_are_not_lost_either(pair: 
 
 @pytest.mark.parametrize("noticed", [True, False])
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
-def test_events_are_made_up_for_where_all_roles_of_triples_are_in_use(columns, noticed):
-    """Those of publication events are not, until somebody waits for events (seed 8077)."""
+def test_events_are_made_up_for_where_all_indexes_of_triples_are_in_use(columns, noticed):
+    """Indexes of publication events are not in use before a query over events waits (seed 8077)."""
     pair = Pair(columns, replicas=2, copies_min=1)
     pair.compare()
     _cut(pair, noticed=noticed)
@@ -105,7 +105,7 @@ def test_of_two_advertisements_the_earlier_counts(pair: Pair):
     pair.publish(HIGH, *TRIPLES)
     pair.pass_time(5.0)
     pair.submit(HIGH, ContactLost(LOW))
-    pair.subscribe(HIGH, JOIN, lease_seconds=600.0)  # the same roles, later, where the triples are
+    pair.subscribe(HIGH, JOIN, lease_seconds=600.0)  # the same indexes, later, where the triples are
     _mend(pair)
     assert len(set(pair.identities())) == 1
 
@@ -126,7 +126,7 @@ def test_a_peer_that_said_goodbye_is_not_missed(pair: Pair):
 
 @pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
 def test_a_query_joined_in_one_part_goes_on_though_its_last_subscription_ends_in_the_other(pair: Pair, last):
-    """There nobody had noticed yet that they were parted, and the group ended at once (bad day "parted, again" 30)."""
+    """There no peer had noticed the partition yet, and the group ended at once (schedule "parted, again" 30)."""
     other = HIGH if last is LOW else LOW
     _look_up_ring(pair)
     first = pair.subscribe(last, JOIN, lease_seconds=600.0).subscription
@@ -147,7 +147,7 @@ def test_a_query_joined_in_one_part_goes_on_though_its_last_subscription_ends_in
 
 @pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
 def test_answers_for_a_subscription_that_ended_elsewhere_are_owed_to_one_heard_of_later(pair: Pair, last):
-    """Its end came first, and with it went that anything had been answered (bad day "parted, again" 20022)."""
+    """Its end came first, and the record of its answers went with it (schedule "parted, again" 20022)."""
     other = HIGH if last is LOW else LOW
     _look_up_ring(pair)
     first = pair.subscribe(last, JOIN, lease_seconds=86_400.0).subscription

@@ -70,7 +70,7 @@ def test_a_bad_element_is_refused_and_nothing_of_it_kept(changes, why):
     assert pair.peers[LOW.key].status()["publications_open"] == 0
 
 
-def test_more_publishers_than_there_is_room_for_are_told_in_the_trace():
+def test_more_publishers_than_the_bound_are_reported_in_the_trace():
     pair = Streaming(**IDLE)
     for publisher in range(SOURCES_MAX + 1):
         pair.submit(LOW, Heartbeat(1, publisher, 0, 1))

@@ -23,7 +23,7 @@ def receive(pair, at, message):
 
 @MATERIALS
 @pytest.mark.parametrize("kind", [IndexQuery, Forward])
-def test_a_peer_that_sends_something_of_an_ended_query_is_told_of_the_end(columns, kind):
+def test_a_peer_that_sends_data_of_an_ended_query_is_told_of_the_end(columns, kind):
     pair = Pair(columns, replicas=2, copies_min=1)
     pair.compare()
     heard = {contact: pair.listen(contact) for contact in (LOW, HIGH)}

@@ -46,7 +46,7 @@ def _subscribe(pair: Pair, query, **options):
     return pair.completed[pair.requests]
 
 
-def test_a_query_that_holds_too_much_is_ended_and_its_subscriber_told(columns):
+def test_a_query_that_holds_too_much_is_ended_and_its_subscriber_notified(columns):
     pair = _pair(columns, replicas=2, copies_min=1, query_rows_max=40)
     outcome = _subscribe(pair, PAIRS)
     other = _subscribe(pair, OPTIONAL)

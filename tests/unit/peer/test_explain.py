@@ -149,7 +149,7 @@ def test_filters_that_let_nothing_through_are_named(pair):
     ]
 
 
-def test_steps_are_told_with_their_roles_keys_and_nodes(pair):
+def test_steps_are_shown_with_their_indexes_keys_and_nodes(pair):
     number = subscribed(pair, CHAIN)
     said = explained(pair, HIGH, subscription=number)
     first, second = said["parts"][0]["steps"]
@@ -311,7 +311,7 @@ def test_a_peer_that_does_not_answer_is_named_as_missing(columns):
     assert (said["asked"]["missing"], steps(said)[2]["waiting"]) == ([], 6)
 
 
-def test_a_home_that_does_not_answer_is_given_up(columns):
+def test_a_coordinator_that_does_not_answer_is_given_up(columns):
     pair = Pair(columns)
     number = subscribed(pair, CHAIN)
     home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key].status()["subscriptions_home"])
@@ -393,7 +393,7 @@ def test_a_partial_count_is_an_estimate_and_marked_as_one(pair, monkeypatch):
 
 
 @pytest.mark.parametrize(("ago", "said"), [(0, ""), (90, "one minute"), (3 * 3600, "3 hours"), (5 * 86400, "5 days")])
-def test_a_window_on_a_stream_of_the_past_is_told_with_the_elements_that_its_next_report_waits_for(ago, said):
+def test_a_window_on_a_stream_of_the_past_shows_the_elements_that_its_next_report_waits_for(ago, said):
     pair = Streaming(ARRAYS, **IDLE)
     pair.now += 1_700_000_000 - pair.now % 1000
     pair.pass_time(5.0)

@@ -35,7 +35,7 @@ def expel(peer, member=LIAR.key, expelled=True, request=7):
     return peer.submit(Expel(request, member, expelled), now=NOW)
 
 
-def test_decision_of_an_administrator_is_kept_and_told_to_others():
+def test_decision_of_an_administrator_is_kept_and_sent_to_others():
     peer = peer_of()
     effects = expel(peer)
     assert peer.expelled == {LIAR.key}
@@ -131,7 +131,7 @@ def test_decisions_survive_restarts_by_log_and_by_snapshot():
         assert again.expulsions() == peer.expulsions()
 
 
-def test_member_that_comes_later_is_told():
+def test_member_that_comes_later_is_informed():
     peer = peer_of()
     expel(peer)
     for contact, told in ((Contact(7 << 60, "new", 1), True), (LIAR, False)):

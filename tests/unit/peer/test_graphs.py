@@ -62,7 +62,7 @@ def test_statements_of_the_default_graph_alone_stay_unchanged():
     assert as_list(found.event) == as_list(keys.event_ids(7, 0, len(statements)))
 
 
-def test_events_are_numbered_by_rows_and_the_directorys_follow_from_them_at_whichever_node():
+def test_events_are_numbered_by_rows_and_the_directorys_follow_from_them_at_every_node():
     statements, here, there = drawn(2), TermDictionary(), TermDictionary()
     there.intern_all([*reversed(GRAPHS), *reversed(PREDICATES)])  # numbered otherwise
     found, again = indexed(here, statements), indexed(there, statements)
@@ -99,7 +99,7 @@ def publish(pair, statements, *, removed=False, at=LOW):
 
 
 def told(pair):
-    """Return the bag of solutions told and not taken back, as texts."""
+    """Return the bag of solutions delivered and not retracted, as texts."""
     true = {}
     for notify in pair.notified:
         rows = list(zip(*(pair.dictionary.texts(as_list(column)) for column in notify.bindings), strict=True))
@@ -188,7 +188,7 @@ def test_per_event_a_graph_that_is_named_is_answered_and_one_that_is_not_is_refu
     assert told(pair) == {("<urn:a>", '"1"'): 2}
 
 
-def test_a_full_dictionary_is_told_as_busy_and_nothing_is_published():
+def test_a_full_dictionary_is_reported_as_busy_and_nothing_is_published():
     pair = Pair()
     pair.dictionary.terms_max = len(pair.dictionary) + 6
     outcome = publish(pair, STATEMENTS[:1])

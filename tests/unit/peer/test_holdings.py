@@ -154,7 +154,7 @@ def test_removed_items_leave_the_digests_and_no_item_is_read_twice(dense):
 
 
 def test_there_are_more_buckets_when_there_is_more(monkeypatch):
-    """And the table is summed up anew for that alone: the cost is spread over the new items."""
+    """Only for that reason the table is summed up again: the cost is spread over the new items."""
     random = Random(4)
     source, found = Given(dense=True), map_of(random)
     held, sizes, spread = Holdings(source), [], []

@@ -25,7 +25,7 @@ MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "a
 
 
 class Pair:
-    """Two replicas of a home with one subscription."""
+    """Two replicas of a coordinator with one subscription."""
 
     def __init__(self, columns):
         self.columns = columns
@@ -60,7 +60,7 @@ class Pair:
 
 
 @MATERIALS
-def test_answers_of_leaves_are_given_as_links_send_them_and_withdrawals_by_name(columns):
+def test_answers_of_leaves_are_sent_as_links_send_them_and_retractions_by_name(columns):
     pair = Pair(columns)
     pair.one.take(pair.answer(6, 26, (4, 5, 6)))
     for message in (pair.answer(6, GONE, born=40), pair.answer(7, GONE), pair.answer(5, 25)):
@@ -129,7 +129,7 @@ def test_an_ended_subscription_leaves_only_its_end_as_an_item(columns):
 @MATERIALS
 @pytest.mark.parametrize("seed", range(40))
 def test_replicas_become_equal_after_any_messages_to_either(columns, seed):
-    """A third one that is told everything, as from a snapshot, is equal to both."""
+    """A third one that gets everything, as from a snapshot, is equal to both."""
     rng = Random(f"home items {seed}")
     pair = Pair(columns)
     story = []

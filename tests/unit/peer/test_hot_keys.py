@@ -213,7 +213,7 @@ def test_a_holder_stores_marked_triples_and_reminds_the_owner(columns, agreed):
 
 
 def test_the_owner_of_a_sub_key_that_was_not_asked_swallows_nothing(columns, agreed):
-    """It is new, or came back without its tables: it has no rows that the triple could meet."""
+    """The owner is new, or came back without its tables: it has no rows that the triple could meet."""
     bench = Bench(HOLDER, columns)
     deliver(bench, bench.triples(1, roles=MARK), agreed=agreed)
     check_passed_on(bench, OWNER)
@@ -240,7 +240,7 @@ def test_a_peer_that_owns_neither_key_nor_sub_key_passes_on(columns, asked):
 
 
 def test_one_message_may_hold_all_cases(columns, agreed):
-    """Marked under one role, unmarked under another, split and not: each part goes its own way."""
+    """Marked under one index, unmarked under another, split and not: each part goes its own way."""
     bench = Bench(HOLDER, columns)
     bench.take(OWNER, HoldSubKeys(P, KEY, 1))
     marked, other = bench.triples(1, roles=MARK), bench.triples(1, roles=MARK)
@@ -278,7 +278,7 @@ def publish(bench: Bench, index: int, many: int = 1) -> list[tuple[Contact, list
     return found
 
 
-def test_a_sender_spreads_by_the_depth_it_was_told(columns):
+def test_a_sender_spreads_by_the_depth_reported_to_it(columns):
     bench = Bench(SENDER, columns)
     assert publish(bench, 1) == [(OWNER, [0])]
     bench.take(OWNER, KeyDepth(P, KEY, 1))
@@ -289,7 +289,7 @@ def test_a_sender_spreads_by_the_depth_it_was_told(columns):
 
 
 def test_a_marked_triple_goes_straight_even_where_others_find_their_own_way(columns):
-    """Handed to somebody on the way it would be taken for one of the key's; so the owner is looked up."""
+    """A peer on the way would take it for a triple of the key itself; so the owner is looked up."""
     bench = Bench(SENDER, columns, whole=False, multisend="recursive")
     assert publish(bench, 1) == [(OWNER, [0])]
     parked = bench.peer.status()["parked"]
@@ -310,7 +310,7 @@ def test_a_sender_that_owns_the_sub_key_keeps_the_triple_only_if_it_was_asked_to
     assert publish(bench, 1) == []
 
 
-def test_triples_on_their_way_to_a_lost_holder_are_placed_anew(columns):
+def test_triples_on_their_way_to_a_lost_holder_are_placed_again(columns):
     bench = Bench(SENDER, columns)
     bench.take(OWNER, KeyDepth(P, KEY, 1))
     publish(bench, 1)
@@ -324,7 +324,7 @@ def test_triples_on_their_way_to_a_lost_holder_are_placed_anew(columns):
 # --- splitting ------------------------------------------------------------------------------------
 
 
-def test_a_split_copies_rows_then_asks_to_hold_and_tells_senders_when_all_is_acknowledged(columns):
+def test_a_split_copies_rows_then_asks_to_hold_and_informs_senders_when_all_is_acknowledged(columns):
     bench = Bench(OWNER, columns, hot_sample=1)
     bench.take(OTHER, bench.query(1 << 32))
     bench.to_send()
@@ -367,7 +367,7 @@ def test_a_holder_joins_copies_with_triples_in_either_order_and_copies_them_no_f
 
 
 def test_a_query_that_another_subscription_joins_is_probed_again_at_the_holder(columns):
-    """The copy carries the stamp from which stored triples are to be probed anew, and the group's wider bounds."""
+    """The copy carries the stamp from which stored triples are to be probed again, and the group's wider bounds."""
     bench = split_owner(columns)
     bench.take(OTHER, bench.query())
     bench.to_send()
@@ -394,7 +394,7 @@ def test_a_group_that_ended_ends_at_the_holders_once(columns):
     assert bench.peer.waiting(P, KEY)[0][0] == 2 << 32
 
 
-def test_a_holder_asks_the_home_whether_a_copied_query_still_lives(columns):
+def test_a_holder_asks_the_coordinator_whether_a_copied_query_is_still_live(columns):
     """A peer that holds nothing but copies has leases to watch as well."""
     bench = Bench(HOLDER, columns, group_lease_seconds=10.0)
     query = bench.query(OTHER.key | 1)
@@ -475,7 +475,7 @@ def test_a_peer_that_owns_no_sub_key_is_not_supplied(columns):
     assert bench.to_send(Forward, HoldSubKeys) == []
 
 
-def test_a_depth_told_under_another_role_changes_nothing(columns):
+def test_a_depth_reported_under_another_index_changes_nothing(columns):
     """No key has two indexes: the sender is wrong, and copies are found by index and key."""
     bench = split_owner(columns)
     bench.to_send()
@@ -569,7 +569,7 @@ def test_a_key_below_the_floor_is_nobodys_concern(columns):
     assert bench.to_send(AskLoad) == []
 
 
-def test_with_hot_keys_off_a_peer_tells_its_load_but_asks_nobody(columns):
+def test_with_hot_keys_off_a_peer_reports_its_load_but_asks_nobody(columns):
     bench = busy(columns, hot_keys=False)
     assert bench.to_send(AskLoad) == []
     bench.take(OTHER, AskLoad(1))
@@ -602,7 +602,7 @@ def test_answers_that_nobody_asked_for_change_nothing(columns):
         bench.take(to, TellLoad(request, 20, 10.0))
     bench.take(asked[0][0], TellLoad(request + 1, 20, 10.0))
     assert bench.peer.split_keys == {}
-    bench.take(asked[0][0], TellLoad(request, 20, 0.0))  # it has just started and can tell nothing
+    bench.take(asked[0][0], TellLoad(request, 20, 0.0))  # it has just started and can report nothing
     assert bench.peer.split_keys == {(P, KEY): 3}
 
 

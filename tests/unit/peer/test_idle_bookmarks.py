@@ -36,7 +36,7 @@ class Idle:
                 self.submit(OwnersFound(effect.key, (OWN,), complete=True))
 
 
-def test_an_idle_peer_tells_bookmarks_as_soon_as_a_subscription_wants_them():
+def test_an_idle_peer_sends_bookmarks_as_soon_as_a_subscription_wants_them():
     idle = Idle()
     idle.submit(Subscribe(1, QUERY, Algorithm.CSBV, lease_seconds=86_400.0))
     idle.run(60.0)

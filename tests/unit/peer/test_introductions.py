@@ -37,7 +37,7 @@ def histories(peer, *statements):
 
 
 def indexed(pair, *triples, origin=HIGH.key, deleted=False, **said):
-    """Return a message that indexes triples under all roles."""
+    """Return a message that indexes triples under all indexes."""
     make, intern = pair.columns.column, pair.dictionary.intern_all
     s, p, o = (make(intern(column), "uint32") for column in zip(*triples, strict=True))
     count, stamp = len(triples), hlc.from_seconds(pair.now) | (hlc.GONE if deleted else 0)
@@ -124,7 +124,7 @@ def test_disk_of_a_version_without_records_has_a_record_from_now_on():
 
 
 @both
-def test_oldest_half_is_dropped_beyond_the_bound_and_the_record_tells_since_when_it_is_complete(columns):
+def test_oldest_half_is_dropped_beyond_the_bound_and_the_record_shows_the_beginning_of_the_rest(columns):
     pair = pair_of(columns, introductions_max=10)
     peer = pair.peers[LOW.key]
     for number in range(11):

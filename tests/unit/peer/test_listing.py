@@ -77,7 +77,7 @@ def test_a_list_is_bounded_and_goes_on_after_its_last(pair):
     assert numbers == []
 
 
-def test_a_query_of_many_patterns_is_told_in_part(pair):
+def test_a_query_of_many_patterns_is_listed_in_part(pair):
     patterns = " . ".join(f"?v{n} <u:{'p' * 300}> ?v{n + 1}" for n in range(12))
     number = subscribed(pair, f"SELECT * {{ {patterns} }}")
     (one,) = [each for each in told(pair)[1] if each["number"] == number]

@@ -84,7 +84,7 @@ class Marks:
 
 @pytest.fixture
 def watched() -> Marks:
-    """Low marks that the other peer is told."""
+    """Low watermarks sent to the other peer."""
     marks = Marks()
     marks.marks.watch(OTHER, WatchLowMarks())
     marks.at(START)
@@ -147,7 +147,7 @@ def test_a_message_under_way_holds_the_mark_back_until_it_is_acknowledged(watche
 
 
 HOME, ELSEWHERE = 7 << 44, 5 << 44
-"""Two homes; a group and a subscription of either follow."""
+"""Two coordinators, each followed by a group and a subscription."""
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_messages_that_enter_flight_in_the_turn_of_a_cut_are_reported_too(watche
     assert [list(each.busy) for each in watched.sent(LowMark)] == [[HOME]]
 
 
-def test_of_very_many_homes_none_is_told(watched):
+def test_beyond_a_bound_of_coordinators_none_is_reported(watched):
     for place in range(300):
         watched.exchange.send(OTHER, Answers(column(place << 44 | 5), rows(33)))
     watched.at(CUT)
@@ -187,7 +187,7 @@ def test_of_very_many_homes_none_is_told(watched):
     assert [(list(each.busy), each.many) for each in watched.sent(LowMark)] == [([], True)]
 
 
-def test_a_mark_tells_when_it_was_known_and_where_anything_was_under_way(wanting):
+def test_a_watermark_carries_its_cut_and_the_places_with_messages_in_flight(wanting):
     wanting.exchange.send(OTHER, Forward(None, 0, groups(1, HOME | 9), rows(hlc.from_seconds(2000.0))))  # type: ignore[arg-type]
     wanting.at(CUT)
     wanting.marks.wake()
@@ -235,7 +235,7 @@ def test_a_clock_that_is_far_ahead_makes_no_cut(watched):
     assert watched.exchange.tick() < hlc.from_seconds(CUT)
 
 
-def test_the_first_cut_is_one_that_is_passed_after_somebody_asked():
+def test_the_first_cut_is_the_first_one_after_a_request():
     marks = Marks()
     marks.at(START + 0.4)
     marks.marks.watch(OTHER, WatchLowMarks())
@@ -276,7 +276,7 @@ def test_a_peer_that_may_lack_data_reports_an_unknown_watermark(watched, why):
     assert [each.low for each in watched.sent(LowMark)] == [0]
 
 
-def test_the_least_of_all_counts_once_all_have_told(wanting):
+def test_the_least_watermark_counts_once_all_have_reported(wanting):
     wanting.exchange.send(OTHER, triples(hlc.from_seconds(900.0) + 7))
     wanting.at(CUT)
     wanting.marks.wake()
@@ -317,13 +317,13 @@ def test_marks_of_other_views_and_of_nobody_do_not_count(wanting):
     wanting.marks.view_changed()
     wanting.tell(50 << 16, CUT + 1)
     assert wanting.learned == []
-    for cut in range(CUT + 2, CUT + 50):  # one that never tells is not waited for with memory
+    for cut in range(CUT + 2, CUT + 50):  # a silent peer costs no memory
         wanting.at(cut)
         wanting.marks.wake()
     assert len(wanting.marks._told) <= 16
 
 
-def test_others_are_asked_again_and_again_but_only_while_somebody_wants_it(wanting):
+def test_others_are_asked_again_and_again_but_only_while_a_watermark_is_wanted(wanting):
     for tenth in range(60):
         wanting.at(START + tenth / 10)
         wanting.marks.wake()
@@ -366,7 +366,7 @@ def test_an_urgent_watcher_gets_eight_watermarks_a_second_and_others_one(watched
     assert told == {OTHER.key: list(range(first + 1, first + 17)), other.key: [first + 8, first + 16]}
 
 
-def test_others_are_told_at_once_that_somebody_is_in_a_hurry(wanting):
+def test_others_are_told_at_once_of_an_urgent_request(wanting):
     wanting.at(START)
     wanting.marks.wake()
     assert wanting.sent(WatchLowMarks) == [WatchLowMarks()]
@@ -392,7 +392,7 @@ def element(seconds, mark=SOME):
 
 @pytest.fixture
 def watched_for_streams() -> Marks:
-    """Low marks that the other peer is told, and how far streams are."""
+    """Low watermarks and stream watermarks sent to the other peer."""
     marks = Marks()
     marks.marks.watch(OTHER, WatchLowMarks(streams=(column(1, 5),)))
     marks.at(START)
@@ -427,7 +427,7 @@ def told(marks, cut=CUT):
         [Answers(column(1), rows(element(9, ANOTHER))), Answers(column(1), rows(element(5))), triples(element(6))],
     ],
 )
-def test_elements_under_way_are_told_by_stream_and_hold_no_low_mark_back(watched_for_streams, messages):
+def test_elements_in_flight_are_reported_by_stream_and_hold_no_low_watermark_back(watched_for_streams, messages):
     for message in messages:
         watched_for_streams.exchange.send(OTHER, message)
     elements, _, low = told(watched_for_streams)
@@ -452,7 +452,7 @@ def test_publishers_watermarks_at_the_cut_are_reported_and_not_later_ones(watche
     assert [each.tolist() for each in columns] == [[1, 5], [2, 6], [3, 7], [4, 8], [0, 9], [0, 1]]
 
 
-def test_each_is_told_of_the_streams_that_it_asked_about(watched_for_streams):
+def test_each_peer_is_sent_the_streams_that_it_asked_about(watched_for_streams):
     other = Contact(5 << 60, "third", 1)
     watched_for_streams.marks.watch(other, WatchLowMarks(streams=(column(7),)))
     watched_for_streams.said = [Source(1, 2, 3, 4), Source(7, 6, 7, 8), Source(8, 6, 7, 8)]

@@ -143,7 +143,7 @@ def test_an_empty_peer_does_not_wait_for_ever_while_others_come_and_go() -> None
     assert exchange.members.first_at is None
 
 
-def test_all_that_a_peer_was_told_of_to_join_by_are_there_until_one_is_lost() -> None:
+def test_all_seeds_are_there_until_one_is_lost() -> None:
     exchange = _alone(joins=True)
     for contact in (ONE, OTHER):
         exchange.seen(contact)
@@ -233,7 +233,7 @@ def test_a_returning_peer_hears_the_present_number_of_peers(exchange: Exchange) 
     assert exchange.members.waits_for_peers_until == 1020.0
 
 
-def test_two_that_began_with_nothing_have_not_told_each_other_anything(exchange: Exchange) -> None:
+def test_two_empty_peers_complete_nothing_for_each_other(exchange: Exchange) -> None:
     exchange.members.lacks = Lacks.HOMES
     for contact in (ONE, OTHER):
         exchange.members.note_lacking(contact, Lacks.HOMES)

@@ -49,7 +49,7 @@ def requests(number: int, owner: str, first: int) -> list[object]:
 
 
 @pytest.mark.parametrize("at", [LOW, HIGH], ids=["low", "high"])
-def test_another_client_is_refused_at_the_home_wherever_it_asks(at) -> None:
+def test_another_client_is_refused_at_the_coordinator_from_any_node(at) -> None:
     pair = Pair()
     number = subscribed(pair, "alice")
     for request in requests(number, "mallory", 10):
@@ -94,7 +94,7 @@ def test_an_attachment_names_the_graphs_of_the_query_where_permissions_count() -
     assert plain.completed[10].reads == ()
 
 
-def test_a_replica_that_takes_over_knows_the_owner() -> None:
+def test_a_replica_that_becomes_primary_knows_the_owner() -> None:
     pair = Pair(replicas=2, copies_min=1)
     pair.publish(LOW, ("<x>", "<y>", "<z>"))
     pair.pass_time(30.0)

@@ -93,7 +93,7 @@ def some(count: int, first: int = 0):
 
 
 def replicas() -> Pair:
-    """Two peers that keep everything both, and are in step."""
+    """Two peers that both keep everything, and are in sync."""
     pair = Pair(replicas=2, copies_min=1)
     pair.publish(HIGH, ("<x>", "<y>", "<z>"))
     pair.pass_time(30.0)
@@ -101,7 +101,7 @@ def replicas() -> Pair:
 
 
 def test_a_publication_at_one_peer_notifies_a_subscriber_at_the_other(pair):
-    """The smallest round: subscribe, publish, be told once."""
+    """The smallest round: subscribe, publish, one notification."""
     pair.subscribe(LOW)
     request = pair.publish(HIGH, *some(3), *some(3))
     assert isinstance(pair.completed[request], Published)
@@ -262,7 +262,7 @@ def test_a_leaving_peer_repeats_an_unanswered_offer(pair):
 
 
 def test_a_leaving_peer_waits_longer_after_each_unanswered_offer(pair):
-    """Of peers that leave at once with very much to hand over, none answers soon; asked again and again, never."""
+    """Of peers that leave at once with very much data, none answers soon; with too many requests, none ever does."""
     pair = Pair(pair.columns, replicas=2, copies_min=1)
     pair.pass_time(1.0)
     pair.publish(LOW, *some(3))
@@ -307,7 +307,7 @@ def test_a_subscriber_hears_at_once_that_another_client_ended_its_subscription(a
 
 
 def test_a_client_that_ends_its_own_subscription_is_told_of_its_success_first():
-    """By then it does not wait for solutions any more: the end is none that it must be told of."""
+    """By then it does not wait for solutions any more: it needs no notice of the end."""
     pair = replicas()
     number = pair.subscribe(LOW).subscription
     heard = []
@@ -391,7 +391,7 @@ def test_a_refused_unsubscribe_does_not_delay_the_news_of_anothers_unsubscribe()
     assert pair.completed.get(51) is None
 
 
-def test_a_subscriber_that_nobody_told_of_an_end_hears_of_it_soon_after():
+def test_a_subscriber_without_a_notice_of_an_end_hears_of_it_soon_after():
     """A failing coordinator may have told the replicas alone; the end is valid with them."""
     pair = replicas()
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
@@ -405,7 +405,7 @@ def test_a_subscriber_that_nobody_told_of_an_end_hears_of_it_soon_after():
     assert [(each.subscription, each.code) for each in pair.ended] == [(number, "subscription-gone")]
 
 
-def test_leases_are_renewed_together_and_kept_for_as_long_as_somebody_is_there():
+def test_leases_are_renewed_together_and_kept_while_a_subscriber_is_there():
     pair = replicas()
     leases = (12.0, 40.0, 90.0, 3600.0, 86_400.0)
     numbers = {pair.subscribe(each, lease_seconds=lease).subscription for lease in leases for each in (LOW, HIGH)}
@@ -419,8 +419,8 @@ def test_leases_are_renewed_together_and_kept_for_as_long_as_somebody_is_there()
     assert {*pair.peers[LOW.key]._host.home.subscriptions} == numbers
 
 
-def test_without_replicas_a_home_that_is_away_for_a_moment_is_not_asked_in_vain(pair):
-    """The peer asked in its place reports no such subscription, which ends it for its subscriber."""
+def test_without_replicas_a_subscription_survives_a_short_absence_of_its_coordinator(pair):
+    """Another peer, asked in its place, would report no such subscription, which ends it for its subscriber."""
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry = HIGH if home is LOW else LOW
@@ -436,7 +436,7 @@ def test_without_replicas_a_home_that_is_away_for_a_moment_is_not_asked_in_vain(
 
 @pytest.mark.parametrize("told", [False, True], ids=["before its answer", "with the end of who ends it"])
 def test_attaching_a_subscription_that_ends_meanwhile_is_refused_in_any_order_of_answers(pair, told):
-    """Told that it is attached it would wait for ever."""
+    """After a confirmed attachment the client would wait for ever."""
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
@@ -508,7 +508,7 @@ def test_attaching_keeps_the_lease_that_was_asked_for(pair, lease):
 
 
 def test_answers_expired_during_an_absence_are_reported_as_lost():
-    """Handed out or not; a quiet subscriber is told without waiting for the next answer."""
+    """Delivered or not; a quiet subscriber hears of it before the next answer."""
     pair = Pair(answers_age_seconds=10.0)
     outcome = pair.subscribe(LOW, lease_seconds=600.0)
     pair.publish(LOW, *some(3))
@@ -525,7 +525,7 @@ def test_answers_expired_during_an_absence_are_reported_as_lost():
     assert pair.sequences() == [8, 9]
 
 
-def test_more_text_than_is_kept_is_told_as_lost():
+def test_text_beyond_the_bound_is_reported_as_lost():
     pair = Pair(answers_pending_characters_max=3000)
     outcome = pair.subscribe(LOW, lease_seconds=600.0)
     pair.submit(LOW, Detach(outcome.subscription))
@@ -545,8 +545,8 @@ def test_attaching_to_nothing_leaves_nothing_behind(pair):
     assert pair.peers[LOW.key].status()["subscriptions_here"] == 0
 
 
-def test_an_acknowledgement_from_somebody_else_closes_nothing(pair):
-    """Neither a stranger's nor a former life's acknowledgement loses a message."""
+def test_an_acknowledgement_from_another_peer_closes_nothing(pair):
+    """Neither a stranger's nor a former incarnation's acknowledgement loses a message."""
     pair.subscribe(LOW)
     pair.cut = True
     request = pair.publish(LOW, *some(4))
@@ -593,8 +593,8 @@ def test_a_lost_peer_takes_nothing_along_that_is_under_way(pair):
 
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
-def test_answers_for_several_homes_are_passed_on_without_an_address_cache(columns):
-    """Each lookup tells of one key and is forgotten: nothing may wait for two at once."""
+def test_answers_for_several_coordinators_are_passed_on_without_an_address_cache(columns):
+    """Each lookup resolves one key and is forgotten: no message may wait for two at once."""
     peer = Peer(LOW, PeerConfig(address_cache=False), TermDictionary(), columns)
     peer.submit(ContactSeen(HIGH), now=1.0)
     groups = [(1 << 64) - (at << 40) >> 20 << 20 for at in (1, 2)]
@@ -614,7 +614,7 @@ def test_answers_for_several_homes_are_passed_on_without_an_address_cache(column
 
 
 def test_an_answer_that_fits_no_message_is_left_out_and_the_others_come(pair_of_small_messages):
-    """It could not be sent however often it was tried; nothing may wait for it."""
+    """All attempts to send it would fail; nothing may wait for it."""
     pair = pair_of_small_messages
     star = ConjunctiveQuery(((0, ~0, 1), (0, ~1, 2)), ("<p>", "<q>"), (1, 2), ("a", "b"))
     pair.subscribe(LOW, star)
@@ -631,7 +631,7 @@ def test_an_answer_that_fits_no_message_is_left_out_and_the_others_come(pair_of_
 
 @pytest.mark.parametrize("roles", [[], [9], [1, 2]])
 def test_a_bad_message_is_refused_and_nothing_else(pair, roles):
-    """It raises nothing, changes nothing, and is traced."""
+    """The message raises nothing, changes nothing, and is traced."""
     peer = pair.peers[LOW.key]
     make = pair.columns.column
     some_term = [pair.dictionary.intern("<p>")] * len(roles)
@@ -652,14 +652,14 @@ _ANYTHING = st.one_of(
     st.lists(_CONTACT, max_size=3).map(tuple).map(NotOwner),
     st.lists(_CONTACT, max_size=3).map(tuple).map(lambda each: NotOwner(each, each[::-1])),
     st.lists(st.integers(0, 300), max_size=3).map(Acknowledge),
-    st.tuples(st.integers(0, (1 << 24) - 1), st.integers(0, 255), st.integers(0, 9)),  # roles, hops, view
+    st.tuples(st.integers(0, (1 << 24) - 1), st.integers(0, 255), st.integers(0, 9)),  # indexes, hops, view
 )
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_ANYTHING, max_size=12), st.sampled_from([LISTS, ARRAYS]), st.sampled_from(["direct", "recursive"]))
 def test_no_message_about_loads_depths_and_owners_raises_or_loses_a_triple(said, columns, multisend):
-    """All that passes validation, in any order, while a subscription lives and triples come."""
+    """All messages that pass validation, in any order, during a subscription and publications."""
     pair = Pair(columns, multisend=multisend, hot_sample=1, hot_rate_min=0, hot_interval_seconds=0.5)
     pair.subscribe(LOW)
     low, term = pair.peers[LOW.key], pair.dictionary.intern("<x>")
@@ -684,7 +684,7 @@ def test_no_message_about_loads_depths_and_owners_raises_or_loses_a_triple(said,
 @pytest.mark.parametrize("kind", [HoldSubKeys, KeyDepth])
 def test_a_flood_of_keys_fills_no_table_beyond_its_bound(pair, kind):
     low = pair.peers[LOW.key]
-    near = HIGH.key if kind is KeyDepth else 0  # told of keys of another, as a sender
+    near = HIGH.key if kind is KeyDepth else 0  # a sender hears the depth of another peer's keys
     for at in range(4200):
         low.receive(Parcel(0, 0, kind(keys.P, near ^ at, 1)), sender=HIGH, now=pair.now)
     hot = low._engine.hot
@@ -695,7 +695,7 @@ def test_a_flood_of_keys_fills_no_table_beyond_its_bound(pair, kind):
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_solutions_are_handed_on_in_order_and_once_however_they_were_cut(data):
-    """Chunks of two epochs, cut in several ways, repeated and shuffled: each epoch is handed on for itself."""
+    """Chunks of two epochs, cut in several ways, repeated and shuffled: each epoch is delivered for itself."""
     peer = Peer(LOW, PeerConfig(), TermDictionary(), LISTS)
     effects = peer.submit(ContactSeen(HIGH), now=1.0)
     effects += peer.submit(OwnersFound(0, (LOW, HIGH), complete=True), now=1.0)

@@ -24,7 +24,7 @@ def _batch(columns, first: int, rows: int, published: int) -> TripleBatch:
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
 @given(given_batches=st.lists(st.tuples(st.integers(1, 2 * JOINED_ROWS), st.integers(0, 19)), max_size=60))
-def test_the_last_rows_are_all_there_under_their_roles(columns, given_batches):
+def test_the_last_rows_are_all_there_under_their_indexes(columns, given_batches):
     bound = 2000
     remembered, first, rows = RememberedBatches(columns, bound), 0, []
     for count, published in given_batches:

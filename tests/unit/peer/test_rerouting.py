@@ -64,7 +64,7 @@ def messages(dictionary: TermDictionary, columns) -> dict[type, object]:
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 @pytest.mark.parametrize("kind", [IndexQuery, IndexTriples, Forward, Answers, OpenSubscription])
 def test_a_message_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
-    """And a repetition that comes meanwhile is not passed on again."""
+    """A repetition that comes in between is not passed on again."""
     end = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
     relay, sender = [each for each in PEERS if each != end][:2]
     dictionary = TermDictionary()

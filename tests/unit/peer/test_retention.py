@@ -77,7 +77,7 @@ def test_an_element_later_than_the_retention_is_acknowledged_and_not_stored():
     assert sum(pair.status(each)["elements_late"] for each in (LOW, HIGH)) > 0
 
 
-def test_the_horizon_grows_by_a_part_of_the_retention():
+def test_the_retention_watermark_grows_by_a_part_of_the_retention():
     pair = Kept()
     pair.at(0)
     pair.say(150_000 - 1)
@@ -103,7 +103,7 @@ def test_a_peer_with_unlimited_retention_makes_all_others_keep_all():
 
 
 def test_a_wider_window_extends_the_retention_while_it_is_subscribed_to():
-    """Elements are kept for its range, ten minutes and three steps before the last report that all were told of."""
+    """Elements are kept for its range, ten minutes and three steps before the last report known to all replicas."""
     pair = Kept()
     window = pair.left(PAIR, since=hlc.FIRST)
     pair.at(1200, x="<urn:a>", y="<urn:b>")
@@ -170,7 +170,7 @@ def test_a_landmark_window_keeps_all_since_its_start_and_is_ended_if_that_is_for
     assert "forgotten" in ended.text
 
 
-def test_nothing_is_forgotten_while_somebody_wants_all_and_was_told_nothing():
+def test_nothing_is_dropped_while_a_subscriber_wants_all_and_has_had_no_report():
     """The other stream of its query has no publisher."""
     pair = Kept()
     pair.left(

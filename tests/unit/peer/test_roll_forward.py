@@ -42,7 +42,7 @@ def _note(peer: Peer, *rows, complete=0):
 
 
 def _given(peer: Peer, *rows) -> dict[tuple[int, ...], list[int]]:
-    """Return, per origin and roles published, the rows that go out, each as subject, stamp and event."""
+    """Return, per origin and published indexes, the rows that go out, each as subject, stamp and event."""
     found = {}
     for message in peer._engine.roll_forward.with_origin(IndexTriples(*_columns(peer, rows))):
         columns = (message.s, message.time, message.event, message.roles)
@@ -54,7 +54,7 @@ def test_rows_of_unfinished_publications_go_apart_with_their_origin(peer):
     _note(peer, (1, 2, 3, STAMP, 91), (4, 2, 3, STAMP, 92))
     other = (5, 2, 3, STAMP - 1, 0, SPO)
     assert _given(peer, (1, 2, 3, STAMP, 0, SPO), other) == {
-        (ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, SPO)],  # its event is told, too: it is finished under all roles
+        (ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, SPO)],  # its event is sent, too: it is completed under all indexes
         (0, 0, 0): [(5, STAMP - 1, 0, SPO)],
     }
 
@@ -101,7 +101,7 @@ def test_a_new_incarnation_is_reported_during_publications_and_to_newcomers_too(
     assert _told(peer.wake(now=now + 1.5)) == life
     assert _told(peer.submit(ContactSeen(Contact(3, "third", 1)), now=now + 1.6)) == {3: life[2]}
     for contact in (Contact(2, "other", 1), Contact(3, "third", 1)):
-        peer._exchange.outbox.lost(contact)  # lest it be sent again
+        peer._exchange.outbox.lost(contact)  # so that it is not sent again
     assert _told(peer.wake(now=now + 3.0)) == {}
 
 
@@ -127,7 +127,7 @@ def test_a_redelivered_publication_is_in_flight_here_until_it_has_arrived(column
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
 def test_a_publication_redelivered_by_several_is_sent_on_once(columns):
-    """Else there would be ever more of it with each peer that fails."""
+    """Otherwise every failing peer would add more of it."""
     pair = Pair(columns, replicas=2, copies_min=2)
     pair.pass_time(30.0)
     peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
@@ -143,7 +143,7 @@ def test_a_publication_redelivered_by_several_is_sent_on_once(columns):
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
 def test_a_publication_of_an_unseen_origin_is_redelivered_unless_it_is_reported_complete(columns):
-    """It was taken for dead a moment before it sent this, and died: nobody notices here that it is lost."""
+    """It was taken for dead a moment before it sent this, and died: no peer notices here that it is lost."""
     for complete in (False, True):
         pair = Pair(columns, replicas=2, copies_min=2)
         pair.pass_time(30.0)

@@ -97,7 +97,7 @@ def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(colu
 
 @MATERIALS
 @pytest.mark.parametrize("missing", [True, False])
-def test_a_query_that_was_left_is_not_gone_while_somebody_is_missing(columns, missing):
+def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(columns, missing):
     """The missing peer alone may know a subscriber; and the holders of rows would not take the end back."""
     exchange = SimpleNamespace(
         now=10.0, columns=columns, replicated=True, trace=print,

@@ -21,12 +21,12 @@ def test_it_is_at_the_first_mark_after_it_with_nothing_under_way_for_the_query()
     assert seeking.over(Known(103, 105, frozenset({OTHER})))
 
 
-def test_too_much_under_way_to_tell_is_not_nothing():
+def test_too_many_messages_in_flight_to_report_are_not_none():
     assert not Seeking(HOME, OPENED, 3).over(Known(120, 130, None))
 
 
 def test_else_each_link_takes_a_mark_past_the_cut_of_the_one_before():
-    """The query, two links between three patterns, to the home, and to its replicas."""
+    """The query, two links between three patterns, to the coordinator, and to its replicas."""
     seeking = Seeking(HOME, OPENED, 3)
     told = [seeking.over(busy(upto, at)) for upto, at in ((101, 110), (105, 115), (111, 120), (121, 130), (131, 140))]
     assert told == [False] * 5

@@ -1,4 +1,4 @@
-"""Answers that were settled not long ago are told from others, by subscription, epoch and time."""
+"""Recently acknowledged answers are recognised by subscription, epoch and time."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_closed_publisher_is_reported_while_its_older_heartbeats_may_exist(end
     assert set(ends.told(STREAM)) == {Source(STREAM, 0, 50, 100, 0, ended=True)}
 
 
-def test_replicas_tell_each_other_and_are_equal_then(ends):
+def test_replicas_exchange_ends_and_are_equal_then(ends):
     other = Ends()
     ends.take((STREAM, 1, 11, 50, 100), (OTHER, 1, 11, 5, 10))
     other.take((STREAM, 2, 22, 40, 90))

@@ -64,7 +64,7 @@ def _spans(world: World) -> list[Span]:
 
 
 def _tree(spans: list[Span], context: TraceContext = TRACE) -> dict[int, Span]:
-    """Return spans by number; each is a child of another of them, but for the publication's."""
+    """Return spans by number; each except the publication's is a child of another of them."""
     by_number = {span.span: span for span in spans}
     assert len(by_number) == len(spans)
     for span in spans:
@@ -123,7 +123,7 @@ def test_one_trace_goes_from_the_publication_to_the_subscriber(tables, through_c
     "SELECT ?y (COUNT(*) AS ?n) WHERE { ?x <urn:p> ?y } GROUP BY ?y",
 ])  # fmt: skip
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
-def test_with_copies_all_that_keep_one_tell_of_it_and_one_delivers(text, tables):
+def test_with_copies_all_replicas_report_spans_and_one_delivers(text, tables):
     world, publisher = _replicated(text, tables=tables)
     publisher.publish(0.0, [SECOND])
     world.run_for(5.0)
@@ -144,7 +144,7 @@ def test_with_copies_all_that_keep_one_tell_of_it_and_one_delivers(text, tables)
 
 
 def test_rows_that_the_traced_triple_waited_for_are_followed_as_well():
-    """The other triple is the younger one and comes second: the row has the traced stamp as its oldest."""
+    """The other triple is younger and comes second: the row has the traced stamp as its ``min_ts``."""
     world = _world()
     _subscribed(world, PATH)
     world.publish(0.0, 3, [FIRST], TRACE)
@@ -175,7 +175,7 @@ def test_every_nth_publication_of_a_peer_is_traced_and_others_cost_no_message():
 
 
 def test_an_untraced_publication_is_not_even_looked_at(monkeypatch):
-    """Counted: with nothing traced no column is compared, and nothing is told."""
+    """Counted: with nothing traced no column is compared, and no span is reported."""
     calls: Counter[str] = Counter()
     for name in ("found", "before", "work", "answers", "handed", "routed"):
         monkeypatch.setattr(
@@ -204,7 +204,7 @@ def test_traces_spans_and_the_time_they_are_followed_are_bounded():
     stamp = next(iter(traces._live))
     for _ in range(SPANS_MAX):
         traces.tell(stamp, "index", 1, 2, 1000.0, {})
-    assert traces.cut == 1  # one was told as it was taken
+    assert traces.cut == 1  # reported when it was taken
     exchange.observe(1000.0 + LIVE_SECONDS)
     assert traces.found((np.array([stamp], np.uint64),)) == {}
     assert not traces.active

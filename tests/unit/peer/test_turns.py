@@ -104,7 +104,7 @@ def test_default_budget_does_not_split_a_small_turn():
 # --- the measure ---------------------------------------------------------------------------------
 
 
-def test_pace_counts_by_component_and_tells_when_a_share_and_the_budget_are_spent():
+def test_pace_counts_by_component_and_signals_when_a_share_and_the_budget_are_spent():
     time = [0.0]
     pace = Pace(1.0, lambda: time[0])
     pace.begin("engine")

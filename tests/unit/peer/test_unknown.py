@@ -1,4 +1,4 @@
-"""Answers and withdrawals of a group that a replica does not know: kept, and never refused for ever."""
+"""Answers and retractions of a group that a replica does not know: kept for a while, and never refused for ever."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASK = "ASK { ?a <urn:p> ?b }"
 
 
 class Setting:
-    """A replica of a home that does not know a group, which another replica knows."""
+    """A replica of a coordinator that does not know a group, which another replica knows."""
 
     def __init__(self, columns=LISTS):
         dictionary = TermDictionary()
@@ -69,7 +69,7 @@ class Setting:
 
 @MATERIALS
 @pytest.mark.parametrize("in_step", [True, False])
-def test_a_withdrawal_of_an_unknown_group_is_acknowledged_and_applied_once_the_group_is_known(columns, in_step):
+def test_a_retraction_for_an_unknown_group_is_acknowledged_and_applied_once_the_group_is_known(columns, in_step):
     setting = Setting(columns)
     setting.in_step = in_step
     message = setting.withdraw(5, 6)
@@ -81,7 +81,7 @@ def test_a_withdrawal_of_an_unknown_group_is_acknowledged_and_applied_once_the_g
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_withdrawal_of_a_group_that_no_replica_knows_is_dropped_and_further_ones_are_acknowledged(rank):
+def test_a_retraction_for_a_group_that_no_replica_knows_is_dropped_and_further_ones_are_acknowledged(rank):
     setting = Setting()
     setting.rank = rank
     setting.withdraw(5)
@@ -91,14 +91,14 @@ def test_a_withdrawal_of_a_group_that_no_replica_knows_is_dropped_and_further_on
     assert (setting.refused, len(setting.unknown), len(setting.persisted)) == (0, 0, 1)
 
 
-def test_a_withdrawal_of_a_group_that_has_ended_is_acknowledged():
+def test_a_retraction_for_an_ended_group_is_acknowledged():
     setting = Setting()
     setting.replica.home.ends.add(setting.group, 40, subscription=False)
     setting.withdraw(5)
     assert (setting.refused, setting.persisted, len(setting.unknown)) == (0, [], 0)
 
 
-def test_a_withdrawal_is_held_while_a_former_life_is_restored_though_the_ring_is_not_known():
+def test_a_retraction_is_held_while_a_former_incarnation_is_restored_though_the_ring_is_not_known():
     setting = Setting()
     setting.exchange.restoring, setting.rank = True, -1
     setting.withdraw(5)
@@ -107,14 +107,14 @@ def test_a_withdrawal_is_held_while_a_former_life_is_restored_though_the_ring_is
     assert setting.withdrawn() == [5]
 
 
-def test_a_withdrawal_that_belongs_to_other_replicas_is_acknowledged_and_not_held():
+def test_a_retraction_that_belongs_to_other_replicas_is_acknowledged_and_not_held():
     setting = Setting()
     setting.rank = -1
     setting.withdraw(5)
     assert (setting.refused, setting.unknown.rows) == (0, 0)
 
 
-def test_withdrawals_for_which_there_is_no_room_are_refused_and_come_again(monkeypatch):
+def test_retractions_beyond_the_bound_are_refused_and_come_again(monkeypatch):
     monkeypatch.setattr(unknown, "ROWS_MAX", 2)
     setting = Setting()
     setting.withdraw(5, 6)
@@ -122,7 +122,7 @@ def test_withdrawals_for_which_there_is_no_room_are_refused_and_come_again(monke
     assert (setting.refused, len(setting.persisted)) == (1, 1)
 
 
-def test_withdrawals_to_a_leaf_that_a_known_query_does_not_have_are_a_protocol_error():
+def test_retractions_for_a_leaf_that_a_known_query_does_not_have_are_a_protocol_error():
     setting = Setting()
     setting.learn()
     with pytest.raises(RemoteProtocolError, match="no leaf"):

@@ -1,4 +1,4 @@
-"""Queries with windows at their home are told how far their streams are, each as far as that is true for it."""
+"""Coordinators pass watermarks to queries with windows, to each as far as all its elements have arrived."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDLE = 10.0
 
 
 class Home:
-    """A home of some subscriptions to one query."""
+    """A coordinator of some subscriptions to one query."""
 
     def __init__(self):
         config = SimpleNamespace(stream_idle_seconds=IDLE)
@@ -61,7 +61,7 @@ def home() -> Home:
     return found
 
 
-def test_a_later_subscription_is_told_when_the_earlier_elements_it_finds_have_arrived(home):
+def test_a_later_subscription_gets_watermarks_when_the_earlier_elements_it_finds_have_arrived(home):
     home.exchange.clock = CUT + 5
     home.begin(2)
     assert home.told == [(1, 500)], "nothing is known of what it finds"
@@ -71,26 +71,26 @@ def test_a_later_subscription_is_told_when_the_earlier_elements_it_finds_have_ar
     assert home.learn(800, at=CUT + 8) == [(1, 800), (2, 800)]
 
 
-def test_it_is_told_also_if_the_stream_is_no_further_and_once(home):
+def test_a_later_subscription_gets_a_watermark_once_also_if_the_stream_has_not_advanced(home):
     home.begin(2)
     assert home.learn(500) == [(2, 500)]
     assert home.learn(500) == []
 
 
-def test_nothing_is_told_before_it_is_open(home):
+def test_a_subscription_gets_no_watermark_before_it_is_open(home):
     home.begin(2, opening=True)
     assert home.learn(500) == []
     home.subscriptions[2].opening = False
     assert home.learn(500) == [(2, 500)]
 
 
-def test_a_subscription_that_is_gone_is_told_nothing_and_its_stream_forgotten(home):
+def test_a_gone_subscription_gets_no_watermark_and_its_stream_is_forgotten(home):
     del home.subscriptions[1]
     assert home.learn(600) == []
     assert home.windows.streams == frozenset()
 
 
-def test_a_later_subscription_is_told_when_the_retention_of_its_streams_is_known(home):
+def test_a_later_subscription_gets_watermarks_when_the_retention_of_its_streams_is_known(home):
     """A late enough cut must be complete, and the earlier elements that it finds are waited for as well."""
     home.retention.respected_after, home.retention.respects = 3, lambda after: after < 3
     home.begin(2)

@@ -55,7 +55,7 @@ class Bench:
             self._carry_out(self.peer.wake(now=self.now))
 
     def advertise(self, *predicates: str, since: int = SINCE) -> None:
-        """Tell the peer that somebody waits for words."""
+        """Advertise to the peer that queries wait under keywords."""
         self.take(AdvertiseWords(self.terms(predicates), self.columns.full(len(predicates), since)))
 
     def terms(self, texts) -> Any:

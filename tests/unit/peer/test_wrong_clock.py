@@ -91,7 +91,7 @@ class Alone:
         return outcome
 
     def answers(self):
-        """Return how many solutions were handed on; a retraction may precede its solution."""
+        """Return the number of delivered solutions; a retraction may precede its solution."""
         notified = [each for each in self.effects if isinstance(each, Notify)]
         return sum(time < hlc.GONE for each in notified for time in as_list(each.born))
 

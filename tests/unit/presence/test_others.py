@@ -14,7 +14,7 @@ GROUP = Group("keeper", "<urn:keepers>", "<urn:keeps>", "<urn:keeper:", "<urn:as
 
 
 class Looking(Member):
-    """A member that does nothing but look after others."""
+    """A worker that does nothing but watch others."""
 
     def __init__(self, others):
         super().__init__(lambda **_: None, GROUP, "", lease_seconds=1, check_seconds=1, tell=lambda _, __: None)

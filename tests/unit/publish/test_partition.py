@@ -24,7 +24,7 @@ NUMBERED, BY_CONTENT = Identity(7, by_content=False), Identity(7, by_content=Tru
 
 
 def batches(count, rows, *, bad=(), signs=None):
-    """Return record batches with so many rows each, some of them bad."""
+    """Return record batches of a given size, with some bad rows."""
     subjects = ["bad" if n in bad else f"<urn:{n}>" for n in range(count * rows)]
     columns = {"s": subjects, "p": ["<urn:p>"] * len(subjects), "o": ['"x"'] * len(subjects)}
     if signs is not None:
@@ -72,7 +72,7 @@ async def test_by_content_nothing_is_numbered_and_all_partitions_are_one_publish
     assert {(m.publisher, m.first_event, m.by_content) for m in heard(node)} == {(7, 0, True)}
 
 
-async def test_partitions_begin_at_different_nodes_that_were_given_or_told():
+async def test_partitions_begin_at_different_given_or_discovered_nodes():
     scripted = [ScriptedNode() for _ in range(3)]
     async with nodes(*scripted[1:]):
         scripted[0].others = scripted[1:]
@@ -92,7 +92,7 @@ async def test_partitions_begin_at_different_nodes_that_were_given_or_told():
             assert used == given
 
 
-async def test_a_node_that_was_told_of_but_cannot_be_reached_is_passed_by():
+async def test_a_discovered_node_that_cannot_be_reached_is_passed_by():
     gone, node = ScriptedNode(), ScriptedNode()
     async with nodes(gone):
         pass

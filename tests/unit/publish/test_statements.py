@@ -95,7 +95,7 @@ def test_graphs_may_be_null_and_are_iris():
     assert [(each.row, each.reason) for each in bad] == [(3, "graph is a literal")]
 
 
-def test_a_bad_row_is_told_with_its_place_and_content_and_its_neighbours_are_taken():
+def test_a_bad_row_is_reported_with_its_place_and_content_and_its_neighbours_are_taken():
     columns = {
         "S": [A, None, '"x"', A, A, A], "p": [P, P, P, '"p"', P, P], "o": [A, A, A, A, "nothing", "_:b"],
         "sign": pa.array([1, 1, 1, 1, 1, 1], pa.int8()),

@@ -52,7 +52,7 @@ def test_unwritable_terms_are_refused(monkeypatch):
 @pytest.mark.parametrize("wanted", [GraphFormat.RDF_XML, GraphFormat.JSON_LD])
 @pytest.mark.parametrize("term", ["<rel>", "<//x>", '"x"^^<rel>', "<urn:a b>", '"x"@-'])
 def test_a_stored_term_that_is_no_rdf_is_refused_by_name(wanted, term):
-    """It may be there since before terms were checked: an answer with it is refused, and nothing fails."""
+    """It may have been stored before terms were checked: an answer with it is refused, and nothing fails."""
     with pytest.raises(DataRefused, match="ask for N-Triples or Turtle") as refused:
         respelled(f"<urn:a> <urn:p> <urn:b> .\n<urn:a> <urn:p> {term} .\n", wanted)
     assert term in str(refused.value)

@@ -1,4 +1,4 @@
-"""Which graphs a query reads, whichever way it names them."""
+"""The graphs that a query reads, in any way of naming them."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_n_triples_equal_pyoxigraphs_term_by_term(pairs: list[tuple[str, str]]) 
     assert read(data) == (plain, [])
 
 
-def test_batches_are_about_a_thousand_and_tell_where_they_end() -> None:
+def test_batches_have_about_a_thousand_triples_and_their_position() -> None:
     data = b"# head\n\n" + b"".join(lines(5000))
     batches = list(read_triples(io.BytesIO(data), publication_id="p"))
     assert all(500 < len(batch.s) <= 1000 for batch in batches)
@@ -304,7 +304,7 @@ def test_compressed_data_and_damage_in_it(syntax: Syntax) -> None:
             read(damaged, syntax=syntax, compressed=True, source="s.gz", strict=True)
 
 
-def test_the_name_tells_the_format() -> None:
+def test_the_name_determines_the_format() -> None:
     assert detect("a/b.nt") == (Syntax.N_TRIPLES, False)
     assert detect("B.NQ.GZ") == (Syntax.N_QUADS, True)
     assert detect("c.ttl.gz") == (Syntax.TURTLE, True)

@@ -59,7 +59,7 @@ def test_it_is_the_order_of_the_operator_where_that_has_one() -> None:
     assert compared > 200
 
 
-def test_a_result_is_brought_into_the_order_that_its_last_columns_tell():
+def test_a_result_is_sorted_by_its_last_columns():
     names = ("a", order_name(0, descending=True), order_name(1, descending=False))
     one, ten = typed("integer", "1", "10")
     rows = [

@@ -1,4 +1,4 @@
-"""The terms by which named graphs are indexed: made, taken apart, and told from all others."""
+"""The terms that index named graphs: made, taken apart, and distinguished from all others."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def parsed(group: str) -> ConjunctiveQuery:
         ("<x:h>", "GRAPH <x:h> { ?o <x:r> ?w }"),
     ]),
 ])  # fmt: skip
-def test_each_pattern_is_told_with_its_graph(group: str, expected: list[tuple[str, str]]) -> None:
+def test_each_pattern_is_listed_with_its_graph(group: str, expected: list[tuple[str, str]]) -> None:
     assert [(each.place, each.pattern) for each in accesses(parsed(group))] == expected
 
 

@@ -260,7 +260,7 @@ def test_booleans(value: bool) -> None:
 # --- blank nodes ---------------------------------------------------------------------------------
 
 
-def test_labels_are_turtle_s_and_tell_nodes_apart() -> None:
+def test_labels_are_valid_in_turtle_and_distinguish_nodes() -> None:
     nodes = [terms.skolem(p, label) for p in ("p", "p_3Aq", "-", "p-") for label in ("a", "-a", "_a", "5Fa", "a.", "é")]
     nodes += [f"<urn:bnode:{rest}>" for rest in ("", "p", "_", "~1", "p:q:a", "p/q?x#y", "日")]
     labels = [terms.blank_label(node) for node in nodes]

@@ -58,7 +58,7 @@ def test_order_and_names_of_blank_nodes_do_not_matter(
 
 
 @given(bags, bags)
-def test_different_bags_are_told_apart(a: list[tuple[str | None, ...]], b: list[tuple[str | None, ...]]) -> None:
+def test_different_bags_are_distinguished(a: list[tuple[str | None, ...]], b: list[tuple[str | None, ...]]) -> None:
     """Against the definition: some renaming makes them equal."""
     names = sorted({value for row in a for value in row if value and value.startswith("<urn:bnode:")})
     others = sorted({value for row in b for value in row if value and value.startswith("<urn:bnode:")})

@@ -51,7 +51,7 @@ SELECT ?s (SUM(?x) AS ?sum) WHERE {
 } GROUP BY ?s ORDER BY DESC(?sum) LIMIT 3"""
 
 
-def test_every_operator_is_told_in_a_few_words():
+def test_every_operator_is_described_in_a_few_words():
     for text in (EVERYTHING, "CONSTRUCT { ?s <u:x> ?o } WHERE { ?s <u:p> ?o OPTIONAL { ?o <u:q> ?z } }"):
         query = parse_query(text)
         names = Names(query)

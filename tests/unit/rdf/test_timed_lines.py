@@ -65,7 +65,7 @@ def test_elements_come_with_their_times_and_are_resumed_after_any(compressed):
         assert read(data, compressed=compressed, skip=skip)[0] == every[skip:]
 
 
-def test_bad_lines_are_told_and_cost_themselves_alone():
+def test_bad_lines_are_reported_and_cost_themselves_alone():
     good = [line(number, number) for number in range(6)]
     statement = b"<urn:s> <urn:p> <urn:o> .\n"
     wrong = [statement, b"soon\t" + statement, b"5\tno statement\n", b"5\t\n", b"5\t# none\n"]
@@ -80,7 +80,7 @@ def test_bad_lines_are_told_and_cost_themselves_alone():
 
 
 def test_each_line_has_one_statement():
-    """Else a statement could get the time of another's line."""
+    """Otherwise a statement could get the time of another's line."""
     two = b'2\t<urn:a> <urn:p> "2" . <urn:a> <urn:p> "3" .\n'
     cut = b'2\t<urn:a> <urn:p>\n3\t"2" . <urn:a> <urn:p> "3" .\n'
     for wrong, lines in ((two, [2]), (cut, [2, 3]), (b"2\t# none\n" + two, [2, 3])):

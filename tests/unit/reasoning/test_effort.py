@@ -1,4 +1,4 @@
-"""When a step begins anew: by counts alone, so these tests are exact."""
+"""The choice between repair and recomputation of a step: by counts alone, so these tests are exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _chains(numbers, count, length):
     ]
 
 
-def test_the_first_step_begins_anew_small_ones_mend_and_large_ones_begin_anew():
+def test_the_first_step_recomputes_small_ones_repair_and_large_ones_recompute():
     numbers = Numbers()
     materialiser = Materialiser([TRANSITIVE], numbers)
     edges = _chains(numbers, 50, 6)
@@ -29,7 +29,7 @@ def test_the_first_step_begins_anew_small_ones_mend_and_large_ones_begin_anew():
     assert not materialiser.step(4, {}, [edges[260]]).anew
 
 
-def test_a_step_in_which_things_only_expire_mends():
+def test_a_step_with_expirations_alone_repairs():
     numbers = Numbers()
     materialiser = Materialiser([TRANSITIVE], numbers)
     materialiser.step(0, dict.fromkeys(_chains(numbers, 50, 6), 5))

@@ -41,7 +41,7 @@ STREAM = {1: ["AB"], 2: ["BC"], 3: ["CD"], 4: ["AE", "ED"]}
 
 
 class Always:
-    """Begins anew always, or never, or now and then."""
+    """Recomputes always, or never, or now and then."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -237,7 +237,7 @@ def test_one_materialisation_serves_windows_of_all_sizes(seed):
 
 
 @pytest.mark.parametrize("effort", [MENDED, ANEW], ids=["mended", "anew"])
-def test_no_literal_becomes_a_subject_or_predicate_where_literals_are_told(effort):
+def test_literals_recognised_as_such_become_no_subject_or_predicate(effort):
     numbers = Numbers()
     literal, thing = numbers('"a"'), numbers("<urn:a>")
     inverse = Rule(Atom("?y", "<urn:q>", "?x"), (Atom("?x", "<urn:p>", "?y"),))
@@ -254,7 +254,7 @@ def test_no_literal_becomes_a_subject_or_predicate_where_literals_are_told(effor
     assert len(every) == len(given) + 4
 
 
-def test_facts_are_there_in_the_orders_that_somebody_asks_for() -> None:
+def test_facts_are_kept_in_the_orders_asked_for() -> None:
     numbers = Numbers()
     everything = Materialiser([TRANSITIVE], numbers, orders=("ops", "spo"))
     given = numbers.fact("<urn:a>", IS_IN, "<urn:b>")

@@ -21,7 +21,7 @@ OF_ANY = Rule(Atom("?x", "<urn:seen>", "?y"), (Atom("?x", "?p", "?y"),))
 
 
 class Mends(Effort):
-    """Never begins anew."""
+    """Never recomputes."""
 
     def anew(self, _changes, _facts):
         return False

@@ -348,7 +348,7 @@ async def test_a_server_without_changes_is_not_asked_for_the_same_again(opened: 
         assert web.answered[304] == 1, "it is so new that it may change within the same second"
 
 
-async def test_damage_is_told_by_url_and_line(opened: Opened) -> None:
+async def test_damage_is_reported_by_url_and_line(opened: Opened) -> None:
     put(opened.folder, "000001.added.nt.gz", "<urn:a> <urn:b> <urn:c> .\nno triple\n")
     async with served(opened.folder) as web, opened.reading(web) as reader:
         with pytest.raises(DataRefused, match=f"^{web.url}000001.added.nt.gz:2: "):

@@ -1,4 +1,4 @@
-"""One query serves all interests of a dataset; it is widened, and replaced, without beginning with others anew."""
+"""One query serves all interests of a dataset; widening or replacing it does not restart the others."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Overlay:
         self.held: set[Triple] = set()
         self.queries: list[Query] = []
         self.slow = False
-        """A query that is left is not told anything yet."""
+        """Whether new queries get no notifications yet."""
 
     async def subscribe(self, text: str, **options: Any) -> Query:
         assert options["since"] == "beginning"
@@ -209,7 +209,7 @@ def potential(kept: Kept, name: str) -> Any:
     return interests.potential("it")
 
 
-async def test_the_former_query_serves_until_the_wider_one_has_told_all(kept: Kept) -> None:
+async def test_the_former_query_serves_until_the_wider_one_has_reported_all(kept: Kept) -> None:
     days = [(position, held) for position, _, held in history(Random(2), 5)]
     kept.want(one=INTEREST)
     kept.overlay.publish(days[0][1], days[0][0])
@@ -221,7 +221,7 @@ async def test_the_former_query_serves_until_the_wider_one_has_told_all(kept: Ke
             await asyncio.sleep(0.001)
     former, wider = kept.overlay.queries
     state = set(kept.overlay.held)
-    for position, held in days[1:3]:  # the former goes on; the wider one is told of these later
+    for position, held in days[1:3]:  # the former goes on; the wider one hears of these later
         kept.overlay.now += 1
         new = set(held) | {(DATASET, POSITION, f'"{position}"')}
         former.tell(kept.overlay.held - new, new - kept.overlay.held)
@@ -244,7 +244,7 @@ async def test_the_former_query_serves_until_the_wider_one_has_told_all(kept: Ke
 
 
 @pytest.mark.parametrize("trouble", [Unavailable("no node"), SubscriptionGone("no lease"), None])
-async def test_a_query_that_ends_is_left_anew_and_the_difference_sent(kept: Kept, trouble: Exception | None) -> None:
+async def test_an_ended_query_is_renewed_and_the_difference_sent(kept: Kept, trouble: Exception | None) -> None:
     days = [(position, held) for position, _, held in history(Random(3), 3)]
     kept.want(one=INTEREST, two=OTHER)
     for position, held in days:
@@ -279,7 +279,7 @@ async def test_an_interest_with_too_many_matches_goes_alone(kept: Kept, monkeypa
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_a_bound_costs_triples_adds_none_and_reading_anew_makes_targets_whole(
+async def test_a_bound_costs_triples_adds_none_and_a_new_reading_makes_targets_whole(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     lacking = 0

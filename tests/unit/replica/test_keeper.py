@@ -57,7 +57,7 @@ class Batch(list[Solution]):
 
 
 class Overlay:
-    """Nodes that have one interest, and leases of keepers."""
+    """Nodes with one interest, and leases of sync workers."""
 
     def __init__(self) -> None:
         self.reachable = True
@@ -136,7 +136,7 @@ class Run:
                 await task
 
 
-async def test_a_keeper_leaves_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_leaves_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
         await run.until(lambda: "one" in run.keeper.kept)
@@ -147,7 +147,7 @@ async def test_a_keeper_leaves_in_order(monkeypatch: pytest.MonkeyPatch) -> None
     assert (run.keeper.kept, run.keeper.passes) == ({}, {})
 
 
-async def test_a_keeper_comes_again_when_the_overlay_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_comes_again_when_the_overlay_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
         await run.until(lambda: "one" in run.keeper.kept)
@@ -173,7 +173,7 @@ async def test_a_worker_with_an_expired_lease_takes_another_name(monkeypatch: py
         assert run.keeper.kept["one"] is kept, "it goes on meanwhile"
 
 
-async def test_a_keeper_that_is_gone_is_found_and_its_triple_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_is_gone_is_found_and_its_triple_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     other = (KEEPERS.subject(77), KEEPS, '"{\\"hosts\\": [\\"h\\"]}"')
     run.overlay.published.append(other)
@@ -213,7 +213,7 @@ async def test_an_overlay_unreachable_at_first_is_reported_at_once(monkeypatch: 
             KeeperConfig((), lease_seconds=seconds).validate()
 
 
-async def test_a_keeper_that_waits_reports_each_reason_once_and_no_disconnection(
+async def test_a_waiting_worker_reports_each_reason_once_and_no_disconnection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = Run(monkeypatch)

@@ -79,7 +79,7 @@ async def test_metrics_of_a_sync_worker_show_its_state() -> None:
         assert f"# TYPE {metric.name} {metric.kind}\n" in text, metric.name
 
 
-async def test_of_too_many_interests_those_that_are_not_well_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_too_many_interests_the_failing_ones_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper_metrics, "INTERESTS_TOLD", 3)
     kept = {f"a{number}": target() for number in range(5)}
     text = await keeper_metrics.exposition(keeper(**kept, x=target(error="no"), y=target(is_current=False)))

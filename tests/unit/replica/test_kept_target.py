@@ -139,7 +139,7 @@ async def test_a_worker_that_comes_to_a_right_target_reads_and_writes_nothing() 
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_targets_end_exact_though_answers_are_lost_and_two_keepers_write(seed: int) -> None:
+async def test_targets_end_exact_though_answers_are_lost_and_two_workers_write(seed: int) -> None:
     rng = Random(seed)
     failing = True
 
@@ -168,7 +168,7 @@ async def test_targets_end_exact_though_answers_are_lost_and_two_keepers_write(s
         await keeper.kept.close()
 
 
-async def test_a_keeper_that_lags_behind_sets_nothing_back() -> None:
+async def test_a_worker_that_lags_behind_sets_nothing_back() -> None:
     target = Memory()
     ahead, behind = Goal(target, [triple(1)], as_of=9), Goal(target, [], as_of=5)
     await ahead.rest()
@@ -279,7 +279,7 @@ async def test_numbers_that_a_store_takes_for_one_stay_while_one_of_them_does() 
     assert (await goal.kept.verify()).equal
 
 
-async def test_strangers_are_let_be_until_somebody_says_so() -> None:
+async def test_foreign_triples_are_left_alone_without_explicit_permission() -> None:
     target = Memory()
     target.held = {triple(5)}
     goal = Goal(target, [triple(1)])

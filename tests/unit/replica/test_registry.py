@@ -77,7 +77,7 @@ def test_names_are_plain() -> None:
         read_registration("<urn:x>", made().triple[2])
 
 
-def test_a_datasets_interests_are_with_one_keeper_and_move_only_if_it_goes() -> None:
+def test_a_datasets_interests_are_with_one_worker_and_move_only_if_it_goes() -> None:
     keepers = dict.fromkeys(NAMES, HOSTS)
     datasets = [f"<urn:d{number}>" for number in range(60)]
     before = {each: keeper_of(made(dataset=each), keepers) for each in datasets}
@@ -92,7 +92,7 @@ def test_a_datasets_interests_are_with_one_keeper_and_move_only_if_it_goes() -> 
     assert keeper_of(made(), {}) is None
 
 
-def test_an_interest_is_with_a_keeper_that_allows_its_host() -> None:
+def test_an_interest_is_with_a_worker_that_allows_its_host() -> None:
     keepers = {NAMES[0]: frozenset({"a"}), NAMES[1]: frozenset({"b:80"}), NAMES[2]: frozenset({"b:81"})}
     for number in range(20):
         dataset = f"<urn:d{number}>"

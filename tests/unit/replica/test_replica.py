@@ -134,7 +134,7 @@ async def test_foreign_changes_of_the_target_are_found_and_repaired() -> None:
     assert await _content(target) == TARGET
 
 
-async def test_a_target_that_was_set_back_is_told_and_mended(tmp_path: Path) -> None:
+async def test_a_target_that_was_set_back_is_reported_and_repaired(tmp_path: Path) -> None:
     old, new = _store(), _store()
     for target in (old, new):
         await _athletes(target).begin(START)
@@ -157,7 +157,7 @@ async def test_a_target_that_was_set_back_is_told_and_mended(tmp_path: Path) -> 
         await empty.resume()
 
 
-async def test_somebody_else_s_update_stops_a_replica() -> None:
+async def test_a_foreign_update_stops_a_replica() -> None:
     target = _store()
     one, two = _athletes(target), _athletes(target)
     await one.begin(START)
@@ -212,7 +212,7 @@ def _stored(process: EndpointProcess) -> set[Triple]:
 
 
 async def _through_deaths(tmp_path: Path, seed: int, die_at: int, when: str) -> bool:
-    """Follow a history while the endpoint dies at one update; tell whether it died."""
+    """Follow a history while the endpoint dies at one update; return whether it died."""
     dataset = write_history(tmp_path, seed)
     process = EndpointProcess(tmp_path / "store").start("--die-at", str(die_at), "--when", when)
     target = open_target(process.url)

@@ -50,7 +50,7 @@ async def test_sources_are_read_one_after_the_other_and_the_last_is_followed(tmp
         assert await positions(source, "000002") == ["000003", "000004", "000005"]
 
 
-async def test_a_gap_between_two_sources_is_told(tmp_path: Path) -> None:
+async def test_a_gap_between_two_sources_is_reported(tmp_path: Path) -> None:
     pair(tmp_path / "archive", 1, 2)
     pair(tmp_path / "later", 4)
     async with served(tmp_path) as web:
@@ -103,7 +103,7 @@ async def test_a_patch_that_grows_is_followed_by_whole_transactions(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["log.rdfp", "log.rdfp.gz"])
-async def test_damage_in_a_patch_is_told_by_its_name(name: str, tmp_path: Path) -> None:
+async def test_damage_in_a_patch_is_reported_by_its_name(name: str, tmp_path: Path) -> None:
     path = put(tmp_path, name, TRANSACTION.format(1) + "nonsense\n")
     async with served(tmp_path) as web:
         for source in (path, web.url + name):

@@ -298,7 +298,7 @@ def _as_given(made: Streamed, roles: int, stamp: int, queries) -> None:
     assert made.tables.sizes().triple_roles == other.tables.sizes().triple_roles
 
 
-def test_elements_that_come_under_further_roles_while_they_are_copied_have_them_in_the_end():
+def test_elements_that_come_under_further_indexes_during_a_copy_have_them_in_the_end():
     made, _ = _half_laid_out()
     for number in range(40, 60):
         made.element(number, (number % 3, 0, (number + 2) % 3), STREAMS[0], 5, ROLES)
@@ -346,7 +346,7 @@ def test_columns_that_are_not_used_any_more_go_at_once(replaced):
 
 def test_rows_renewed_while_they_are_copied_are_as_late_as_they_got():
     made, _ = _half_laid_out()
-    for number in range(40, 60):  # all roles, so that there are partial results that live
+    for number in range(40, 60):  # all indexes, so that there are living partial results
         made.element(number, (number % 3, 0, (number + 2) % 3), STREAMS[0], 5, ROLES)
     (plan,) = (each for each in made.tables._plans.values() if len(each.steps) == 2)
     step = plan.steps[1]

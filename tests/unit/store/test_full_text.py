@@ -105,7 +105,7 @@ def times(rows: Counter) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("few", [0, 100])
 def test_a_republished_or_removed_triple_finds_its_rows_again(kind, few):
-    """For subscriptions younger than its last publication, and to take back; also after the rows came."""
+    """For subscriptions younger than its last publication, and for retractions; also after the rows came."""
     with limits(few):
         tables, dictionary = new_tables(kind)
         harness = Harness(tables)
@@ -142,7 +142,7 @@ def test_triples_of_keys_with_many_conditions_with_few_and_with_none_come_togeth
 
 
 def test_rows_of_other_plans_go_and_those_that_wait_for_a_text_stay(kind):
-    """Where many rows under the same key go, all that wait for no text are filed anew."""
+    """If many rows under the same key end, all rows that wait for no text are filed again."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, _ = (dictionary.intern(each) for each in TERMS[:3])

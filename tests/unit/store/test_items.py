@@ -109,7 +109,7 @@ def test_the_version_grows_if_items_change_and_stays_if_they_do_not(script, seed
 
 
 @pytest.mark.parametrize("kind", ["light", "columnar"])
-def test_a_publication_that_is_over_when_it_comes_is_held_under_its_roles_all_the_same(kind):
+def test_a_publication_that_has_ended_on_arrival_is_held_under_its_indexes_all_the_same(kind):
     """Replicas before and after the removal store it under the same indexes, so they can compare (seed 21140)."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -124,7 +124,7 @@ def test_a_publication_that_is_over_when_it_comes_is_held_under_its_roles_all_th
 
 
 @pytest.mark.parametrize("kind", ["light", "columnar"])
-def test_a_publication_stays_under_the_roles_it_came_with_when_an_older_removal_comes_under_others(kind):
+def test_a_publication_keeps_its_indexes_when_an_older_removal_comes_under_others(kind):
     """Otherwise a replica of another index that had not got it yet would never get it (seed 31147)."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -148,7 +148,7 @@ def one_of_each(kind: str):
 
 @pytest.mark.parametrize("probe", [0, 1])
 def test_a_row_that_comes_again_is_another_item_only_if_it_is_later(kind, probe):
-    """Joined or only stored, renewed alone: nothing else changes, and the version tells."""
+    """Joined or only stored, renewed alone: nothing else changes, and the version shows the change."""
     harness, _, plan = one_of_each(kind)
     tables, make = harness.tables, harness.tables.columns
     ((handle, before),) = [(each.handle, as_list(each.identities)) for each in tables.row_items() if each.step == 1]
@@ -162,8 +162,8 @@ def test_a_row_that_comes_again_is_another_item_only_if_it_is_later(kind, probe)
 
 
 @pytest.mark.parametrize("shift", [0, keys.EVENT_SHIFT])
-def test_a_triple_that_comes_again_is_another_item_only_if_it_is_later_or_under_another_role(kind, shift):
-    """Events too: they have one time, but if somebody sends another copies must still come to agree."""
+def test_a_triple_that_comes_again_is_another_item_only_if_it_is_later_or_under_another_index(kind, shift):
+    """Events too: they have one time, but if a peer sends another, copies must still come to agree."""
     tables, dictionary = new_tables(kind)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
     seen: list[tuple] = []
@@ -207,7 +207,7 @@ def test_rows_without_constants_are_items_under_the_keys_of_all_buckets(kind):
     assert len({identity for *_, identity in held}) == 1
 
 
-def test_triples_are_told_with_one_role_or_since_a_stamp_with_all(kind):
+def test_triples_are_exported_by_index_or_since_a_stamp_with_all_indexes(kind):
     """Both kinds; exported triples can be inserted as they are."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)

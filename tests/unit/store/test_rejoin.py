@@ -58,8 +58,8 @@ def test_the_same_again_is_not_joined_though_it_is_to_be_now(kind):
     assert bindings(harness.rejoin(everything)) == Counter([(a, c)])
 
 
-def test_a_role_that_is_new_to_a_triple_is_joined_if_it_is_among_those_to_be(kind):
-    """Roles are told apart: stored under one, joined under another."""
+def test_an_index_that_is_new_to_a_triple_is_joined_if_it_is_among_those_to_be(kind):
+    """Each index counts by itself: stored under one, joined under another."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = abc(dictionary)

@@ -33,7 +33,7 @@ class Log(ResultLog):
         return self.withdraw(self.make(names), self.make(times), (self.make(values),))
 
     def told(self) -> list[tuple[str, int]]:
-        """Hand out everything: answers, withdrawals and sure withdrawals, with their numbers."""
+        """Deliver everything: answers, retractions and confirmed retractions, with their numbers."""
         found = []
         for chunk in self.take(100, 100):
             for at, (identity, time) in enumerate(zip(as_list(chunk.identity), as_list(chunk.born), strict=True)):
@@ -113,7 +113,7 @@ def test_all_that_another_replica_remembers_is_remembered(columns):
 
 
 @BOTH
-def test_a_full_log_drops_the_oldest_and_tells_how_many(columns):
+def test_a_full_log_drops_the_oldest_and_counts_them(columns):
     log = Log(columns, rows_max=3)
     log.add(1, 2)
     log.add(3, 4, 5)
@@ -135,7 +135,7 @@ def test_an_answer_delivered_and_then_dropped_is_lost_only_in_another_epoch(colu
 
 
 @BOTH
-def test_a_loss_is_told_until_an_answer_that_came_with_it_is_acknowledged(columns):
+def test_a_loss_is_reported_until_an_answer_that_came_with_it_is_acknowledged(columns):
     log = Log(columns, rows_max=2)
     log.add(1, 2, 3, 4)
     assert log.taken() == [(3, 2, [3, 4])]
@@ -147,7 +147,7 @@ def test_a_loss_is_told_until_an_answer_that_came_with_it_is_acknowledged(column
 
 
 @BOTH
-def test_a_loss_is_told_even_if_nothing_is_left(columns):
+def test_a_loss_is_reported_even_if_nothing_is_left(columns):
     log = Log(columns)
     log.add(1, 2, 3)
     log.expire(before=10)
@@ -229,7 +229,7 @@ OPERATION = st.one_of(
 
 @BOTH
 @given(script=st.lists(OPERATION, max_size=40), rows_max=st.integers(1, 12))
-def test_every_answer_is_handed_out_or_told_to_be_lost_or_acknowledged(columns, script, rows_max):
+def test_every_answer_is_delivered_or_reported_lost_or_acknowledged(columns, script, rows_max):
     """In any order of calls: numbers have no unexplained hole, nothing comes twice in an epoch, the log is bounded."""
     log = Log(columns, rows_max)
     added: set[int] = set()
@@ -294,7 +294,7 @@ def test_replicas_that_hear_the_same_in_any_order_hold_the_same(data):
 
 
 @BOTH
-def test_all_is_handed_out_when_nothing_waits_and_no_loss_is_to_be_told(columns):
+def test_all_is_delivered_when_nothing_waits_and_no_loss_is_to_be_reported(columns):
     log = Log(columns, 3)
     assert log.handed_out
     log.add(1, 2)
@@ -319,7 +319,7 @@ def test_all_is_handed_out_when_nothing_waits_and_no_loss_is_to_be_told(columns)
 
 @BOTH
 @given(st.lists(st.tuples(st.sampled_from(["add", "done", "lose", "take", "restart", "expire"]), st.integers(1, 9))))
-def test_the_version_tells_whether_others_should_know_something_else(columns, script):
+def test_the_version_changes_with_state_that_other_replicas_should_have(columns, script):
     """Of the answers known, and which of them are acknowledged: how far they are on their way is not for others."""
     log = Log(columns, 3)
     for what, number in script:
@@ -346,7 +346,7 @@ def test_the_version_tells_whether_others_should_know_something_else(columns, sc
 
 @BOTH
 def test_an_answer_that_waits_is_not_handed_out_once_it_is_taken_back(columns):
-    """Its withdrawal is: another replica may have handed the answer out."""
+    """Its retraction is: another replica may have delivered the answer."""
     log = Log(columns)
     log.add(1, 2)
     assert log.over(1) == 1
@@ -358,7 +358,7 @@ def test_an_answer_that_waits_is_not_handed_out_once_it_is_taken_back(columns):
 
 
 @BOTH
-def test_a_withdrawal_before_its_answer_keeps_it_from_being_handed_out(columns):
+def test_a_retraction_before_its_answer_keeps_it_from_being_delivered(columns):
     log = Log(columns)
     assert log.over(5) == 1
     assert log.add(5, 6) == 1
@@ -366,7 +366,7 @@ def test_a_withdrawal_before_its_answer_keeps_it_from_being_handed_out(columns):
 
 
 @BOTH
-def test_a_withdrawal_says_whether_the_answer_is_known_to_be_acknowledged(columns):
+def test_a_retraction_shows_whether_the_answer_is_known_to_be_acknowledged(columns):
     log = Log(columns)
     log.add(1, 2)
     log.told()
@@ -402,8 +402,8 @@ def test_another_epoch_does_not_deliver_answers_retracted_meanwhile(columns):
 
 @BOTH
 @pytest.mark.parametrize("acknowledged", [True, False], ids=["acknowledged", "dropped"])
-def test_an_answer_is_exported_when_its_withdrawal_is_acknowledged_or_dropped(columns, acknowledged):
-    """Nothing else tells of it then: a log restored from a snapshot handed the answer out when it came again."""
+def test_an_answer_is_exported_when_its_retraction_is_acknowledged_or_dropped(columns, acknowledged):
+    """No other record of it is left then: a log restored from a snapshot delivered the answer when it came again."""
     log = Log(columns)
     log.add(1)
     log.over(1)
@@ -435,7 +435,7 @@ def test_an_answer_with_a_pending_retraction_is_exported_with_it(columns):
 
 
 @BOTH
-def test_withdrawals_are_dropped_like_answers_when_they_are_too_old(columns):
+def test_retractions_are_dropped_like_answers_when_they_are_too_old(columns):
     log = Log(columns)
     log.add(1)
     log.told()

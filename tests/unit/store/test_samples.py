@@ -24,7 +24,7 @@ def some(count, dictionary):
 
 @pytest.mark.parametrize("mask", keys.ROLES)
 @pytest.mark.parametrize("role", keys.ROLES)
-def test_triples_that_have_the_parts_of_a_mask_are_found_under_any_role(tables, role, mask):
+def test_triples_that_have_the_parts_of_a_mask_are_found_under_any_index(tables, role, mask):
     held, dictionary = tables
     triples = some(30, dictionary)
     Harness(held).triples(triples, 7)

@@ -80,7 +80,7 @@ def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_f
         times.update((begin, time) for begin, time, _ in changes)
 
 
-def test_a_publication_is_told_of_the_stays_before_until_one_lacks_no_role_of_it():
+def test_a_publication_gets_the_former_intervals_until_one_has_all_its_indexes():
     stays: Stays[str] = Stays()
     for removal in (3, 5, 7):
         list(stays.remove("t", removal, lambda _: 0, lambda _: True))
@@ -118,7 +118,7 @@ class _Replica:
             other.remove(time - GONE, frozenset([role]))
 
 
-def test_replicas_that_hold_a_stay_under_different_roles_are_equal_after_telling_each_other_once():
+def test_replicas_with_an_interval_under_different_indexes_are_equal_after_one_exchange():
     """However many removals of the triple both know: one that lies before all others came to one of them alone."""
     for count in (3, 30):
         one, other = _Replica(), _Replica()

@@ -143,7 +143,7 @@ def test_a_publication_that_is_heard_of_before_a_removal_older_than_the_query_is
 
 @pytest.mark.parametrize("before", [0, 2 * LATE])
 def test_answers_of_others_for_an_interval_ended_under_another_index_are_retracted(kind, before):
-    """They had not heard of the removal: it went under the one role that was in use then."""
+    """They had not heard of the removal: it went under the one index that was in use then."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -364,7 +364,7 @@ def test_groups_are_found_by_their_names_in_any_plan(kind):
 
 
 def test_a_group_of_two_plans_ends_in_both():
-    """It is looked for in all that it may be of, and a plan that others are of as well is looked at once."""
+    """It is looked for in all its possible plans, and a plan with further groups is searched once."""
     tables, dictionary = new_tables("columnar")
     make, b = tables.columns, dictionary.intern("<b>")
     for count, number in ((1, 10), (2, 10), (1, 11)):
@@ -379,7 +379,7 @@ def test_a_group_of_two_plans_ends_in_both():
 
 
 def test_a_message_for_an_ended_group_finds_it_ended(kind):
-    """A message of its former life, late or repeated, does not bring a group back."""
+    """A late or repeated message of its former incarnation does not bring a group back."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -421,7 +421,7 @@ def test_all_that_waits_under_a_key_can_be_listed(kind, per_event):
 
 
 def test_rows_that_are_listed_do_not_change_with_the_tables(kind):
-    """They may still lie in an outbox when the row they were has been renewed."""
+    """They may still lie in an outbox when the original row has been renewed."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -438,7 +438,7 @@ def test_rows_that_are_listed_do_not_change_with_the_tables(kind):
     assert as_list(tables.waiting_rows(keys.P, key)[0].oldest) == [9]
 
 
-def test_leases_are_told_and_extended(kind):
+def test_leases_are_reported_and_extended(kind):
     """Groups with an expired lease are named until it is extended."""
     tables, dictionary = new_tables(kind)
     plan, _ = Harness(tables).query(path("<b>"), dictionary, since=1)
@@ -448,7 +448,7 @@ def test_leases_are_told_and_extended(kind):
     assert tables.expired_groups((1 << 60) + 1, 10) == []
 
 
-def test_cqc_joins_on_all_bound_parts_within_one_role(kind):
+def test_cqc_joins_on_all_bound_parts_within_one_index(kind):
     """A CQC link is keyed by one constant, joins inside on everything bound, and finds earlier triples."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
@@ -459,7 +459,7 @@ def test_cqc_joins_on_all_bound_parts_within_one_role(kind):
 
 
 def test_sizes_count_the_stored_items(kind):
-    """Storage is patterns, triples once per role and partial results."""
+    """Storage is patterns, triples once per index and partial results."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -542,7 +542,7 @@ said = st.tuples(st.integers(0, 2), st.sampled_from([5, 6, 7, 6 | GONE]), st.sam
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(said, min_size=1, max_size=12), min_size=1, max_size=3))
 def test_a_batch_with_repetitions_equals_its_rows_one_by_one(batches):
-    """At several times, under several roles, with removals in between, joined at once or stored only."""
+    """At several times, under several indexes, with removals in between, joined at once or stored only."""
     told = []
     for kind, one_by_one in (("light", True), ("light", False), ("columnar", True), ("columnar", False)):
         tables, dictionary = new_tables(kind)

@@ -111,7 +111,7 @@ def test_a_keyword_predicate_is_recognised_and_spelled_as_its_condition():
 
 
 def test_constants_keep_their_order_of_occurrence():
-    """So that queries which are equal have equal homes."""
+    """Equal queries must have the same coordinator."""
     found = by_words(conjunctive(f'?s {P} <urn:o> . ?s {P} ?t . ?s {Q} <urn:o> FILTER ftcontains(?t, "tea")'))
     assert isinstance(found, ConjunctiveQuery)
     assert found.constants == (P, "<urn:o>", quads.worded(P, ["tea"]), Q)

@@ -1,4 +1,4 @@
-"""Windows over the last texts: counts against counting anew, conditions made of them, lines, and bounds."""
+"""Windows over the last texts: counts against a fresh count, conditions made of them, lines, and bounds."""
 
 from __future__ import annotations
 

@@ -206,13 +206,13 @@ def test_constants_with_stars_and_question_marks_in_them_are_constants(make):
     assert matcher.match(Publication([])) == []
 
 
-def test_each_query_is_told_once_though_its_disjunction_is_several(make):
+def test_each_query_is_reported_once_though_its_disjunction_is_several(make):
     matcher = make(Semantics.EXACT)
     matcher.add(7, _query(("?x", TITLE, "?t", '"red" ftOR "tea" ftOR "p*t"')))
     assert matcher.match(Publication([("<urn:a>", TITLE, '"red tea pot"')])) == [7]
 
 
-def test_the_paper_would_have_told_it_three_times():
+def test_the_paper_would_have_reported_it_three_times():
     matcher = RtfM(Semantics.PAPER)
     matcher.add(7, _query(("?x", TITLE, "?t", '"red" ftOR "tea" ftOR "p*t"')))
     matcher.match(Publication([("<urn:a>", TITLE, '"red tea pot"')]))
@@ -232,7 +232,7 @@ def test_numbers_are_taken_once_and_forgotten_once(make):
     assert matcher.match(Publication(_article("Olympic Games", "olympic games rio"))) == []
 
 
-def test_numbers_are_told_in_order_however_many_queries_are_equal(make):
+def test_numbers_are_in_order_however_many_queries_are_equal(make):
     """Equal queries are held once by the index, which then has many numbers for one and one for others."""
     matcher, rng = make(Semantics.EXACT), random.Random(1)
     title, either = _query(("?x", TITLE, "?t", '"games"')), _query(("?x", TITLE, "?t", '"olympic"'))

@@ -83,6 +83,6 @@ def test_the_recovery_state_of_an_empty_peer_is_written_if_it_is_set(message: ob
 @pytest.mark.parametrize("message", [m.MembersKnown(3, 4), m.Summary(1, 2, 3, [0], 0, 4), m.Offer(
     1, 2, True, False, [0], [5], 4, 7
 ), m.Offer(1, 2, True, False, [0], [5], 0, False, 1 << 21)])  # fmt: skip
-def test_nobody_lacks_more_than_there_is(message: object) -> None:
+def test_a_recovery_state_outside_of_its_range_is_refused(message: object) -> None:
     with pytest.raises(RemoteProtocolError):
         decoded(parts(message))

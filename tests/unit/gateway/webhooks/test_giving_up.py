@@ -1,4 +1,4 @@
-"""When a receiver that fails is given up, by clocks that are set meanwhile or differ between gateways."""
+"""Time limits of failing receivers, with clocks that are set in between or differ between gateways."""
 
 import time
 from types import SimpleNamespace

@@ -48,7 +48,7 @@ def other(**what):
     (f"a {base64.b64encode(b'k' * 31).decode()}", "at least 32 bytes"),
     (f"a {SECRET}\na {SECRET}", "keys:2: a second key"),
 ])  # fmt: skip
-def test_a_bad_line_of_keys_is_told_by_its_number_and_not_repeated(tmp_path, text, told):
+def test_a_bad_line_of_keys_is_reported_by_its_number_and_not_repeated(tmp_path, text, told):
     path = tmp_path / "keys"
     path.write_text(text)
     path.chmod(0o600)
@@ -147,7 +147,7 @@ def test_the_last_generation_counts_and_names_the_superseded_ones():
 
 
 def test_a_registration_that_comes_while_webhooks_are_read_is_not_missed(monkeypatch):
-    """They are worked out in a thread, while the registry is told more."""
+    """A thread reads them, while the registry takes in more."""
     registry, second = registry_of(ONE.triple(KEYS)), other(identity="2" * 32, name="second")
 
     def told_more(*_):

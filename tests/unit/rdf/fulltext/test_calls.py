@@ -95,7 +95,7 @@ def test_prefixes_and_brackets_behind_a_condition_are_the_querys():
         ('FILTER ftcontains(?other, "a")', [None]),
     ],
 )
-def test_a_filter_that_is_one_condition_is_told_from_others(group, spelled):
+def test_a_filter_that_is_one_condition_is_distinguished_from_others(group, spelled):
     found = [sole_condition(each.text) for each in parse_select(where(group)).filters]
     assert [call and str(call[1]) for call in found] == spelled
     assert {call[0] for call in found if call} <= {1}

@@ -230,7 +230,7 @@ def test_exists_may_see_variables_from_outside(inner: str) -> None:
 
 
 def _nested(times: int, around: str, core: str) -> str:
-    """Return a text put into another, so many times; ``@`` is its place there, ``#`` the number of the time."""
+    """Return a text nested in another ``count`` times; ``@`` is its place there, ``#`` the number of the level."""
     for number in range(times):
         core = around.replace("#", str(number)).replace("@", core)
     return core

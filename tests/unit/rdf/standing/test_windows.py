@@ -160,7 +160,7 @@ def test_register_or_select_names_the_kind_of_report(register: str, select: str,
     assert query.names == (("x",) if expected is Reported.CHANGES else ("x", REPORT_NAME))
 
 
-def test_constructed_graphs_and_truths_are_told_by_their_changes() -> None:
+def test_constructed_graphs_and_truths_are_reported_by_their_changes() -> None:
     window = "FROM NAMED WINDOW :w ON :s [RANGE 2s] WHERE { WINDOW :w { ?x :p ?y } }"
     graph = parsed(f"REGISTER STREAM :o AS CONSTRUCT {{ ?y :of ?x }} {window}")
     truth = parsed(f"ASK {window}")
@@ -190,7 +190,7 @@ def test_with_braces_the_others_are_static(braces: str) -> None:
     assert [type(each) for each in query.operators if isinstance(each, Leaf)] == [Windowed, Leaf]
 
 
-def test_several_streams_are_told_apart_by_braces() -> None:
+def test_several_streams_are_distinguished_by_braces() -> None:
     query = parsed("""SELECT * FROM STREAM :s [RANGE 10s STEP 1s] FROM NAMED STREAM :t [RANGE 20s TUMBLING] {
       STREAM :s { ?x :p ?y } GRAPH :t { ?x :p ?z } }""")
     assert windows(query) == [Window(10_000, 1000), Window(20_000, 20_000)]
@@ -199,7 +199,7 @@ def test_several_streams_are_told_apart_by_braces() -> None:
     ]  # fmt: skip
 
 
-def test_registered_streams_of_solutions_are_told_anew_at_each_report() -> None:
+def test_registered_streams_of_solutions_are_reported_again_at_each_report() -> None:
     assert told(parsed("REGISTER STREAM s AS SELECT ?x FROM STREAM :s [RANGE 3s] { ?x :p ?y }"))[0] is Reported.RSTREAM
     graph = "REGISTER STREAM s COMPUTE EVERY 1s AS CONSTRUCT { ?x :q ?y } FROM STREAM :s [RANGE 3s] { ?x :p ?y }"
     assert told(parsed(graph)) == (Reported.CHANGES, 1000)
