@@ -23,7 +23,6 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from math import inf
@@ -31,15 +30,12 @@ from typing import Any, Protocol
 
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
-from p2prdf.continuous.home import subscription_home
+from p2prdf.continuous.home import Home, subscription_home
 from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError, StampRefused
 from p2prdf.peer.entry.entry import Entry
 from p2prdf.peer.explain.explain import Explanations
 from p2prdf.peer.explain.listing import listed
-from p2prdf.peer.joins.derived_facts import Gates
 from p2prdf.peer.joins.engine import Engine
-from p2prdf.peer.joins.failover import Takeover
-from p2prdf.peer.joins.index_advertisements import Roles
 from p2prdf.peer.joins.items import HOME, TRIPLES, all_triples, table_kinds
 from p2prdf.peer.network.cluster import Cluster
 from p2prdf.peer.network.config import PeerConfig
@@ -47,6 +43,7 @@ from p2prdf.peer.network.expulsions import ExpelledMembers
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.network.pace import Pace
 from p2prdf.peer.progress.end_of_stream import StreamEnds
+from p2prdf.peer.progress.event_watermarks import Sources
 from p2prdf.peer.progress.low_watermark import Known, LowMarks, Source
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.replication.anti_entropy import Kind, Repair
@@ -110,61 +107,34 @@ class Peer:
             else ColumnarTables(dictionary, _compile_filter)
         )
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
-        self._exchange = Exchange(contact, config, columns, first_transfer, pace)
-        self._pace = self._exchange.pace
-        self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
-        self._roles = Roles(self._exchange, self._engine, self._tables)
-        draw = entropy.getrandbits if entropy is not None else self._exchange.draw
-        self._exchange.traces.draw = draw
-        self._host = Host(
-            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
-        )
-        self._entry = Entry(self._exchange, self._engine, self._host, dictionary, lambda: self._roles.used)
-        self._retention = self._host.windows.retention = Retention(
-            self._exchange, self._tables, self._host.home, lambda: self._entry.streams, keys.term_hash
-        )
-        self._explanations = Explanations(
-            self._exchange, self._tables, dictionary, self._host, lambda: self._roles.counted, draw
-        )
-        self._engine.roles = self._roles
-        self._engine.words.roles = lambda: self._roles.used
-        self._gates = Gates(
-            self._exchange, self._tables, dictionary, self._engine.roll_forward,
-            route=self._engine.route_triples, roles=lambda: self._roles.used, whole=lambda: self._repair.whole,
+        draw = entropy.getrandbits if entropy is not None else None
+        exchange = self._exchange = Exchange(contact, config, columns, first_transfer, pace, draw)
+        self._pace = exchange.pace
+        engine = self._engine = Engine(exchange, self._tables, dictionary, self._answers_here)
+        home = Home(
+            self._tables.columns, log_rows_max=config.answers_pending_max,
+            log_characters_max=config.answers_pending_characters_max, characters_of=engine.cutter.characters_of,
+            own=contact.key,
         )  # fmt: skip
-        self._engine.gates = self._gates
-        home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
-        self._stream_ends = StreamEnds(self._exchange)
-        self._expulsions = ExpelledMembers(self._exchange)
-        self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, self._engine)]
-        self._repair = Repair(
-            self._exchange, self._kinds, (HOME,), lambda: self._engine.strays, self._engine.roll_forward.with_origin,
-            first_transfer,
-        )  # fmt: skip
-        self._deferred = Deferred(self._exchange, self._handle_deferred, (HOME,))
-        self._repair.view_changed(gained=True)
-        self._repair.on_in_step = self._host.view_changed
-        self._repair.on_gifts_taken = self._host.gifts_taken
-        self._exchange.in_step = lambda: self._repair.in_step
-        self._exchange.gifts = lambda: self._repair.gifts
+        sources = Sources(config.stream_idle_seconds)
+        self._retention = Retention(exchange, self._tables, home, sources, keys.term_hash)
+        self._stream_ends = StreamEnds(exchange)
+        self._expulsions = ExpelledMembers(exchange)
+        home_items = HomeItems(HOME, home, columns, engine.cutter)
+        self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, engine)]
+        self._repair = Repair(exchange, self._kinds, (HOME,), engine.roll_forward.with_origin, first_transfer)
+        self._deferred = Deferred(exchange, self._handle_deferred, (HOME,))
+        self._host = Host(exchange, engine, self._tables, dictionary, home, self._retention)
+        self._entry = Entry(exchange, engine, self._host, dictionary, sources)
+        self._explanations = Explanations(exchange, self._tables, dictionary, self._host, engine.indexes)
         self._low_marks = LowMarks(
-            self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned,
-            self._sources, self._retention.mark,
+            exchange, lambda: self._host.owes, self._low_mark_learned, self._sources, self._retention.mark
         )
-        self._retention.late_seconds = lambda: self._low_marks.kept_late_seconds
-        self._takeover = Takeover(self._exchange, self._engine)
-        self._engine.nothing_lacks = self._nothing_lacks
-        self._engine.on_widened = self._takeover.again
-        self._engine.on_audited = lambda message: self._host.answers(self.contact, message)
-        self._cluster = Cluster(
-            self._exchange, draw=draw, in_step=lambda: self._repair.in_step, settled=self._merge_settled
-        )
+        self._cluster = Cluster(exchange, settled=self._merge_settled)
         self._view = 0
-        self._members: set[int] = set()
         self._unfinished = False
         """Whether publications kept in a former life may have to be finished."""
         self._check_leases_at: float | None = None
-        self._to_handle: deque[tuple[Contact, Message]] = deque()
         self.turn_open = False
         """Whether the last turn stopped because its budget was spent: something taken in is not worked off."""
         self._ring_changed = False
@@ -199,7 +169,7 @@ class Peer:
         self._begin(now)
         match request:
             case contract.Publish() | contract.EndStream() | contract.Subscribe() | contract.Explain() if (
-                self._repair.closing
+                self._exchange.recovery.closing
             ):
                 failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._exchange.effects.append(contract.Completed(request.request, failed))
@@ -229,7 +199,7 @@ class Peer:
         self._exchange.merge(parcel.clock)
         if sender.key in self._expulsions.keys:
             return self._end()
-        if self._repair.closing and not isinstance(parcel.message, _WHILE_CLOSING):
+        if self._exchange.recovery.closing and not isinstance(parcel.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged: it will go to others
         if self._exchange.arrivals.begin(sender, parcel.transfer):
             if self._from_the_future(sender, parcel.message):
@@ -263,12 +233,12 @@ class Peer:
     def _begin_turn(self) -> None:
         """Take in all messages that have arrived, and do all work that is due."""
         enter = self._pace.enter
-        self._roles.settle()
+        self._engine.indexes.settle()
         self._engine.turn()
         enter("rejoin")
         self._engine.rejoin_some()
         enter("upkeep")
-        steady = self._nothing_lacks() and self._engine.idle and not self._engine.rejoining
+        steady = self._exchange.recovery.complete and self._engine.idle and not self._engine.rejoining
         self._engine.audit.wake(steady=steady)
         self._tables.forget_some()
         for contact in self._exchange.resend():
@@ -284,7 +254,7 @@ class Peer:
         self._engine.roll_forward.wake()
         self._check_leases()
         if self._engine.idle:
-            self._gates.turn()
+            self._engine.gates.turn()
 
     def _work_off(self) -> bool:
         """Work off everything, or until the budget is spent: return whether nothing is left.
@@ -293,7 +263,7 @@ class Peer:
         """
         exchange, engine, pace = self._exchange, self._engine, self._pace
         is_first = True
-        while self._to_handle or not engine.idle or exchange.after_turn:
+        while self._exchange.to_self or not engine.idle or exchange.after_turn:
             if not is_first and pace.over:
                 return False
             is_first = False
@@ -301,9 +271,9 @@ class Peer:
             self._handle_own()
             pace.enter("engine")
             engine.turn()
-            if self._to_handle or not engine.idle:
+            if self._exchange.to_self or not engine.idle:
                 continue
-            self._gates.turn()
+            self._engine.gates.turn()
             if not engine.idle:
                 continue
             done, exchange.after_turn = exchange.after_turn, []
@@ -334,7 +304,7 @@ class Peer:
         exchange = self._exchange
         engine = self._engine
         if (
-            self.turn_open or self._deferred or self._to_handle or self._ring_changed or not engine.idle
+            self.turn_open or self._deferred or self._exchange.to_self or self._ring_changed or not engine.idle
             or engine.rejoining
             or exchange.owes_acknowledgements or self._tables.forgetting
             or not self._retention.streams <= self._low_marks.streams or self._host.evaluations.restless
@@ -344,10 +314,10 @@ class Peer:
         due = [
             at
             for at in (
-                exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
+                exchange.deadline, self._host.deadline, self._entry.deadline, self._engine.indexes.deadline,
                 self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
-                self._low_marks.deadline, self._explanations.deadline, self._gates.deadline, engine.audit.deadline,
-                self._cluster.deadline,
+                self._low_marks.deadline, self._explanations.deadline, self._engine.gates.deadline,
+                engine.audit.deadline, self._cluster.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -395,12 +365,12 @@ class Peer:
     @property
     def settled(self) -> bool:
         """Whether this peer knows the members that it indexes with, and their indexes."""
-        return self._roles.settled
+        return self._engine.indexes.settled
 
     @property
     def in_sync(self) -> bool:
         """Whether this peer has compared its data with the other replicas, so that it may coordinate subscriptions."""
-        return self._repair.in_step
+        return self._exchange.recovery.caught_up
 
     @property
     def waits_for_doors(self) -> bool:
@@ -420,16 +390,16 @@ class Peer:
     @property
     def roles(self) -> int:
         """The set of roles this peer indexes its publications under."""
-        return self._roles.used
+        return self._engine.indexes.used
 
     @property
     def quiet(self) -> bool:
         """Whether nothing is under way from here: no unacknowledged message, nothing parked, nothing doubtful."""
         exchange = self._exchange
         return (
-            self._engine.idle and not (self._to_handle or self._deferred or len(exchange.outbox) or exchange.parked)
+            self._engine.idle and not (exchange.to_self or self._deferred or len(exchange.outbox) or exchange.parked)
             and not self._host.evaluations.restless and not self._host.evaluations.doubtful
-            and not self._gates.restless
+            and not self._engine.gates.restless
         )  # fmt: skip
 
     # --- after a restart -------------------------------------------------------------------------
@@ -465,7 +435,7 @@ class Peer:
                     self._exchange.members.restore(message)
                     self._host.records.restored()
                 case messages.Advertise():
-                    self._roles.add(message.roles, message.since)
+                    self._engine.indexes.add(message.roles, message.since)
                 case messages.AdvertiseWords():
                     self._engine.words.add(message)
                 case messages.KeepEnds():
@@ -521,7 +491,7 @@ class Peer:
         yield self._exchange.members.record()
         if self._cluster.identity:
             yield self._cluster.record()
-        yield from self._roles.messages()
+        yield from self._engine.indexes.messages()
         yield from self._retention.messages()
         yield from self._expulsions.messages()
         yield from self._engine.introductions.messages()
@@ -548,7 +518,7 @@ class Peer:
     @property
     def roles_heard_of(self) -> int:
         """The set of roles that somebody waits on, as far as this peer has heard."""
-        return self._roles.advertised
+        return self._engine.indexes.advertised
 
     @property
     def words(self) -> list[str]:
@@ -586,7 +556,7 @@ class Peer:
     def _begin(self, now: float, clock: int = 0) -> None:
         self._exchange.observe(now)
         self._low_marks.passing(clock)
-        self._roles.begin()
+        self._engine.indexes.begin()
 
     def _end(self) -> list[Effect]:
         effects = self._exchange.effects
@@ -637,31 +607,15 @@ class Peer:
         """Return what is known here of how far publishers of some streams are, and of ends."""
         return (*self._entry.sources(streams), *self._stream_ends.told(streams))
 
-    def _nothing_lacks(self) -> bool:
-        """Return whether nothing can be missing here that leads to an answer, and is with others or not joined.
-
-        Not as long as so many are missing as keep something safe: they may live in another part of the network, and
-        acknowledge publications there.  Fewer cannot, as copies are needed for that.
-        """
-        engine = self._engine
-        return not self._exchange.members.copies_missing and (
-            self._repair.whole and not engine.rejoining and not engine.hot.unsettled and not self._host.unknown.lacking
-            and self._roles.settled
-        )  # fmt: skip
-
     def _merge_settled(self) -> bool:
         """Return whether all that another cluster brought is in its place here, by the view as it is now."""
         followed = self._exchange.replica_map is not None and self._view == self._exchange.view
-        return not self._exchange.replicated or (followed and self._nothing_lacks())
-
-    def _to_self(self, message: Message) -> None:
-        """A message whose receiver turned out to be this peer: handled in the next turn."""
-        self._to_handle.append((self.contact, message))
+        return not self._exchange.replicated or (followed and self._exchange.recovery.complete)
 
     def _handle_own(self, *, all_of_them: bool = False) -> None:
         """Handle messages to this peer itself that wait now, unless the budget is spent before."""
-        for _ in range(len(self._to_handle)):
-            self._handle(*self._to_handle.popleft())
+        for _ in range(len(self._exchange.to_self)):
+            self._handle(self.contact, self._exchange.to_self.popleft())
             self._pace.did()
             if self._pace.over and not all_of_them:
                 return
@@ -707,10 +661,10 @@ class Peer:
             messages.Explanation: lambda _, message: explanations.explained(message),
             messages.AskCounts: explanations.count,
             messages.TellCounts: explanations.counted,
-            messages.Advertise: lambda _, message: self._roles.add(message.roles, message.since),
+            messages.Advertise: lambda _, message: self._engine.indexes.add(message.roles, message.since),
             messages.AdvertiseWords: lambda _, message: engine.words.add(message),
             messages.AskRoles: self._ask_roles,
-            messages.TellRoles: lambda _, message: self._roles.told(message),
+            messages.TellRoles: lambda _, message: self._engine.indexes.told(message),
             messages.GroupsGone: lambda _, message: engine.end_groups(as_list(message.groups)),
             messages.KeepGroups: host.keep,
             messages.GroupLeases: lambda _, message: self._tables.extend_leases(
@@ -758,7 +712,7 @@ class Peer:
         self._exchange.peers_came()
         self._host.contact_back(contact)
         self._engine.hot.met()
-        self._roles.met(contact)
+        self._engine.indexes.met(contact)
         self._retention.met(contact)
         self._engine.words.tell(contact)
         self._engine.roll_forward.met(contact)
@@ -791,14 +745,7 @@ class Peer:
         kept = exchange.replicated or self.config.durable
         if kept and exchange.view != self._view and exchange.replica_map is not None:
             self._view = exchange.view
-            members = {each.key for each in exchange.cache.contacts()}
-            gained = not members <= self._members
-            self._members = members
-            self._low_marks.view_changed()
-            self._takeover.view_changed()
-            self._gates.view_changed()
-            self._repair.view_changed(gained=gained)
-            self._host.view_changed()
+            exchange.signals.view_changed.emit()
             if self._unfinished:
                 self._unfinished = False
                 self._engine.roll_forward.finish_all()
@@ -852,7 +799,7 @@ class Peer:
     def _ask_roles(self, sender: Contact, _: messages.AskRoles) -> None:
         for message in self._engine.words.messages():
             self._host.reply(sender, message)
-        self._roles.ask(sender, self._host.reply)
+        self._engine.indexes.ask(sender, self._host.reply)
 
     def _get_rates(self, sender: Contact, message: messages.GetRates) -> None:
         if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:
@@ -862,7 +809,8 @@ class Peer:
         terms = [hashes[as_list(column)[0]] for column in (message.s, message.p, message.o)]
         key = keys.role_key(role, *terms)
         if self._host.at_owner(key, message, sender):
-            self._host.count_rates(message, self._roles.counted, sub_keys=1 << self._engine.hot.depth(role, key))
+            indexes, depth = self._engine.indexes, self._engine.hot.depth(role, key)
+            self._host.count_rates(message, indexes.counted, sub_keys=1 << depth)
 
     def _rates(self, _: Contact, message: messages.Rates) -> None:
         if not self._explanations.rates(message):
@@ -910,7 +858,7 @@ class Peer:
             "overlay": self.config.overlay,
             "contacts": [str(each) for each in exchange.cache.contacts()],
             "indexes": keys.role_name(self.roles),
-            "settled": self._roles.settled,
+            "settled": self._engine.indexes.settled,
             "words": len(self._engine.words),
             "quiet": self.quiet,
             "busy": self.busy,
@@ -969,20 +917,20 @@ class Peer:
             "cluster": f"{self._cluster.identity:016x}" if self._cluster.identity else None,
             "merging": self._cluster.merging,
             "cluster_merges": self._cluster.merges,
-            "in_step": self._repair.in_step,
+            "in_step": self._exchange.recovery.caught_up,
             "lacks": exchange.members.lacks.name.lower() if exchange.replicated else "nothing",
             "comparing": self._repair.comparing,
-            "gifts": self._repair.gifts,
+            "gifts": self._exchange.recovery.receiving,
             "rejoining": self._engine.rejoining,
             "repair_passes": self._repair.passes,
             "items_given": self._repair.given,
             "items_wanted": self._repair.taken,
             "waiting_for_records": len(self._host.unknown),
             "publications_kept": self._engine.roll_forward.kept,
-            "facts_derived": self._gates.facts,
-            "facts_published": self._gates.published,
-            "facts_removed": self._gates.removed,
-            "facts_published_again": self._gates.repeated,
+            "facts_derived": self._engine.gates.facts,
+            "facts_published": self._engine.gates.published,
+            "facts_removed": self._engine.gates.removed,
+            "facts_published_again": self._engine.gates.repeated,
             **exchange.traces.status(),
         }
 

@@ -199,9 +199,10 @@ def _no_rejoin() -> list[Change]:
 
 def _no_repair() -> list[Change]:
     def wake(self: Repair) -> None:
-        if not self.in_step:
-            self.in_step = True
-            self.on_in_step()
+        recovery = self._exchange.recovery
+        if not recovery.caught_up:
+            recovery.caught_up = True
+            self._exchange.signals.caught_up.emit()
 
     return [(Repair, "wake", wake)]
 

@@ -17,7 +17,7 @@ taken over, or have forgotten what it was about to answer.  All these requests m
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -169,13 +169,12 @@ class Entry:
     """Requests of the local application."""
 
     def __init__(
-        self, exchange: Exchange, engine: Engine, host: Host, dictionary: TermDictionary, roles: Callable[[], int]
+        self, exchange: Exchange, engine: Engine, host: Host, dictionary: TermDictionary, sources: Sources
     ):
         self._exchange = exchange
         self._dictionary = dictionary
         self._engine = engine
         self._host = host
-        self._roles = roles
         self._columns = exchange.columns
         self._locals: dict[int, _Local] = {}
         self._wanting: dict[int, None] = {}
@@ -188,7 +187,7 @@ class Entry:
         self._renewals: list[tuple[float, int]] = []
         self._deadlines: list[tuple[float, int]] = []
         self._repeats: list[tuple[float, int]] = []
-        self._sources = Sources(exchange.config.stream_idle_seconds)
+        self._sources = sources
         self.published = self._publications = 0
         self.publications_open = 0
         self.rows_open = 0
@@ -239,7 +238,7 @@ class Entry:
                 indexed()
 
         token = self._exchange.token(done, sparing=True)
-        roles, words = self._roles(), self._engine.words
+        roles, words = self._engine.indexes.used, self._engine.words
         time: Column
         if times is not None:  # an element is an event, and no fact
             roles = (roles | self._exchange.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
@@ -269,8 +268,8 @@ class Entry:
                 self._engine.safekeeping.index(
                     batch, *([] if more is None else [more]), accepted=acknowledge if wants else None
                 )
-            elif self._engine.roles is not None:
-                self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it
+            else:
+                self._engine.indexes.remember(batch)  # if somebody waits after all, this peer has not heard of it
         traces.gathered()
         self._exchange.release((token,))
 

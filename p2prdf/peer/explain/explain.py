@@ -44,6 +44,7 @@ from p2prdf.wire.messages import (
 )
 
 if TYPE_CHECKING:
+    from p2prdf.peer.joins.index_advertisements import Roles
     from p2prdf.peer.network.messenger import Exchange
     from p2prdf.peer.subscriptions.coordinator import Host
     from p2prdf.rdf.dictionary import TermDictionary
@@ -83,16 +84,13 @@ class Explanations:
     """Explanations asked for here, and by others of the home that this peer is."""
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, host: Host,
-        counted_roles: Callable[[], int], draw: Callable[[int], int],
-    ):  # fmt: skip
-        """``counted_roles``: the set of roles by which peers can count; ``draw`` returns so many random bits."""
+        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, host: Host, indexes: Roles
+    ):
         self._exchange = exchange
         self._columns = exchange.columns
         self._dictionary = dictionary
         self._host = host
-        self._counted_roles = counted_roles
-        self._draw = draw
+        self._indexes = indexes
         self._counts = Counts(exchange, tables)
         self._cases: dict[int, _Case] = {}
         self._at_homes: dict[int, float] = {}
@@ -183,7 +181,7 @@ class Explanations:
         except Busy as error:
             done(Failed(error.code, str(error)))
             return None
-        number = self._draw(64)
+        number = self._exchange.draw(64)
         case = self._cases[number] = _Case(number, group, subscription, done, self._exchange.now + COUNT_SECONDS)
         return case
 
@@ -260,7 +258,7 @@ class Explanations:
 
     def _counted_under(self, step: Step, *, per_event: bool) -> int:
         """Return the role under which triples of a pattern are best counted: its constants', its own, or any."""
-        bits, events = self._counted_roles(), 0
+        bits, events = self._indexes.counted, 0
         if per_event:
             bits, events = bits >> keys.EVENT_SHIFT, EVENTS_COUNTED
         for role in (constant_mask(step.pattern), step.role, *keys.ROLES):

@@ -57,6 +57,7 @@ from p2prdf.store.items import remember
 from p2prdf.store.tables import NEVER, Derived, Tables
 
 if TYPE_CHECKING:
+    from p2prdf.peer.joins.index_advertisements import Roles
     from p2prdf.peer.replication.redelivery import RollForward
 
 __all__ = ["FIRST_SECONDS", "Gates"]
@@ -111,21 +112,20 @@ class _Gate:
 class Gates:
     """The gates of this peer.
 
-    ``route`` takes triples on their way, ``roles`` tells under which these go, ``whole`` whether copies have been
-    compared since the ring changed.
+    ``route`` sends triples to the replicas of the keys of their indexes.
     """
 
     def __init__(
         self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, roll_forward: RollForward,
-        *, route: Callable[[TripleBatch], None], roles: Callable[[], int], whole: Callable[[], bool],
+        indexes: Roles, route: Callable[[TripleBatch], None],
     ):  # fmt: skip
         self._exchange = exchange
         self._tables = tables
         self._dictionary = dictionary
         self._roll_forward = roll_forward
         self._route = route
-        self._roles = roles
-        self._whole = whole
+        self._indexes = indexes
+        exchange.signals.view_changed.connect(self.view_changed)
         self._gates: dict[Fact, _Gate] = {}
         self._predicates: set[int] = set()
         self._listed: set[int] = set()
@@ -151,7 +151,7 @@ class Gates:
     def take_rows(self, rows: Derived) -> None:
         """Take note of derivations that are stored here."""
         ids = as_list(self._tables.group_ids(rows.plan, rows.group))
-        witnessed = not self._exchange.restoring and self._whole()
+        witnessed = not self._exchange.restoring and self._exchange.recovery.compared
         from_given = rows.plan.concludes is Concludes.FROM_GIVEN
         facts, since = self._facts(rows)
         for fact, identity, oldest, group, since_min in zip(
@@ -243,7 +243,7 @@ class Gates:
     def _may_decide(self) -> bool:
         exchange = self._exchange
         return (
-            self._whole() and not exchange.members.short_of_peers
+            self._exchange.recovery.compared and not exchange.members.short_of_peers
             and self._rows_open <= exchange.config.rows_under_way_max
             and (not exchange.replicated or exchange.replica_map is not None)
         )  # fmt: skip
@@ -350,7 +350,7 @@ class Gates:
             self._rows_open -= count
 
         token = exchange.token(done, sparing=True)
-        roles = self._roles() & _PLAIN | 1 << keys.SPO
+        roles = self._indexes.used & _PLAIN | 1 << keys.SPO
         s, p, o = (columns.column(list(column), "uint32") for column in zip(*triples, strict=True))
         batch = TripleBatch(
             s, p, o, columns.full(count, stamp | GONE if removed else stamp), columns.full(count, 0),

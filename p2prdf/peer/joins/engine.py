@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.joins.audit import Audit
 from p2prdf.peer.joins.derived_facts import Gates
+from p2prdf.peer.joins.failover import Takeover
 from p2prdf.peer.joins.hot_keys import HotKeys
+from p2prdf.peer.joins.index_advertisements import Roles
 from p2prdf.peer.joins.keyword_index import Words
 from p2prdf.peer.network.batches import (
     TripleBatch,
@@ -71,18 +73,6 @@ RESTORED_AT_ONCE: Final = 8192
 
 
 
-class PublishedRoles(Protocol):
-    """What is told of triples that are stored with the roles they were published under."""
-
-    def stored(self, batch: TripleBatch) -> None:
-        """See that no role is missing, now or later."""
-        ...
-
-    def remember(self, batch: TripleBatch) -> None:
-        """Take note, for roles that come later."""
-        ...
-
-
 class Engine:
     """Joins what this peer owns and sends on the rest."""
 
@@ -113,32 +103,24 @@ class Engine:
         self._kept = Backlog(tables.columns)
         """Rows to store and not to join: another peer is their primary."""
         self._rejoins: deque[Chosen] = deque()
-        self.nothing_lacks: Callable[[], bool] = lambda: False
-        """Tells whether this peer holds, and has joined, all that lies under its keys since the ring changed."""
-        self.on_widened: Callable[[], None] = lambda: None
-        """Called when all that this peer is to join should be joined again (:mod:`p2prdf.peer.joins.failover`)."""
         self._rejoining: Iterator[list[Derived]] | None = None
         self.cutter = Cutter(exchange, dictionary, tables.columns)
         self.safekeeping = Safekeeping(exchange, self.cutter, self._keep_whole, self.route_triples)
         self.roll_forward = RollForward(exchange, self.safekeeping.index)
         self.introductions = Introductions(exchange, dictionary, self.cutter)
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
-        self.words = Words(exchange, tables, dictionary, self.route_triples)
+        self.indexes = Roles(exchange, tables, self.route_triples)
+        self.words = Words(exchange, tables, dictionary, self.indexes, self.route_triples)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
         self.audit = Audit(exchange, tables, self._send_audited)
-        self.on_audited: Callable[[Answers], None] = lambda _: None
-        """Is given solutions of this peer's own homes that another peer should have sent."""
-        self.gates: Gates | None = None
-        """What is told of derivations and facts that are stored; set by whoever makes both."""
-        self.roles: PublishedRoles | None = None
-        """What looks after roles that came late; set by whoever makes both."""
+        self.failover = Takeover(exchange, self.rejoin)
+        self.gates = Gates(exchange, tables, dictionary, self.roll_forward, self.indexes, self.route_triples)
+        exchange.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
         self._view = -1
         self._same_ring_since = 0.0
         self._settled = 0
         """For :attr:`p2prdf.store.tables.Tables.settled`; rows that are copied for a hot key are joined without it."""
-        self.strays = 0
-        """How much was kept here that may belong elsewhere."""
         self.has_queries = False
         """Whether any query ever waited here."""
 
@@ -228,7 +210,7 @@ class Engine:
         exchange = self._exchange
         return (
             self._tables.ever_removed and exchange.now >= self._same_ring_since + SETTLED_SECONDS
-            and not exchange.members.lost_within(LOST_SECONDS) and self.nothing_lacks()
+            and not exchange.members.lost_within(LOST_SECONDS) and exchange.recovery.complete
         )  # fmt: skip
 
     def rejoin(self, chosen: Chosen) -> None:
@@ -277,7 +259,7 @@ class Engine:
             self._route(derived, work)
         if work is not None:
             work.end(roles=roles_told(union(batch.roles)))
-        if self.gates is not None and self.gates.active:
+        if self.gates.active:
             self.gates.take_triples(batch.s, batch.p, batch.o)
         self._pace.did(len(batch))
         for each in mine:
@@ -302,8 +284,8 @@ class Engine:
         """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
         self.roll_forward.note(batch)
         self._exchange.persist(batch.message())
-        if self.roles is not None and batch.published and not (self.words.digest and self.words.only_words(batch)):
-            self.roles.stored(batch)
+        if batch.published and not (self.words.digest and self.words.only_words(batch)):
+            self.indexes.stored(batch)
 
     def _store_rows(self) -> None:
         if self._kept:
@@ -337,7 +319,7 @@ class Engine:
         return self._traces.work("join", JOIN, self._traces.found((rows.born, rows.oldest)))
 
     def _note_derivations(self, rows: Derived) -> None:
-        if rows.plan.concludes and rows.step == len(rows.plan.steps) - 1 and self.gates is not None:
+        if rows.plan.concludes and rows.step == len(rows.plan.steps) - 1:
             self.gates.take_rows(rows)
 
     def _keep_rows(self, rows: Derived) -> None:
@@ -358,8 +340,8 @@ class Engine:
                 self.introductions.restore(message)
                 self.roll_forward.note(batch)
                 indexed = union(batch.roles) != 0  # else it is only kept
-                if self.roles is not None and batch.published and indexed:
-                    self.roles.remember(batch)
+                if batch.published and indexed:
+                    self.indexes.remember(batch)
                 self.words.restored(batch)
                 self._exchange.advance(youngest(batch))
                 if indexed:
@@ -433,7 +415,7 @@ class Engine:
     def _stray(self, what: str, rows: int, sender: Contact) -> None:
         """Note that something stays here that may belong elsewhere: views of the ring disagree."""
         self._exchange.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
-        self.strays += rows
+        self._exchange.recovery.misplaced += rows
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to those who keep it under each of its roles."""
@@ -540,7 +522,7 @@ class Engine:
         A subscription that is made now comes with a refresh, which does that for what the subscription waits for.
         """
         if self._tables.take_widened() and not refresh and self._exchange.replicated:
-            self.on_widened()
+            self._exchange.signals.index_widened.emit()
 
     def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
         plan, step = message.plan, message.step
@@ -626,8 +608,7 @@ class Engine:
         self._exchange.persist(GroupsGone(self._columns.column(ids)))
         self.hot.end_groups(ids)
         self._tables.end_groups(ids)
-        if self.gates is not None:
-            self.gates.end_groups(ids)
+        self.gates.end_groups(ids)
 
     def _note_ended(self, sender: Contact, plan: Plan, group: Column) -> None:
         """Note which of the groups that another peer sent something of have ended here, to tell it.
@@ -833,7 +814,10 @@ class Engine:
                     continue
                 if last:
                     answers = Answers(*self._out.answer_columns([part]), 0, suspect)
-                    self.on_audited(answers) if owner == 0 else exchange.send(exchange.contact(owner), answers)
+                    if owner == 0:
+                        exchange.to_self.append(answers)
+                    else:
+                        exchange.send(exchange.contact(owner), answers)
                 elif owner == 0:
                     self._take_audited(exchange.own, part, suspect, kept=rank > 0)
                 else:

@@ -12,6 +12,7 @@ who waits, what this subscription is owed (:meth:`p2prdf.store.tables.Tables.tak
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,6 @@ import numpy.typing as npt
 
 from p2prdf.columns import Column, as_array
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.store.tables import Chosen
 
@@ -29,11 +29,14 @@ __all__ = ["Takeover"]
 class Takeover:
     """Which keys this peer has been joining: those it is the primary of by the view it knew last."""
 
-    def __init__(self, exchange: Exchange, engine: Engine):
+    def __init__(self, exchange: Exchange, rejoin: Callable[[Chosen], None]):
+        """``rejoin`` joins what lies under chosen keys again."""
         self._exchange = exchange
-        self._engine = engine
+        self._rejoin = rejoin
         self._known: ReplicaMap | None = None
         self._all: Chosen
+        exchange.signals.view_changed.connect(self.view_changed)
+        exchange.signals.index_widened.connect(self.again)
 
     def view_changed(self) -> None:
         """Join again what lies under keys that have become this peer's."""
@@ -42,12 +45,12 @@ class Takeover:
             return
         self._known = now
         self._all = partial(_gained, now, None)
-        self._engine.rejoin(partial(_gained, now, before))
+        self._rejoin(partial(_gained, now, before))
 
     def again(self) -> None:
         """Join again what lies under all keys that this peer is the primary of."""
         if self._known is not None:
-            self._engine.rejoin(self._all)
+            self._rejoin(self._all)
 
 
 def _gained(now: ReplicaMap, before: ReplicaMap | None, _: int, ring_keys: Column) -> npt.NDArray[np.bool_]:

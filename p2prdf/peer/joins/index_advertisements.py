@@ -23,7 +23,6 @@ from typing import Final
 
 from p2prdf import keys
 from p2prdf.columns import as_list
-from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.batches import TripleBatch, part_of_batch, youngest
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.replication.recent_batches import RememberedBatches
@@ -43,9 +42,10 @@ _OF_EVENTS: Final = _PLAIN << keys.EVENT_SHIFT
 class Roles:
     """The roles in use."""
 
-    def __init__(self, exchange: Exchange, engine: Engine, tables: Tables):
+    def __init__(self, exchange: Exchange, tables: Tables, route: Callable[[TripleBatch], None]):
+        """``route`` sends triples to the replicas of the keys of their indexes."""
         self._exchange = exchange
-        self._engine = engine
+        self._route_triples = route
         self._tables = tables
         self.advertised = exchange.config.fixed_roles
         self.settled = exchange.config.indexes != "on-demand"
@@ -146,7 +146,7 @@ class Roles:
         missing = self._exchange.columns.full(len(batch), roles, "uint32")
         late = TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, missing)
         late.published = batch.published | roles
-        self._engine.route_triples(late)
+        self._route_triples(late)
 
     def met(self, contact: Contact) -> None:
         """Tell a peer that came, perhaps again: it may have been away when roles were advertised."""

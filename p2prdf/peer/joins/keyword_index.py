@@ -55,6 +55,7 @@ from p2prdf.rdf.quads import word_parts_of
 from p2prdf.wire.messages import AdvertiseWords, Contact
 
 if TYPE_CHECKING:
+    from p2prdf.peer.joins.index_advertisements import Roles
     from p2prdf.peer.network.messenger import Exchange
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.tables import Tables
@@ -78,14 +79,14 @@ class Words:
     """The words waited for, by predicate, as far as this peer has heard."""
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, route: Callable[[TripleBatch], None]
-    ):
+        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, indexes: Roles,
+        route: Callable[[TripleBatch], None],
+    ):  # fmt: skip
         self._exchange = exchange
         self._tables = tables
         self._dictionary = dictionary
         self._route = route
-        self.roles: Callable[[], int] = lambda: 0
-        """The roles that triples are indexed under; set by whoever makes both."""
+        self._indexes = indexes
         self.digest = 0
         """Names the words known; 0: there are none."""
         self._since: dict[int, int] = {}
@@ -209,7 +210,7 @@ class Words:
     def _add_to(
         self, s: Column, p: Column, o: Column, time: Column, *, only: Mapping[int, int] | None = None
     ) -> None:
-        made = self._made((s, p, o, time), self.roles(), only, all_ages=False)
+        made = self._made((s, p, o, time), self._indexes.used, only, all_ages=False)
         if made is not None:
             self._exchange.trace("words-added-late", triples=len(made))
             self._route(made)

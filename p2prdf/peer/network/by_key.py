@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from p2prdf.columns import as_list
@@ -13,11 +12,10 @@ __all__ = ["ByKey"]
 
 
 class ByKey:
-    """The way to the owners of single keys; what turns out to be for this peer goes to ``to_self``."""
+    """The way to the owners of single keys."""
 
-    def __init__(self, exchange: Exchange, to_self: Callable[[Message], None]):
+    def __init__(self, exchange: Exchange):
         self._exchange = exchange
-        self._to_self = to_self
 
     def at_owner(self, key: int, message: Message, sender: Contact) -> bool:
         """Return whether this peer owns ``key``; if not, pass the message on to who does.
@@ -47,7 +45,7 @@ class ByKey:
 
             exchange.park([key], again)
         elif owner.key == exchange.own.key:
-            self._to_self(message)
+            self._exchange.to_self.append(message)
         else:
             exchange.send(owner, message, tokens)
 
@@ -72,7 +70,7 @@ class ByKey:
             return
         for keeper in keepers:
             if keeper.key == exchange.own.key:
-                self._to_self(message)
+                self._exchange.to_self.append(message)
                 exchange.hold(tokens)
                 exchange.after_turn.append(partial(exchange.release, tokens))
             else:
@@ -81,6 +79,6 @@ class ByKey:
     def reply(self, to: Contact, message: Message) -> None:
         """Send a message to a peer, which may be this one."""
         if to.key == self._exchange.own.key:
-            self._to_self(message)
+            self._exchange.to_self.append(message)
         else:
             self._exchange.send(to, message)

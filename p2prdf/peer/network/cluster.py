@@ -36,15 +36,13 @@ _IDENTITY_BITS: Final = 64
 class Cluster:
     """The identity of its cluster, as one peer knows it.
 
-    ``draw`` returns random bits.  ``in_step`` tells whether the peer has compared its data with all others,
-    ``settled`` whether nothing can be missing here that another replica has.
+    ``settled`` tells whether nothing can be missing here that another replica has.
     """
 
     def __init__(
-        self, exchange: Exchange, *, draw: Callable[[int], int], in_step: Callable[[], bool],
-        settled: Callable[[], bool],
-    ):  # fmt: skip
-        self._exchange, self._draw, self._in_step, self._settled = exchange, draw, in_step, settled
+        self, exchange: Exchange, *, settled: Callable[[], bool]
+    ):
+        self._exchange, self._settled = exchange, settled
         self._identities: tuple[int, ...] = ()
         """All identities that were heard of, ascending: of more than ``FORMER_MAX`` former ones the lowest."""
         self.merges = 0
@@ -139,7 +137,7 @@ class Cluster:
         """Draw an identity if the cluster has none; end a merge that has settled."""
         now = self._exchange.now
         if self._may_draw:
-            self._identities = (self._draw(_IDENTITY_BITS) or 1,)
+            self._identities = (self._exchange.draw(_IDENTITY_BITS) or 1,)
             self._exchange.trace("cluster-named", cluster=f"{self.identity:016x}")
             self._exchange.persist(self.record())
             self._tell_all()
@@ -156,7 +154,7 @@ class Cluster:
     @property
     def _may_draw(self) -> bool:
         """Whether this peer draws the identity: it has the lowest key of peers that all know none."""
-        if self.identity or not self._entered or not self._in_step():
+        if self.identity or not self._entered or not self._exchange.recovery.caught_up:
             return False
         own = self._exchange.own.key
         return all(own < key and self._told.get(key) == 0 for key in self._met)

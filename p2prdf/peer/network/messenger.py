@@ -10,6 +10,7 @@ its call runs.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,8 @@ from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.inbox import Arrivals
 from p2prdf.peer.network.pace import Pace
 from p2prdf.peer.network.quorum import Members
+from p2prdf.peer.network.recovery import Recovery
+from p2prdf.peer.network.signals import Signals
 from p2prdf.peer.network.tracing import Traces
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
 from p2prdf.wire.messages import (
@@ -71,8 +74,10 @@ class Exchange:
     """The way out of a peer."""
 
     def __init__(
-        self, own: Contact, config: PeerConfig, columns: Columns, first_transfer: int = 0, pace: Pace | None = None
-    ):
+        self, own: Contact, config: PeerConfig, columns: Columns, first_transfer: int = 0, pace: Pace | None = None,
+        draw: Callable[[int], int] | None = None,
+    ):  # fmt: skip
+        """``draw`` returns so many random bits."""
         self.own = own
         self.config = config
         self.pace = pace or Pace(config.turn_budget_seconds)
@@ -85,12 +90,11 @@ class Exchange:
         self.put_since_cut: list[Message] | None = None
         """What was put into the outbox since a cut of low marks was passed, while the turn of the cut lasts."""
         self.restoring = False
-        self.in_step: Callable[[], bool] = lambda: True
-        """Whether what homes know here has been compared with others (:mod:`p2prdf.peer.replication.anti_entropy`)."""
-        self.gifts: Callable[[], bool] = lambda: False
-        """Whether others are giving this peer what homes knew, and it did not."""
-        self.obsolete: Callable[[Message], bool] = lambda _: False
-        """Whether a message that is not acknowledged is not to be sent again."""
+        self.recovery = Recovery(replicated=config.replicas > 1)
+        self.signals = Signals()
+        self.to_self: deque[Message] = deque()
+        """Messages whose receiver turned out to be this peer: they are handled in the next turn."""
+        self._obsolete: dict[type[Message], Callable[[Any], bool]] = {}
         self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
             window=config.window_transfers,
@@ -99,13 +103,15 @@ class Exchange:
             first=first_transfer,
         )
         self.members = Members(
-            own, config, self.cache, now=lambda: self.now, in_step=lambda: self.in_step(), persist=self.persist,
+            own, config, self.cache, now=lambda: self.now, recovery=self.recovery, persist=self.persist,
             fewer_needed=self._see_whether_enough,
         )  # fmt: skip
         self._tokens = tokens = Tokens(lambda: self.members.spare)
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
         self.arrivals = Arrivals(tokens, self._tell_owners)
+        self.draw = draw or self._draw
         self.traces = Traces(self, self.draw)
+        self.recovery.requires(lambda: not self.members.copies_missing)
         self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
@@ -140,11 +146,11 @@ class Exchange:
 
     def tick_apart(self) -> int:
         """Return a stamp as :meth:`tick` does, of those that no other peer is likely to give out as well."""
-        apart = self.traces.draw(_APART_BITS)
+        apart = self.draw(_APART_BITS)
         self.clock = self.tick() + apart
         return self.clock
 
-    def draw(self, bits: int) -> int:
+    def _draw(self, bits: int) -> int:
         """Return bits that differ each time, for a peer that was given no source of randomness."""
         return keys.fmix(self.tick() ^ keys.fmix(self.own.key)) >> 64 - bits
 
@@ -408,7 +414,7 @@ class Exchange:
 
     def speaks_for(self, key: int) -> bool:
         """Return whether this peer is the primary of a key, and knows what the replicas know."""
-        return not self.replicated or (self.in_step() and self.rank(key) == 0)
+        return not self.replicated or (self.recovery.caught_up and self.rank(key) == 0)
 
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""
@@ -516,13 +522,21 @@ class Exchange:
         to_close = as_list(numbers)
         while to_close:
             closed, started = self.outbox.acknowledge(sender, to_close, self.now)
-            to_close = [each.number for each in started if self.obsolete(each.message)]
+            to_close = [each.number for each in started if self._is_obsolete(each.message)]
             dropped = dict.fromkeys(to_close)
             for transfer in started:
                 if transfer.number not in dropped:
                     self._out(transfer.to, transfer.message, transfer.number)
             for transfer in closed:
                 self.release(transfer.tokens, transfer.to.key)
+
+    def obsolete_if(self, kind: type[Message], condition: Callable[[Any], bool]) -> None:
+        """Send messages of a kind no more, though they are not acknowledged, once they fulfil a condition."""
+        self._obsolete[kind] = condition
+
+    def _is_obsolete(self, message: Message) -> bool:
+        condition = self._obsolete.get(type(message))
+        return condition is not None and condition(message)
 
     def resend(self) -> list[Contact]:
         """Send again what is overdue, and look up again what failed.
@@ -533,7 +547,7 @@ class Exchange:
         for transfer in self.outbox.overdue(self.now):
             if transfer.attempts > _ATTEMPTS_MAX and self.cache.number(transfer.to) < 0:
                 gone[transfer.to.key] = transfer.to
-            elif self.obsolete(transfer.message):
+            elif self._is_obsolete(transfer.message):
                 self.acknowledged(transfer.to, self.columns.column([transfer.number]))
             else:
                 self._out(transfer.to, transfer.message, transfer.number)

@@ -22,6 +22,7 @@ from typing import Final
 
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.peer.network.config import PeerConfig
+from p2prdf.peer.network.recovery import Recovery
 from p2prdf.wire.messages import Contact, MembersKnown, Message
 
 __all__ = ["MISSING_SECONDS", "Lacks", "Members"]
@@ -56,15 +57,12 @@ class Members:
 
     def __init__(
         self, own: Contact, config: PeerConfig, cache: AddressCache, *, now: Callable[[], float],
-        in_step: Callable[[], bool], persist: Callable[[Message], None], fewer_needed: Callable[[], None],
+        recovery: Recovery, persist: Callable[[Message], None], fewer_needed: Callable[[], None],
     ):  # fmt: skip
-        """``cache`` has those that are seen.  ``in_step`` as
-        :attr:`p2prdf.peer.replication.anti_entropy.Repair.in_step`.
-
-        ``fewer_needed`` is called when fewer copies may be enough than were.
+        """``cache`` has those that are seen.  ``fewer_needed`` is called when fewer copies may be enough than were.
         """
         self._own, self._config, self._cache = own, config, cache
-        self._now, self._in_step, self._persist, self._fewer_needed = now, in_step, persist, fewer_needed
+        self._now, self._recovery, self._persist, self._fewer_needed = now, recovery, persist, fewer_needed
         self._replicated = config.replicas > 1
         self.most = 1
         """The most peers that there have ever been at once, as far as known."""
@@ -186,7 +184,7 @@ class Members:
         if known and self.lacks and not self.returned:
             self.returned = True
             self._persist(self.record())
-        if (self.lacks >= Lacks.HOMES or not self._in_step()) and expected > self.most:
+        if (self.lacks >= Lacks.HOMES or not self._recovery.caught_up) and expected > self.most:
             self.most = expected
             self._persist(self.record())
         elif complete and 0 < expected < self.expected:
@@ -362,7 +360,7 @@ class Members:
     @property
     def complete(self) -> bool:
         """Whether this peer knows how many there are: it is in step, and misses nobody."""
-        return self._in_step() and not (self.lacks or self.somebody_missing)
+        return self._recovery.caught_up and not (self.lacks or self.somebody_missing)
 
     @property
     def perhaps_cut_off(self) -> bool:

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from p2prdf.columns import Column
     from p2prdf.peer.network.messenger import Exchange
 
-__all__ = ["CUT_SECONDS", "Known", "LowMarks", "Source", "UnderWay"]
+__all__ = ["CUT_SECONDS", "Known", "LowMarks", "Source", "UnderWay", "kept_late_seconds"]
 
 U64 = npt.NDArray[np.uint64]
 
@@ -149,12 +149,12 @@ class LowMarks:
     """What a peer tells others of what it has under way, and what it concludes from what it is told."""
 
     def __init__(
-        self, exchange: Exchange, steady: Callable[[], bool], owes: Callable[[], bool],
+        self, exchange: Exchange, owes: Callable[[], bool],
         learned: Callable[[Known], None],
         sources: Callable[[Collection[int]], Sequence[Source]] = lambda _: (),
         kept: Callable[[int, int], KeptMark] | None = None,
     ):
-        """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks.
+        """``learned`` is told low marks.
 
         ``sources``: what is known here of publishers of some streams.  ``kept`` makes the mark of a cut and view that
         tells what is kept of streams.
@@ -162,7 +162,7 @@ class LowMarks:
         ``owes``: whether this peer waits for all to be steady to derive old answers again; the low mark is 0 then.
         """
         self._exchange = exchange
-        self._steady = steady
+        exchange.signals.view_changed.connect(self.view_changed)
         self._owes = owes
         self._learned = learned
         self._sources = sources
@@ -232,22 +232,13 @@ class LowMarks:
     @property
     def _stride(self) -> int:
         """One in so many cuts counts for who is in a hurry."""
-        return -(-self._exchange.cache.size // PEERS_PER_CUT)
+        return _stride(self._exchange)
 
     @property
     def _step(self) -> int:
         """One in so many cuts counts here now."""
         hurry = self.urgent or any(until > self._exchange.now for until in self._hurried.values())
         return self._stride * (1 if hurry else CALM_CUTS)
-
-    @property
-    def kept_late_seconds(self) -> float:
-        """For how long after a cut, by later marks, something may be concluded of it about what is kept of streams.
-
-        That is no longer than it is looked who publishes a stream before any report is made.
-        """
-        marks = max(1, min(KEPT_LATE_MAX, int(self._exchange.config.stream_idle_seconds) - 2))
-        return marks * self._stride * CALM_CUTS * CUT_SECONDS
 
     def _under_way(self) -> UnderWay:
         found = UnderWay()
@@ -263,7 +254,7 @@ class LowMarks:
             found.add(exchange.put_since_cut or ())
             exchange.put_since_cut = None
             low, view = found.low, exchange.view
-            if not view or exchange.parked or exchange.members.short_of_peers or not self._steady():
+            if not view or exchange.parked or exchange.members.short_of_peers or not exchange.recovery.complete:
                 low = 0
             elif self._owes():
                 low = _OLDEST
@@ -392,7 +383,7 @@ class LowMarks:
                 elements = _elements_of(came.values()) if whole else None
                 sources = _sources_of(published.values())
                 kept = self._kept.pop(message.cut, {})
-                in_time = CUT_SECONDS * (self._kept_cut - message.cut) < self.kept_late_seconds
+                in_time = CUT_SECONDS * (self._kept_cut - message.cut) < kept_late_seconds(self._exchange)
                 all_kept = kept.keys() >= told.keys() and in_time  # others rely on what is concluded being told
                 told_of = tuple(kept.values()) if all_kept else None
                 around = None if many else busy
@@ -402,6 +393,20 @@ class LowMarks:
         """Forget marks of another view."""
         for told in (self._told, self._elements, self._published, self._kept):
             told.clear()
+
+
+def _stride(exchange: Exchange) -> int:
+    """Return of how many cuts one counts for peers that want bookmarks soon."""
+    return -(-exchange.cache.size // PEERS_PER_CUT)
+
+
+def kept_late_seconds(exchange: Exchange) -> float:
+    """Return for how many seconds after a cut later marks may lead to conclusions about retention at that cut.
+
+    It is shorter than the time for which a coordinator waits for publishers of a stream before its first report.
+    """
+    marks = max(1, min(KEPT_LATE_MAX, int(exchange.config.stream_idle_seconds) - 2))
+    return marks * _stride(exchange) * CALM_CUTS * CUT_SECONDS
 
 
 class UnderWay:

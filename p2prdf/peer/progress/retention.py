@@ -19,7 +19,7 @@ have forgotten.  Nothing is concluded while somebody is missing, as watermarks a
 
 New queries.  A horizon that was concluded before a query was left need not respect it.  What is concluded of a cut is
 told with the next mark, and nothing is concluded of a cut once a mark was told of one that is L seconds later
-(:attr:`p2prdf.peer.progress.low_watermark.LowMarks.kept_late_seconds`).  Nobody concludes a cut without the home's
+(:func:`p2prdf.peer.progress.low_watermark.kept_late_seconds`).  Nobody concludes a cut without the home's
 mark, so what does not respect the query is of a cut before it was left, and is told with the mark of a cut within L
 seconds after that, at the latest.  So once a later cut is concluded at the home, the horizons that are known there are
 all that may have forgotten what it needs.  Only then its first report is chosen: the first whose windows are whole.  A
@@ -39,7 +39,8 @@ from p2prdf.columns import as_list
 from p2prdf.continuous.home import group_home
 from p2prdf.continuous.leaf import ElementAnswers
 from p2prdf.continuous.windows import NEVER, next_multiple
-from p2prdf.peer.progress.event_watermarks import Watermarks
+from p2prdf.peer.progress.event_watermarks import Sources, Watermarks
+from p2prdf.peer.progress.low_watermark import kept_late_seconds
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import CountWindow
 from p2prdf.wire.messages import Contact, ElementsForgotten, KeptMark
@@ -84,10 +85,9 @@ class Retention:
     """What is kept of streams here, and what is concluded of it."""
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, home: Home, sources: Callable[[], frozenset[int]],
-        term_hash: Callable[[str], int],
-    ):  # fmt: skip
-        """``sources``: of which streams publishers said something here lately."""
+        self, exchange: Exchange, tables: Tables, home: Home, sources: Sources, term_hash: Callable[[str], int]
+    ):
+        """``sources``: the publishers of streams that are attached to this peer."""
         self._exchange = exchange
         self._tables = tables
         self._home = home
@@ -97,8 +97,6 @@ class Retention:
         self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
         self._concluded = 0
         """The last cut, a stamp, of which all was known."""
-        self.late_seconds: Callable[[], float] = float
-        """How long after a cut something may be concluded of it; set by whoever makes both this and the low marks."""
 
     @property
     def on(self) -> bool:
@@ -108,7 +106,7 @@ class Retention:
     @property
     def streams(self) -> frozenset[int]:
         """The streams of which this peer is to conclude what may be forgotten: their publishers are attached to it."""
-        return self._sources() if self.on else frozenset()
+        return self._sources.streams if self.on else frozenset()
 
     # --- what is needed --------------------------------------------------------------------------
 
@@ -209,7 +207,7 @@ class Retention:
 
         That is, what is forgotten of it is forgotten by horizons that are known here then.
         """
-        return self._exchange.clock + hlc.from_seconds(self.late_seconds())
+        return self._exchange.clock + hlc.from_seconds(kept_late_seconds(self._exchange))
 
     def respects(self, after: int) -> bool:
         """Return whether that has come about."""

@@ -161,7 +161,7 @@ class Repair:
     """What a peer does so that replicas become equal."""
 
     def __init__(
-        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int], strays: Callable[[], int],
+        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int],
         with_origin: Callable[[IndexTriples], Iterator[IndexTriples]], first_request: int,
     ):  # fmt: skip
         """``first_kinds`` are compared first; when they have been, this peer is in step.
@@ -169,10 +169,9 @@ class Repair:
         Questions are numbered from ``first_request`` + 1 on: at random, so that answers to a former life's are not
         taken for answers to these.
 
-        ``strays`` counts what was kept here although it may belong elsewhere; ``with_origin`` says of triples where
-        they were published if that may be unfinished.
+        ``with_origin`` adds to triples where they were published, if their publication may be unfinished.
         """
-        self._exchange, self._members = exchange, exchange.members
+        self._exchange, self._members, self._recovery = exchange, exchange.members, exchange.recovery
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
         self._first_kinds = tuple(first_kinds)
@@ -182,8 +181,6 @@ class Repair:
         """Who was there when this peer was in step last, and has been since."""
         self._begun = False
         """Whether a pass was begun since peers came."""
-        self._completed = False
-        """Whether a pass was completed since the view changed."""
         self._held = {kind.number: Holdings(kind) for kind in kinds}
         self._looked_at: dict[int, float] = {}
         """When each kind that must be gone through as a whole was."""
@@ -212,8 +209,6 @@ class Repair:
         self._due: float | None = None
         self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
         """Not the same for all, lest all be busy at once."""
-        self._offer_due = False
-        self._strays, self._strays_offered = strays, 0
         self._with_origin = with_origin
         self._compared: dict[int, int] | None = None
         self._began_at: float | None = None
@@ -231,20 +226,24 @@ class Repair:
         """Keys of the peers that are about to be gone."""
         self._gifts: dict[tuple[int, int], float] = {}
         """By key of a peer and number of its offer what it gives here of the first kinds, and until when."""
-        self.closing = False
-        """Whether this peer is about to be gone, and takes in nothing that others should keep."""
-        self.in_step = not exchange.replicated
-        self.on_in_step: Callable[[], None] = lambda: None
-        self.on_gifts_taken: Callable[[], None] = lambda: None
         self.given = 0
         """Items given to others."""
         self.taken = 0
         """Items asked for."""
         self.passes = 0
+        self._members_seen: set[int] = set()
+        """The keys of all peers of the last view."""
+        self._compare_anew(gained=True)
+        exchange.signals.view_changed.connect(self._view_changed)
 
     # --- when ------------------------------------------------------------------------------------
 
-    def view_changed(self, *, gained: bool) -> None:
+    def _view_changed(self) -> None:
+        members = {each.key for each in self._exchange.cache.contacts()}
+        gained, self._members_seen = not members <= self._members_seen, members
+        self._compare_anew(gained=gained)
+
+    def _compare_anew(self, *, gained: bool) -> None:
         """Compare everything with everybody soon: peers came (``gained``) or went, or this one has just started.
 
         Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
@@ -255,19 +254,19 @@ class Repair:
         if not self._exchange.replicated:
             return
         if gained:
-            self.in_step = self._begun = False
+            self._recovery.caught_up = self._begun = False
         elif self._members.lost_together_until is not None:
-            self.in_step = False
-        if not self.in_step:
+            self._recovery.caught_up = False
+        if not self._recovery.caught_up:
             self._first_done = {each for each in self._first_done if not gained and each[1] in self._in_step_with}
         self._queue.clear()
         self._open.clear()
         self._handing.view_changed()
         self._to_look_at.clear()
-        self._completed = False
+        self._recovery.pass_completed = False
         self._compared = None
-        self._offer_due = True
-        self._due = self._exchange.now + (self._lost_seconds if self.in_step else SETTLE_SECONDS)
+        self._recovery.offer_due = True
+        self._due = self._exchange.now + (self._lost_seconds if self._recovery.caught_up else SETTLE_SECONDS)
         if self._on_left is not None:
             self._last_round = True
         self._answer_early()
@@ -281,7 +280,7 @@ class Repair:
         """
         if not self._exchange.replicated:
             return
-        self._completed, self._compared = False, None
+        self._recovery.pass_completed, self._compared = False, None
         if self._due is None and not (self._queue or self._open or self._to_look_at):
             self._due = max(self._exchange.now + ANSWER_SECONDS, self._rest_until)
 
@@ -297,16 +296,8 @@ class Repair:
         While this is false at all peers, and nothing new comes in, all copies are where they belong.
         """
         return self._exchange.replicated and bool(
-            self._queue or self._open or self._to_look_at or self._compared is None or self._offer_due
-            or self._strays() != self._strays_offered
-        )  # fmt: skip
-
-    @property
-    def whole(self) -> bool:
-        """Whether a pass was completed since the view changed, and what was kept here by mistake is with others."""
-        return not self._exchange.replicated or (
-            self.in_step and self._completed and not (self.closing or self._offer_due)
-            and self._strays() == self._strays_offered
+            self._queue or self._open or self._to_look_at or self._compared is None or self._recovery.offer_due
+            or self._recovery.misplaced != self._recovery.misplaced_offered
         )  # fmt: skip
 
     @property
@@ -317,10 +308,11 @@ class Repair:
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
         due += [self._ask_lacking_at] if self._members.lacking else []
-        if self._members.lacks >= Lacks.HOMES and self.in_step and (alone := self._members.alone_until) is not None:
+        alone = self._members.alone_until
+        if self._members.lacks >= Lacks.HOMES and self._recovery.caught_up and alone is not None:
             due.append(alone)
         due += self._gifts.values()
-        if not self.in_step and (until := self._members.waits_for_peers_until) is not None:
+        if not self._recovery.caught_up and (until := self._members.waits_for_peers_until) is not None:
             due.append(until)
         return min(due, default=None)
 
@@ -354,19 +346,19 @@ class Repair:
         """See when the next pass is due, all of this one being done."""
         exchange = self._exchange
         soon = exchange.now + STRAYS_SECONDS
-        if self._strays() != self._strays_offered and self._due is not None:
+        if self._recovery.misplaced != self._recovery.misplaced_offered and self._due is not None:
             self._due = min(self._due, soon)  # others wait for what belongs to them
         if self._due is not None:
             return
-        self._completed |= self._compared is not None
+        self._recovery.pass_completed |= self._compared is not None
         if self._began_at is not None:
             long = min(exchange.now - self._began_at, self._busy_seconds()) - exchange.config.repair_seconds
             self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
         if self._compared is None:  # what a stranger sent may have come after it was compared
             self._due = max(exchange.now + ANSWER_SECONDS, self._rest_until)
-        elif self._offer_due and self.in_step:
+        elif self._recovery.offer_due and self._recovery.caught_up:
             self._to_look_at = list(reversed(self._order))
-        elif self._strays() != self._strays_offered:
+        elif self._recovery.misplaced != self._recovery.misplaced_offered:
             self._due = soon
         elif self._changed():
             self._due = max(exchange.now + exchange.config.repair_seconds, self._rest_until)
@@ -390,7 +382,7 @@ class Repair:
         self.passes += 1
         self._begun, self._began_at, self._moved_before = True, self._exchange.now, self.given + self.taken
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
-        first = [] if self.in_step else self._first_kinds
+        first = [] if self._recovery.caught_up else self._first_kinds
         self._queue = [
             _Comparison(kind, other)
             for kind in first
@@ -412,17 +404,18 @@ class Repair:
     def _looking(self) -> bool:
         """Whether kinds are looked at now: that comes after what this peer needs to be in step."""
         return bool(self._to_look_at) and self._exchange.replica_map is not None and (
-            self.in_step or not any(each.kind in self._first_kinds for each in (*self._queue, *self._open.values()))
+            self._recovery.caught_up
+            or not any(each.kind in self._first_kinds for each in (*self._queue, *self._open.values()))
         )
 
     def _look(self) -> None:
         """Look at the next kind, and offer what of it is others': a kind a turn, lest everything else wait."""
         found = self._exchange.replica_map
         assert found is not None
-        if self.in_step and len(self._to_look_at) == len(self._order):
-            self._offering = self._offer_due or self._strays() != self._strays_offered
+        if self._recovery.caught_up and len(self._to_look_at) == len(self._order):
+            self._offering = self._recovery.offer_due or self._recovery.misplaced != self._recovery.misplaced_offered
             if self._offering:
-                self._offer_due, self._strays_offered = False, self._strays()
+                self._recovery.offer_due, self._recovery.misplaced_offered = False, self._recovery.misplaced
                 self._offered.clear()
         kind = self._to_look_at.pop()
         held = self._holdings(kind, found, fresh=self._offering)  # lest a stray that is counted be overlooked
@@ -439,8 +432,8 @@ class Repair:
         busy = {each.kind for each in self._open.values()}
         waiting: list[_Comparison] = []
         for each in self._queue:
-            first = each.kind in self._first_kinds and not self.in_step
-            early = not first and not self.in_step and not busy.isdisjoint(self._first_kinds)
+            first = each.kind in self._first_kinds and not self._recovery.caught_up
+            early = not first and not self._recovery.caught_up and not busy.isdisjoint(self._first_kinds)
             if each.kind == _ALL:
                 full = bool(self._to_look_at)
             else:
@@ -455,17 +448,19 @@ class Repair:
     def _see_whether_in_step(self) -> None:
         """Note that this peer is in step, if the first kinds were compared with all fellows since peers came."""
         found = self._exchange.replica_map
-        if self.in_step or not self._begun or found is None or self._members.waits_for_peers_until is not None:
+        if self._recovery.caught_up or not self._begun or found is None:
+            return
+        if self._members.waits_for_peers_until is not None:
             return
         others = (contact.key for contact in self._asked_first(found))
         if all((kind, key) in self._first_done for key in others for kind in self._first_kinds):
-            self.in_step = True
+            self._recovery.caught_up = True
             self._in_step_with = {contact.key for contact in self._others()}
-            self.on_in_step()
+            self._exchange.signals.caught_up.emit()
 
     def _see_what_is_lacking(self, *, compared: bool) -> None:
         """Note what this peer was given that began with nothing; ``compared``: a pass has just been completed."""
-        if not self._members.lacks or not self.in_step:
+        if not self._members.lacks or not self._recovery.caught_up:
             return
         self._members.lacks_less(Lacks.HOMES)
         if not self._members.told_by_others:
@@ -642,7 +637,7 @@ class Repair:
         if message.kind not in self._kinds:
             return
         offered = as_array(message.identities)
-        if self.closing:
+        if self._recovery.closing:
             if not message.asked:
                 self._want(sender, message, offered, offered)
             return
@@ -651,6 +646,7 @@ class Repair:
             held = self._holdings(message.kind, found).find(offered)
             if self._want(sender, message, offered, held.identities) and message.kind in self._first_kinds:
                 self._gifts[sender.key, message.request] = self._exchange.now + GIVEN_SECONDS
+                self._recovery.receiving = True
             return
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
@@ -701,7 +697,7 @@ class Repair:
         wanted = as_array(message.identities)
         found = held.find(wanted)
         if not message.asked and len(found) < len(wanted):  # what was offered is another item by now
-            self._offer_due = True
+            self._recovery.offer_due = True
         self._give(sender, message.kind, found, (token,))
         exchange.release((token,))
 
@@ -737,21 +733,14 @@ class Repair:
             self._first_done.add((comparison.kind, comparison.fellow.key))
         self._go_on()
 
-    @property
-    def gifts(self) -> bool:
-        """Whether another is giving this peer what it did not know of the first kinds, and had kept by an older view.
-
-        It comes in several messages, in any order: a subscription is here before what is known of its answers.
-        """
-        return bool(self._gifts)
-
     def _forget_gifts(self, over: set[tuple[int, int]]) -> None:
         """Wait no more for gifts: they are here, or who gave them is gone or silent."""
         before = len(self._gifts)
         for gift in over:
             self._gifts.pop(gift, None)
+        self._recovery.receiving = bool(self._gifts)
         if before and not self._gifts:
-            self.on_gifts_taken()
+            self._exchange.signals.handoff_done.emit()
 
     # --- offering --------------------------------------------------------------------------------
 
@@ -833,7 +822,7 @@ class Repair:
             if sender.key in self._lives:
                 self._members.came_back(sender)
             self._lives[sender.key] = began
-            self._offer_due |= self._forget_told(sender.key)
+            self._recovery.offer_due |= self._forget_told(sender.key)
 
     def _forget_told(self, key: int) -> bool:
         """Forget what a peer was offered, and said to have; return whether there was anything."""
@@ -889,8 +878,8 @@ class Repair:
             self._heard_of_offers()
         if self._offers or self._last_round or self._on_left is None:
             return  # with a round still to begin, what is answered now was offered in the one before
-        if not self.closing:
-            self.closing = self._last_round = True
+        if not self._recovery.closing:
+            self._recovery.closing = self._last_round = True
             for contact in self._others() if self._exchange.replicated else ():
                 self._exchange.send(contact, Leaving())
             return

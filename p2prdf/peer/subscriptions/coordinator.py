@@ -20,12 +20,9 @@ from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.subscriptions.delivery import Delivery
-from p2prdf.peer.subscriptions.evaluation import Evaluations
 from p2prdf.peer.subscriptions.opening import Opening, steps_that_wait
-from p2prdf.peer.subscriptions.replication import Records
-from p2prdf.peer.subscriptions.unresolved import Unknown
-from p2prdf.peer.subscriptions.windows import Windows
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
@@ -75,41 +72,25 @@ class Host:
         engine: Engine,
         tables: Tables,
         dictionary: TermDictionary,
-        to_self: Callable[[Message], None],
-        add_roles: Callable[[int, int], None],
-        draw: Callable[[int], int],
+        home: Home,
+        retention: Retention,
     ):
-        """``draw`` returns so many random bits."""
         self._exchange = exchange
         self._engine = engine
         self._tables = tables
         self._columns = tables.columns
-        config = exchange.config
-        self.home = Home(
-            tables.columns, log_rows_max=config.answers_pending_max,
-            log_characters_max=config.answers_pending_characters_max, characters_of=engine.cutter.characters_of,
-            own=exchange.own.key,
-        )  # fmt: skip
-        self._by_key = ByKey(exchange, to_self)
-        self.unknown = Unknown(
-            exchange, self._by_key, self.home, to_self, lambda answers: self._delivery.take_held(answers)
-        )
+        self.home = home
+        self._by_key = ByKey(exchange)
         self._late: dict[int, tuple[Subscription, list[Column] | None]] = {}
         """Of which somebody did not know when answers that count for them were recorded for others; these answers."""
-        self._delivery = Delivery(exchange, self._by_key, self.home, engine, self.unknown, draw)
-        exchange.obsolete = self._delivery.is_obsolete
-        self.records = self._delivery.records = Records(
-            exchange, self._by_key, self.home, kept=self._delivery.kept, changed=self._delivery.pump,
-            learned=lambda name, subscription: self.unknown.learned(name, subscription=subscription),
-            orphan=self._end_orphan, late=self._note_late,
-            told_elsewhere=lambda subscription: self.evaluations.told_elsewhere(subscription),
+        self._delivery = Delivery(
+            exchange, self._by_key, home, engine, dictionary, retention, orphan=self._end_orphan, late=self._note_late,
+            too_large=self._end_too_large,
         )  # fmt: skip
-        self.evaluations = self._delivery.evaluations = Evaluations(
-            exchange, self.home, dictionary, self.records, engine.cutter, self._delivery.pump, self._end_too_large
-        )
-        self.windows = self._delivery.windows = Windows(exchange, self.home, self.evaluations, self._end_too_large)
+        self.unknown, self.records = self._delivery.unknown, self._delivery.records
+        self.evaluations, self.windows = self._delivery.evaluations, self._delivery.windows
         self._opening = Opening(
-            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, words=engine.words,
+            exchange, self._by_key, self.home, tables, dictionary, indexes=engine.indexes, words=engine.words,
             records=self.records, begin=self._delivery.begin, wait=self.unknown.wait,
         )  # fmt: skip
         self._left_at: float | None = None
@@ -122,9 +103,11 @@ class Host:
         self.delivered, self.attach, self.renew = (
             self._delivery.delivered, self._delivery.attach, self._delivery.renew,
         )  # fmt: skip
-        self.bookmarks, self.gifts_taken = self._delivery.bookmarks, self._delivery.complete
+        self.bookmarks = self._delivery.bookmarks
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
         self.reroute = self.records.reroute
+        exchange.signals.view_changed.connect(self.view_changed)
+        exchange.signals.caught_up.connect(self.view_changed)
 
     def handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
         """Return who deals with what replicas of a home tell each other."""
@@ -212,7 +195,7 @@ class Host:
         """
         exchange = self._exchange
         self._left_at = exchange.now + _LEFT_SECONDS
-        if exchange.members.somebody_missing or exchange.replica_map is None or not exchange.in_step():
+        if exchange.members.somebody_missing or exchange.replica_map is None or not exchange.recovery.caught_up:
             return
         for identity, group in list(islice(self.home.left.items(), _LOOKED_AT_MAX)):
             group.looks += 1

@@ -6,7 +6,7 @@ one each, and all that is not known to be acknowledged is told in it.  So answer
 Whoever is on the other end of the wire drops what it has already, by identity, until it hears that it is settled.
 
 A peer speaks for a subscription when it is the primary of its home and has compared its records with the other
-replicas since it started, and since others came (:attr:`Exchange.in_step`).  Until then requests wait here,
+replicas since it started, and since others came (:attr:`Recovery.caught_up`).  Until then requests wait here,
 and nothing is handed out.  Two peers may take themselves for the primary while their views differ: then
 subscribers get answers from both.
 """
@@ -24,12 +24,14 @@ from p2prdf.errors import NotAllowed, RemoteProtocolError, SubscriptionGone
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.subscriptions.evaluation import Evaluations
 from p2prdf.peer.subscriptions.opening import opened_message
 from p2prdf.peer.subscriptions.replication import Records
 from p2prdf.peer.subscriptions.unresolved import Unknown
 from p2prdf.peer.subscriptions.windows import Windows
 from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import (
     Answers,
     AskBookmarks,
@@ -62,11 +64,11 @@ class Delivery:
     """What the subscriptions of a home are told."""
 
     def __init__(
-        self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, unknown: Unknown,
-        draw: Callable[[int], int],
+        self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, dictionary: TermDictionary,
+        retention: Retention, *, orphan: Callable[[Subscription], None],
+        late: Callable[[Subscription, Column | None], None], too_large: Callable[[Subscription, str], None],
     ):  # fmt: skip
-        """``draw`` returns so many random bits."""
-        self._draw = draw
+        """``orphan``, ``late`` and ``too_large`` are called as in :class:`Records` and :class:`Evaluations`."""
         self._begun = 0
         """The time of the last epoch."""
         self._incomplete: set[int] = set()
@@ -75,12 +77,22 @@ class Delivery:
         self._by_key = by_key
         self._home = home
         self._engine = engine
-        self._unknown = unknown
         self._columns = exchange.columns
-        self.records: Records
-        self.evaluations: Evaluations
-        self.windows: Windows
-        """All three given by :class:`p2prdf.peer.subscriptions.coordinator.Host`."""
+        self.unknown = Unknown(exchange, by_key, home, self.take_held)
+        self.records = Records(
+            exchange, by_key, home, kept=self.kept, changed=self.pump, learned=self._learned, orphan=orphan, late=late,
+            told_elsewhere=self._told_elsewhere,
+        )  # fmt: skip
+        self.evaluations = Evaluations(exchange, home, dictionary, self.records, engine.cutter, self.pump, too_large)
+        self.windows = Windows(exchange, home, self.evaluations, retention, too_large)
+        exchange.obsolete_if(Deliver, self._is_obsolete)
+        exchange.signals.handoff_done.connect(self._complete)
+
+    def _learned(self, name: int, subscription: bool) -> None:
+        self.unknown.learned(name, subscription=subscription)
+
+    def _told_elsewhere(self, subscription: Subscription) -> None:
+        self.evaluations.told_elsewhere(subscription)
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -114,7 +126,7 @@ class Delivery:
             return False
         if message.hops == 0:
             return True
-        self._engine.strays += len(message.rows)
+        self._exchange.recovery.misplaced += len(message.rows)
         return False
 
     def local_answers(self, groups: Column, rows: Rows) -> None:
@@ -157,9 +169,9 @@ class Delivery:
             elif group is not None:
                 owed = self._home.record(group, part.identity, part.oldest, part.born, part.bindings)
                 touched.update((each.number, each) for each in owed)
-            elif self._unknown.is_gone(ids[place], subscription=False):
+            elif self.unknown.is_gone(ids[place], subscription=False):
                 gone.append(ids[place])
-            elif self._home.answered_left(ids[place], part.oldest, part.born) or self._unknown.hold_answers(
+            elif self._home.answered_left(ids[place], part.oldest, part.born) or self.unknown.hold_answers(
                 ids[place], Answers(self._columns.column([ids[place]]), part), sender
             ):
                 held = True
@@ -198,9 +210,9 @@ class Delivery:
             raise RemoteProtocolError(f"withdrawals of answers to {message.leaf:016x}, which is no leaf of its query")
         elif not self._exchange.restoring and self._exchange.rank(group_home(message.leaf)) < 0:
             return  # its sender has an old view; the replicas by a newer one get it by repair
-        elif self._unknown.is_nowhere(message.leaf):
+        elif self.unknown.is_nowhere(message.leaf):
             return  # a group that is over needs no withdrawals; its sender need not repeat them
-        elif self._unknown.hold_withdrawn(message):
+        elif self.unknown.hold_withdrawn(message):
             self._exchange.persist(message)
         else:
             self._exchange.arrivals.refuse()
@@ -221,7 +233,7 @@ class Delivery:
         if self._exchange.replicated and not self._exchange.restoring:
             homes = [subscription_home(each) for each in as_list(message.groups)]
             if any(self._exchange.rank(home) < 0 for home in homes):
-                self._engine.strays += len(message.rows)
+                self._exchange.recovery.misplaced += len(message.rows)
         self.record(message.groups, message.rows, None)
 
     # --- handing out -----------------------------------------------------------------------------
@@ -240,7 +252,7 @@ class Delivery:
             if exchange.now >= subscription.until:
                 self._stop(subscription)
                 return
-        elif not exchange.in_step() and exchange.rank(subscription_home(subscription.number)) != 0:
+        elif not exchange.recovery.caught_up and exchange.rank(subscription_home(subscription.number)) != 0:
             return
         window = exchange.config.answers_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
@@ -254,21 +266,19 @@ class Delivery:
                     ),
                 )  # fmt: skip
 
-    def is_obsolete(self, message: Message) -> bool:
+    def _is_obsolete(self, message: Deliver) -> bool:
         """Return whether something on its way is of an epoch that is over: all that is not acknowledged was told anew.
 
         Sent again it could come to a peer that the subscriber came back to, when what it tells has long been settled
         at another.
         """
-        if not isinstance(message, Deliver):
-            return False
         subscription = self._home.subscriptions.get(message.subscription)
         return subscription is None or not subscription.delivered or subscription.epoch != message.epoch
 
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1.
 
-        Not while what is acknowledged is still on its way from those who kept it (:meth:`complete`).
+        Not while what is acknowledged is still on its way from those who kept it (:meth:`_complete`).
         """
         if subscription.number in self._incomplete:
             return
@@ -276,14 +286,14 @@ class Delivery:
         self.windows.begin(subscription)
         # Those of one home in order of time, so that who attaches knows the former ones; of two homes never the same.
         self._begun = max(self._begun + 1, self._exchange.tick() >> _EPOCH_BITS)
-        subscription.epoch = self._begun << _EPOCH_BITS | self._draw(64) >> 64 - _EPOCH_BITS
+        subscription.epoch = self._begun << _EPOCH_BITS | self._exchange.draw(64) >> 64 - _EPOCH_BITS
         subscription.delivered, subscription.until = True, 0.0
         subscription.log.restart()
         self.pump(subscription)
 
     def kept(self, subscription: Subscription, first: bool) -> None:
         """Hand out a subscription that another replica has made or moved, if that is this peer's to do."""
-        if first and self._exchange.gifts():
+        if first and self._exchange.recovery.receiving:
             self._incomplete.add(subscription.number)
         if not self._exchange.restoring and self._exchange.speaks_for(subscription_home(subscription.number)):
             self._reach(subscription)
@@ -291,7 +301,7 @@ class Delivery:
         else:  # once it is, what the subscriber was told where it was before says nothing
             self._stop(subscription)
 
-    def complete(self) -> None:
+    def _complete(self) -> None:
         """Hand out the subscriptions of which all is here now that others were giving."""
         incomplete, self._incomplete = self._incomplete, set()
         for subscription in map(self._home.subscriptions.get, sorted(incomplete)):
@@ -302,7 +312,7 @@ class Delivery:
     def view_changed(self) -> None:
         """Begin to hand out what this peer speaks for now, and end what it does no more."""
         exchange = self._exchange
-        if not exchange.in_step():  # it will be called again
+        if not exchange.recovery.caught_up:  # it will be called again
             for subscription in self._home.subscriptions.values():
                 self._hand_over(subscription, exchange.rank(subscription_home(subscription.number)))
             return
@@ -319,7 +329,7 @@ class Delivery:
                 self.pump(subscription)
             else:
                 self._hand_over(subscription, rank)
-        self._unknown.view_changed()
+        self.unknown.view_changed()
 
     def _hand_over(self, subscription: Subscription, rank: int) -> None:
         """Go on telling for a moment if another is to, and this peer is still told: the other is not in step yet.
@@ -371,11 +381,11 @@ class Delivery:
         if not self._by_key.at_owner(key, message, sender):
             return False, None
         if not self._exchange.speaks_for(key):
-            self._unknown.wait(message)
+            self.unknown.wait(message)
             return False, None
         subscription = self._home.subscriptions.get(number)
-        if subscription is None and not self._unknown.is_gone(number, subscription=True):
-            self._unknown.hold_request(number, message)
+        if subscription is None and not self.unknown.is_gone(number, subscription=True):
+            self.unknown.hold_request(number, message)
             return False, None
         return True, subscription
 

@@ -23,6 +23,7 @@ from p2prdf.continuous.home import Group, Home, Subscription
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import Busy, QueryRefused
+from p2prdf.peer.joins.index_advertisements import Roles
 from p2prdf.peer.joins.keyword_index import Words
 from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.messenger import Exchange
@@ -75,7 +76,7 @@ class Opening:
         tables: Tables,
         dictionary: TermDictionary,
         *,
-        add_roles: Callable[[int, int], None],
+        indexes: Roles,
         words: Words,
         records: Records,
         begin: Callable[[Subscription], None],
@@ -87,7 +88,7 @@ class Opening:
         self._tables = tables
         self._columns = tables.columns
         self._dictionary = dictionary
-        self._add_roles = add_roles
+        self._indexes = indexes
         self._words = words
         self._records = records
         self._begin = begin
@@ -197,7 +198,7 @@ class Opening:
         since = self._exchange.tick()
         told: list[Message] = []
         if missing:
-            self._add_roles(missing, since)
+            self._indexes.add(missing, since)
             told.append(Advertise(missing, since))
         if words:
             advertised = AdvertiseWords(self._columns.column(words, "uint32"), self._columns.full(len(words), since))

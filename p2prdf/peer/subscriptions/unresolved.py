@@ -85,18 +85,15 @@ class _Case:
 class Unknown:
     """Names that are not known here, and what waits for them.
 
-    ``again`` takes a message as if it had just come; ``record`` takes in answers and withdrawals of groups that have
-    become known.
+    ``record`` takes in answers and withdrawals of groups that have become known.
     """
 
     def __init__(
-        self, exchange: Exchange, by_key: ByKey, home: Home, again: Callable[[Message], None],
-        record: Callable[[Held], None],
-    ):  # fmt: skip
+        self, exchange: Exchange, by_key: ByKey, home: Home, record: Callable[[Held], None]
+    ):
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
-        self._again = again
         self._record = record
         self._columns = exchange.columns
         self._cases: dict[Name, _Case] = {}
@@ -107,6 +104,7 @@ class Unknown:
         self._early: list[Message] = []
         self.rows = 0
         """Answers and withdrawals held."""
+        exchange.recovery.requires(lambda: not self.lacking)
 
     def __len__(self) -> int:
         return len(self._cases)
@@ -143,7 +141,7 @@ class Unknown:
         """Take up what waited until this peer knows what it is the home of."""
         early, self._early = self._early, []
         for message in early:
-            self._again(message)
+            self._exchange.to_self.append(message)
 
     def hold_request(self, subscription: int, message: Message) -> None:
         """Hold a request about a subscription."""
@@ -235,7 +233,7 @@ class Unknown:
         known = []
         for name, kind in zip(as_list(message.identities), as_list(message.kinds), strict=True):
             found = self._home.known(name, subscription=bool(kind))
-            if found is Known.UNKNOWN and not self._exchange.in_step():
+            if found is Known.UNKNOWN and not self._exchange.recovery.caught_up:
                 found = Known.UNSURE
             elif found is Known.UNKNOWN and not kind and name in self._home.left:
                 found = Known.LEFT
@@ -261,7 +259,7 @@ class Unknown:
     def _judge(self, name: Name, case: _Case) -> None:
         """See whether a name is gone."""
         exchange = self._exchange
-        if case.unheard or not case.asked or not exchange.in_step() or exchange.members.copies_missing:
+        if case.unheard or not case.asked or not exchange.recovery.caught_up or exchange.members.copies_missing:
             return
         if exchange.members.somebody_missing and not name[0] and name[1] in self._home.left:
             return
@@ -302,7 +300,7 @@ class Unknown:
         del self._cases[name]
         self._drop(case.answers)
         for message in case.requests:
-            self._again(message)
+            self._exchange.to_self.append(message)
 
     def _drop(self, answers: list[Held]) -> None:
         self.rows -= sum(map(_rows_of, answers))

@@ -73,17 +73,16 @@ class _Read(NamedTuple):
 class Windows:
     """What homes here want to know of streams."""
 
-    retention: Retention
-    """What is kept of streams; set by whoever makes both."""
-
     def __init__(
-        self, exchange: Exchange, home: Home, evaluations: Evaluations, never_whole: Callable[[Subscription, str], None]
-    ):
+        self, exchange: Exchange, home: Home, evaluations: Evaluations, retention: Retention,
+        never_whole: Callable[[Subscription, str], None],
+    ):  # fmt: skip
         """``never_whole`` ends a subscription, and says why."""
         self._never_whole = never_whole
         self._exchange = exchange
         self._home = home
         self._evaluations = evaluations
+        self._retention = retention
         self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
         self._read: dict[int, _Read] = {}
         """By the number of a subscription."""
@@ -107,7 +106,7 @@ class Windows:
         """Have a subscription's reports made here from now on, if it has any."""
         query = subscription.group.query
         if isinstance(query, StandingQuery) and query.report is not None:
-            read = _Read(streams_of(query), query.report.every, windows_of(query), self.retention.respected_after)
+            read = _Read(streams_of(query), query.report.every, windows_of(query), self._retention.respected_after)
             self._read[subscription.number] = read
             self.streams |= read.streams
             self.urgent = self.urgent or read.every <= _URGENT_MS
@@ -132,7 +131,7 @@ class Windows:
         """Tell queries how far their streams are; who has begun is not fresh any more when it is as far as others."""
         for subscription in subscriptions:
             streams, every, windows, after = self._read[subscription.number]
-            if not self.retention.respects(after):
+            if not self._retention.respects(after):
                 continue  # it is not known yet what is forgotten of its streams, and the subscription still fresh
             upto = min(map(how_far, streams), default=-1)
             if -1 < upto == min(map(self._watermarks.upto, streams), default=-1):
@@ -140,7 +139,7 @@ class Windows:
             began = [each for each in map(self._watermarks.began, streams) if each is not None]
             if upto < 0 or not began:
                 continue
-            whole = self.retention.whole_from(windows, every)
+            whole = self._retention.whole_from(windows, every)
             if whole is None:
                 self._never_whole(subscription, FORGOTTEN)
             else:

@@ -23,7 +23,7 @@ class Network:
         self.random = Random(seed)
         self.contacts = [Contact(key, f"peer-{key}", 1) for key in range(1, count + 1)]
         self.now = 1000.0
-        self.in_step = self.settled = True
+        self.settled = True
         self.exchanges: dict[int, Exchange] = {}
         self.clusters: dict[int, Cluster] = {}
         self.kept: dict[int, list[ClusterKnown]] = {}
@@ -34,11 +34,11 @@ class Network:
 
     def start(self, contact: Contact) -> Cluster:
         """Begin an incarnation of a peer, with the records that the former one kept."""
-        exchange = Exchange(contact, PeerConfig(replicas=3, copies_min=2, durable=True), LISTS)
+        config = PeerConfig(replicas=3, copies_min=2, durable=True)
+        exchange = Exchange(contact, config, LISTS, draw=self.random.getrandbits)
         exchange.observe(self.now)
-        cluster = Cluster(
-            exchange, draw=self.random.getrandbits, in_step=lambda: self.in_step, settled=lambda: self.settled
-        )
+        exchange.recovery.caught_up = True
+        cluster = Cluster(exchange, settled=lambda: self.settled)
         for record in self.kept.get(contact.key, [])[-1:]:
             cluster.restore(record)
         self.exchanges[contact.key], self.clusters[contact.key] = exchange, cluster
@@ -99,11 +99,13 @@ def two_clusters(seed: int = 0) -> Network:
 
 def test_the_first_peer_in_sync_names_the_cluster_and_the_others_adopt_the_name() -> None:
     network = Network(3)
-    network.in_step = False
+    for exchange in network.exchanges.values():
+        exchange.recovery.caught_up = False
     network.meet(1, 2, 3)
     network.run(60.0)
     assert network.identities == {0}
-    network.in_step = True
+    for exchange in network.exchanges.values():
+        exchange.recovery.caught_up = True
     network.run()
     (identity,) = network.identities
     assert identity

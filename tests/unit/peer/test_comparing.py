@@ -58,9 +58,9 @@ class Side:
         self.exchange.owners_found(OwnersFound(0, (own, other), complete=True))
         self.exchange.observe(1000.0)
         self.things = Things(identities)
-        self.repair = Repair(self.exchange, [self.things], [], lambda: 0, lambda message: iter([message]), 0)
-        self.repair.in_step = True
-        self.repair.view_changed(gained=False)
+        self.repair = Repair(self.exchange, [self.things], [], lambda message: iter([message]), 0)
+        self.exchange.recovery.caught_up = True
+        self.repair._compare_anew(gained=False)
 
     def sent(self):
         effects, self.exchange.effects = self.exchange.effects, []

@@ -51,9 +51,9 @@ class Taker:
         self.exchange.seen(THIRD)
         self.exchange.owners_found(OwnersFound(0, (ONE, OTHER, THIRD), complete=True))
         kinds = [Things(HOMES), Things(ELSE)]
-        self.repair = Repair(self.exchange, kinds, [HOMES], lambda: 0, lambda message: iter([message]), 0)
+        self.repair = Repair(self.exchange, kinds, [HOMES], lambda message: iter([message]), 0)
         self.taken = 0
-        self.repair.on_gifts_taken = self._taken
+        self.exchange.signals.handoff_done.connect(self._taken)
 
     def _taken(self):
         self.taken += 1
@@ -77,12 +77,12 @@ def taker():
 
 def test_wanted_coordinator_items_are_awaited_until_their_sender_reports_them_sent(taker):
     assert taker.offered(5, [HERE, 1, 2]) == [1, 2]
-    assert taker.repair.gifts
+    assert taker.exchange.recovery.receiving
     taker.given(6)
     taker.given(5, sender=THIRD)
-    assert taker.repair.gifts
+    assert taker.exchange.recovery.receiving
     taker.given(5)
-    assert not taker.repair.gifts
+    assert not taker.exchange.recovery.receiving
     assert taker.taken == 1
     taker.given(5)
     assert taker.taken == 1
@@ -92,7 +92,7 @@ def test_all_senders_are_waited_for(taker):
     taker.offered(5, [1])
     taker.offered(5, [1, 2], sender=THIRD)
     taker.given(5)
-    assert taker.repair.gifts
+    assert taker.exchange.recovery.receiving
     taker.given(5, sender=THIRD)
     assert taker.taken == 1
 
@@ -100,16 +100,16 @@ def test_all_senders_are_waited_for(taker):
 @pytest.mark.parametrize(("identities", "kind"), [([HERE], HOMES), ([1], ELSE)])
 def test_present_items_and_items_of_other_types_are_not_awaited(taker, identities, kind):
     taker.offered(5, identities, kind=kind)
-    assert not taker.repair.gifts
+    assert not taker.exchange.recovery.receiving
 
 
 def test_a_lost_sender_is_not_waited_for(taker):
     taker.offered(5, [1])
     taker.offered(6, [2], sender=THIRD)
     taker.repair.contact_lost(OTHER)
-    assert taker.repair.gifts
+    assert taker.exchange.recovery.receiving
     taker.repair.contact_lost(THIRD)
-    assert not taker.repair.gifts
+    assert not taker.exchange.recovery.receiving
     assert taker.taken == 1
 
 
@@ -118,8 +118,8 @@ def test_a_silent_sender_is_not_waited_for_for_ever(taker):
     assert taker.repair.deadline <= 1000.0 + GIVEN_SECONDS
     taker.exchange.observe(1000.0 + GIVEN_SECONDS - 0.01)
     taker.repair.wake()
-    assert taker.repair.gifts
+    assert taker.exchange.recovery.receiving
     taker.exchange.observe(1000.0 + GIVEN_SECONDS)
     taker.repair.wake()
-    assert not taker.repair.gifts
+    assert not taker.exchange.recovery.receiving
     assert taker.taken == 1

@@ -54,10 +54,11 @@ class Marks:
     def __init__(self):
         self.exchange = Exchange(OWN, PeerConfig(), ARRAYS)
         self.steady, self.owes = True, False
+        self.exchange.recovery.requires(lambda: self.steady)
         self.known: list[Known] = []
         self.said: list[Source] = []
         self.marks = LowMarks(
-            self.exchange, lambda: self.steady, lambda: self.owes, self.known.append, lambda _: tuple(self.said)
+            self.exchange, lambda: self.owes, self.known.append, lambda _: tuple(self.said)
         )
         self.exchange.seen(OTHER)
         self.exchange.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))

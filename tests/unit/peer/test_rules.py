@@ -15,6 +15,7 @@ from p2prdf import hlc
 from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.continuous.home import Known
 from p2prdf.peer import Peer, PeerConfig
+from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.subscriptions.unresolved import Unknown
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
@@ -55,11 +56,21 @@ def test_a_query_is_live_when_clocks_that_are_behind_are_past_its_stamp():
     assert isinstance(pair.completed[1], Subscribed)
 
 
+def _caught_up():
+    """Return the state of a peer that has compared all with the other replicas."""
+    recovery = Recovery(replicated=True)
+    recovery.caught_up = recovery.pass_completed = True
+    return recovery
+
+
 @MATERIALS
 def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns):
-    recorded, exchange = [], SimpleNamespace(now=10.0, columns=columns, replicated=True, trace=print)
+    recorded = []
+    exchange = SimpleNamespace(
+        now=10.0, columns=columns, replicated=True, trace=print, recovery=_caught_up()
+    )
     home = SimpleNamespace(known=lambda _, *, subscription: Known.UNKNOWN if subscription else Known.LIVES)
-    unknown = Unknown(exchange, None, home, print, recorded.append)
+    unknown = Unknown(exchange, None, home, recorded.append)
     answers = SimpleNamespace(rows=Rows(*(columns.column([1]) for _ in range(4)), ()))
     assert unknown.hold_answers(GROUP, answers, Contact(3, "holder", 1))
     for subscriptions in (1, 2, 3):
@@ -76,11 +87,11 @@ def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns
 def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(columns):
     """Bookmarks wait while answers wait for a record; of a query that is about to end there is none to come."""
     exchange = SimpleNamespace(
-        now=10.0, columns=columns, replicated=True, trace=print, in_step=lambda: True,
+        now=10.0, columns=columns, replicated=True, trace=print, recovery=_caught_up(),
         members=SimpleNamespace(copies_missing=True),
     )
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN)
-    unknown = Unknown(exchange, None, home, print, print)
+    unknown = Unknown(exchange, None, home, print)
     answers = SimpleNamespace(rows=Rows(*(columns.column([1]) for _ in range(4)), ()))
     fellow = Contact(3, "holder", 1)
     assert unknown.hold_answers(GROUP, answers, fellow)
@@ -102,12 +113,12 @@ def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(colum
     exchange = SimpleNamespace(
         now=10.0, columns=columns, replicated=True, trace=print,
         members=SimpleNamespace(copies_missing=False, somebody_missing=missing),
-        in_step=lambda: True, rank=lambda _: 0, fellows=lambda _: [],
+        recovery=_caught_up(), rank=lambda _: 0, fellows=lambda _: [],
     )  # fmt: skip
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN, left={GROUP: None})
     told = []
     by_key = SimpleNamespace(reply=lambda *each: told.append(each))
-    unknown = Unknown(exchange, by_key, home, print, print)
+    unknown = Unknown(exchange, by_key, home, print)
     unknown.hold_holder(GROUP, Contact(3, "holder", 1))
     exchange.now += 21.0
     unknown.wake()
@@ -118,7 +129,7 @@ def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(colum
 def test_what_was_left_out_for_a_subscription_heard_of_late_is_joined_again(columns):
     peer = Peer(LOW, PeerConfig(replicas=2, copies_min=1), TermDictionary(), columns, Random(1))
     engine, joined = peer._engine, []
-    engine.on_widened = lambda: joined.append(1)
+    peer._exchange.signals.index_widened.connect(lambda: joined.append(1))
     engine._tables._widened, engine._tables._skipped = True, False
     engine._widened(0)
     assert not joined  # nothing had been left out

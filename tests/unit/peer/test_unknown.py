@@ -9,9 +9,12 @@ from standing_homes import Replica
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.errors import RemoteProtocolError
+from p2prdf.peer.network.config import PeerConfig
+from p2prdf.peer.network.recovery import Recovery
+from p2prdf.peer.network.signals import Signals
 from p2prdf.peer.subscriptions import unresolved as unknown
 from p2prdf.peer.subscriptions.delivery import Delivery
-from p2prdf.peer.subscriptions.unresolved import ASK_SECONDS, GROUP_SECONDS, Unknown
+from p2prdf.peer.subscriptions.unresolved import ASK_SECONDS, GROUP_SECONDS
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import Contact, KeepWithdrawn, TellKnown
 
@@ -29,17 +32,20 @@ class Setting:
         self.subscription = self.other.open(ASK, 20)
         self.group = self.subscription.group.identity
         self.persisted, self.changed, self.refused = [], [], 0
-        self.in_step, self.rank = True, 0
+        self.rank = 0
         self.exchange = SimpleNamespace(
             own=OWN, columns=columns, now=0.0, replicated=True, restoring=False, persist=self.persisted.append,
-            rank=lambda _: self.rank, in_step=lambda: self.in_step, fellows=lambda _: [FELLOW],
+            rank=lambda _: self.rank, recovery=Recovery(replicated=True), fellows=lambda _: [FELLOW],
             send=lambda *_: None, members=SimpleNamespace(copies_missing=False, somebody_missing=False),
-            arrivals=SimpleNamespace(refuse=self._refuse), trace=lambda *_, **__: None,
+            arrivals=SimpleNamespace(refuse=self._refuse), trace=lambda *_, **__: None, signals=Signals(),
+            obsolete_if=lambda *_: None, config=PeerConfig(),
         )  # fmt: skip
-        self.unknown = Unknown(
-            self.exchange, None, self.replica.home, print, lambda held: self.delivery.take_held(held)
-        )
-        self.delivery = Delivery(self.exchange, None, self.replica.home, None, self.unknown, lambda _: 0)
+        self.exchange.recovery.caught_up = True
+        self.delivery = Delivery(
+            self.exchange, None, self.replica.home, SimpleNamespace(cutter=None), dictionary, None,
+            orphan=print, late=print, too_large=print,
+        )  # fmt: skip
+        self.unknown = self.delivery.unknown
         self.delivery.evaluations = SimpleNamespace(changed=lambda _, changes: self.changed.extend(changes))
 
     def _refuse(self):
@@ -71,7 +77,7 @@ class Setting:
 @pytest.mark.parametrize("in_step", [True, False])
 def test_a_retraction_for_an_unknown_group_is_acknowledged_and_applied_once_the_group_is_known(columns, in_step):
     setting = Setting(columns)
-    setting.in_step = in_step
+    setting.exchange.recovery.caught_up = in_step
     message = setting.withdraw(5, 6)
     assert (setting.refused, setting.persisted) == (0, [message])
     assert list(setting.unknown.messages()) == [message], "a snapshot holds it"

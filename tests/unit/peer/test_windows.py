@@ -31,9 +31,9 @@ class Home:
         evaluations = SimpleNamespace(known_upto=lambda each, upto, *_: self.told.append((each.number, upto)))
         self.ended: list[int] = []
         self.windows = Windows(  # only the parts that it uses
-            self.exchange, self, evaluations, lambda each, _: self.ended.append(each.number)  # type: ignore[arg-type]
-        )
-        self.windows.retention = self.retention  # type: ignore[assignment]
+            self.exchange, self, evaluations, self.retention,  # type: ignore[arg-type]
+            lambda each, _: self.ended.append(each.number),
+        )  # fmt: skip
 
     def begin(self, number, *, opening=False):
         group = SimpleNamespace(query=QUERY)
