@@ -44,6 +44,10 @@ test: $(STAMP) ## all tests but the long ones, in two processes, nine to eleven 
 test-long: $(STAMP) ## the long ones: a fleet, chaos, whoever leaves at once, replicas, keepers and hosts killed; nine minutes
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m long $(ARGS)
 
+.PHONY: house
+house: $(STAMP) ## numbers about the structure of the code, each with its bound; ARGS=--list shows the places
+	@PYTHONPATH=tests/support $(BIN)/python -m house $(ARGS)
+
 docs: $(STAMP) ## write the pages of docs/reference that are made from the code
 	@PYTHONPATH=tests/support $(BIN)/python -m reference_pages
 
