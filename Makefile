@@ -1,6 +1,6 @@
 # Everything a developer or CI does, from a bare checkout: Python 3.11+ and make are enough.
 # The first target that needs it creates .venv and installs the project into it; changing
-# pyproject.toml does so again.  `make help` lists the targets.
+# pyproject.toml or lab/pyproject.toml does so again.  `make help` lists the targets.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -25,12 +25,12 @@ help: ## list the targets
 
 install: $(STAMP) ## create .venv and install the project with its development tools
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml lab/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "installing into $(VENV) (once; two minutes, Spark is large)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable ./lab
 	@touch $@
 
 demo: $(STAMP) ## five daemons, standing queries, the world's airports through Spark, answers checked; a minute
@@ -64,26 +64,26 @@ floors: $(STAMP)
 
 SEEDS ?= 2000
 simulate: $(STAMP) ## seeded faulty overlays against the oracle; SEEDS=2000, or SEED=7 for exactly one
-	@$(BIN)/python -m p2prdf.sim $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
+	@PYTHONPATH=tests/support $(BIN)/python -m schedules $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
 faults: $(STAMP) ## seeded crashes, lost disks and partitions against the oracle; SEEDS=500, or SEED=7 for exactly one
-	@$(BIN)/python -m p2prdf.sim --faults $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
+	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: late-bootstrap
 late-bootstrap: $(STAMP) ## seeded schedules in which the names of nodes resolve 60 s late; SEEDS=500
-	@$(BIN)/python -m p2prdf.sim --faults --days 'late bootstrap' --seeds $(SEEDS) $(ARGS)
+	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults --days 'late bootstrap' --seeds $(SEEDS) $(ARGS)
 
 .PHONY: islands
 islands: $(STAMP) ## seeded schedules in which two clusters that were begun apart meet; SEEDS=150
-	@$(BIN)/python -m p2prdf.sim --faults --days islands --seeds $(SEEDS) $(ARGS)
+	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults --days islands --seeds $(SEEDS) $(ARGS)
 
 .PHONY: clock-steps
 clock-steps: $(STAMP) ## seeded schedules in which clocks are wrong by minutes to years over restarts; SEEDS=500
-	@$(BIN)/python -m p2prdf.sim --faults --days 'clock steps' --seeds $(SEEDS) $(ARGS)
+	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults --days 'clock steps' --seeds $(SEEDS) $(ARGS)
 
 .PHONY: slow-processors
 slow-processors: $(STAMP) ## seeded schedules in which the work of peers takes time, so that turns are split; SEEDS=500
-	@$(BIN)/python -m p2prdf.sim --faults --days 'slow processors' --seeds $(SEEDS) $(ARGS)
+	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults --days 'slow processors' --seeds $(SEEDS) $(ARGS)
 
 .PHONY: mutants
 mutants: $(STAMP) ## tests without the rules that they are about, which must fail; NAME for one of them
@@ -120,11 +120,11 @@ windows: $(STAMP) ## streams of real sensors through five nodes, each report aga
 HISTORIES ?= 2000
 .PHONY: closures
 closures: $(STAMP) ## random rules and histories: what is kept up to date against closures worked out the slow way; HISTORIES=2000
-	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/reasoning $(ARGS)
+	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/reasoning tests/lab/test_reasoning_programs.py $(ARGS)
 
 .PHONY: interests
 interests: $(STAMP) ## random interests over random histories, 20 changesets each, against pyoxigraph; HISTORIES=2000
-	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/interest $(ARGS)
+	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/interest tests/lab/test_paper_interests.py $(ARGS)
 
 .PHONY: channels
 channels: $(STAMP) ## random histories of channels, with heuristics and without, each against pyoxigraph; HISTORIES=2000
@@ -208,4 +208,4 @@ image-check: ## three containers of the image and a client on a network of their
 
 clean: ## remove everything that was built or cached, .venv included
 	@rm -rf $(VENV) $(BUILD_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
-	@find p2prdf node cli tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find p2prdf node cli lab tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -32,17 +32,18 @@ from p2prdf_cli import (
     trace,
     update,
 )
+from p2prdf_cli.attached import Program
 from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import TlsCa, TlsCert, TlsKey, keep_tls
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES
-from p2prdf_cli.experiment import command as experiment
 from p2prdf_cli.panels import arrange
 
 __all__ = ["app"]
 
 app = Commands(
     name="p2prdf",
+    cls=Program,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
@@ -98,5 +99,4 @@ explain.register(app)
 corpus.register(app)
 simulate.register(app)
 demo.register(app)
-experiment.register(app)
 arrange(app)

@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from p2prdf_cli.exits import ExitCode
-from p2prdf_cli.panels import COMMANDS, set_panels
+from p2prdf_cli.panels import set_panels
 
-__all__ = ["RENAMED_COMMANDS", "RENAMED_OPTIONS", "Command", "Commands", "Group"]
+__all__ = ["RENAMED_COMMANDS", "RENAMED_OPTIONS", "Command", "Commands", "Group", "refuse"]
 
 RENAMED_COMMANDS: Final = {
     "gateway": "serve gateway",
@@ -51,7 +51,8 @@ def _path(ctx: Any) -> str:
     return " ".join(words)
 
 
-def _refuse(text: str) -> typer.Exit:
+def refuse(text: str) -> typer.Exit:
+    """Write a line about wrong usage, and return the exception that ends the program with exit code 2."""
     print(f"p2prdf: error [usage]: {text}", file=sys.stderr)
     return typer.Exit(ExitCode.USAGE)
 
@@ -74,7 +75,7 @@ class Command(TyperCommand):
             new = RENAMED_OPTIONS.get((path, option))
             if new is None:
                 raise
-            raise _refuse(f"'{option}' is now '{new}': p2prdf {path} {new} ...") from None
+            raise refuse(f"'{option}' is now '{new}': p2prdf {path} {new} ...") from None
 
 
 class Group(TyperGroup):
@@ -88,18 +89,12 @@ class Group(TyperGroup):
                 each.help = "Print completion for the current shell."  # type: ignore[attr-defined]
         return options
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands, those of the program in the order of its panels."""
-        names = super().list_commands(ctx)
-        order = [name for texts in COMMANDS.values() for name in texts]
-        return sorted(names, key=order.index) if set(names) == set(order) else list(names)
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command.  Raises typer.Exit, with exit code 2, for a renamed command."""
         old = f"{_path(ctx)} {args[0]}".strip()
         new = RENAMED_COMMANDS.get(old)
         if new is not None:
-            raise _refuse(f"'{old}' is now '{new}': p2prdf {new} ...")
+            raise refuse(f"'{old}' is now '{new}': p2prdf {new} ...")
         return super().resolve_command(ctx, args)
 
 

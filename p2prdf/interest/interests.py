@@ -10,7 +10,7 @@ source then.  After each changeset, with V the content of the dataset::
     rho     = S without target
 
 Both sets depend on V alone, not on its history, so only the net effect of a changeset counts.  The paper's own
-evaluation (sections 3 and 4) is less exact; :mod:`p2prdf.interest.paper` has it, for comparison.
+evaluation (sections 3 and 4) is less exact; :mod:`p2prdf_lab.competitors.interests` has it, for comparison.
 
 Interests share their common parts (:mod:`p2prdf.interest.relation`), and one pass over a changeset serves all.  A
 triple costs a few dictionary look-ups, then work only for the interests that its key leads to

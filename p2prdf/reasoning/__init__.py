@@ -1,12 +1,9 @@
 """Incremental reasoning: the closure of facts under rules, maintained as facts come, expire and are retracted.
 
-``materialiser`` is the product's program.  The other implementations of ``maintenance`` are for comparison:
-``naive``, ``volz`` (Delete and Rederive), ``counting``, and ``paper``, the stream-reasoning paper's program as
-printed.
-
-Below them, ``given``, ``facts`` and ``levels`` hold facts, ``joins`` compiles rules to ``loops``, and ``raising``,
-``withdrawal`` and ``closing`` are the parts of a step.  ``transitive`` does these parts for relations that only a
-rule of transitivity concludes, and ``effort`` chooses between maintenance and recomputation.
+``materialiser`` is the implementation of ``maintenance`` that p2prdf runs; the laboratory compares it with others.
+``given``, ``facts`` and ``levels`` hold facts, ``joins`` compiles rules to ``loops``, and ``raising``, ``withdrawal``
+and ``closing`` are the parts of a step.  ``transitive`` does these parts for relations that only a rule of
+transitivity concludes, and ``effort`` chooses between maintenance and recomputation.
 """
 
 from p2prdf.reasoning.facts import Fact

@@ -1,6 +1,6 @@
 """The test clients of simulated peers: what they asked for, and every answer they were handed.
 
-A client's record is the evidence that :mod:`p2prdf.sim.checkers` judges, so it notes down
+A client's record is the evidence that :mod:`schedules.checkers` judges, so it notes down
 everything, also what must not happen.
 """
 

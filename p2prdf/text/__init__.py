@@ -1,10 +1,9 @@
 """Matching of publications against standing full-text queries.
 
-``index`` is the implementation in use.  For comparison there are four more implementations of ``matcher``: ``rtf_m``
-and ``rtf_s``, the two variants of the RTF paper's tries (``rtf`` is their common base), ``ibroker``, the paper's
-baseline, and ``brute``, which tries every query.
+``index`` is the implementation of ``matcher`` that nodes use; the laboratory compares it with others.  ``by_words``
+routes publications by keywords.
 
-Their parts: ``query`` and ``publication`` are the input.  ``alternatives`` and ``split`` decompose conditions.
+Their parts: ``query`` and ``publication`` are the input.  ``alternatives`` decomposes conditions.
 ``features``, ``globs``, ``similars``, ``set_trie`` and ``checks`` are parts of the index.  ``joins`` compares
 variables, ``languages`` tracks which texts need stems, ``memory`` counts bytes.  ``corpus`` counts words over the
 last texts, for conditions about similarity.

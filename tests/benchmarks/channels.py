@@ -28,7 +28,7 @@ from rich.table import Table
 
 from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.reasoning import instantiate, owl_rl
-from p2prdf.sim.universities import Graph, Universities, find_universities, read_universities
+from p2prdf_lab.workloads.universities import Graph, Universities, find_universities, read_universities
 
 BASE = "<urn:lubm>"
 CHANNELS = ("Q6", "Q8")

@@ -52,7 +52,7 @@ def commit() -> str:
     """Return the commit that is measured; ``+`` behind it: with changes that are not committed."""
     asked = ["git", "-C", str(ROOT)]
     name = subprocess.run([*asked, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-    changed = subprocess.run([*asked, "status", "--porcelain", "--", "p2prdf", "node", "cli", "tests"],
+    changed = subprocess.run([*asked, "status", "--porcelain", "--", "p2prdf", "node", "cli", "lab", "tests"],
                              capture_output=True, text=True, check=True)  # fmt: skip
     return name.stdout.strip() + ("+" if changed.stdout.strip() else "")
 

@@ -22,11 +22,11 @@ from p2prdf.rdf.standing.query import parse_query
 from p2prdf.reasoning import parse_rules
 from p2prdf.reasoning.insertions import insertions
 from p2prdf.reasoning.ruled_query import rule_forms
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 IN = "<urn:in>"
 GRAPH = "<urn:all>"

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.skew import hot_queries, run_skew
 from p2prdf.sim.world import WorldOptions
+from p2prdf_lab.fleets.skew import hot_queries, run_skew
 
 BAR = 3.0
 

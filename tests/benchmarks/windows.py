@@ -28,13 +28,13 @@ from p2prdf.peer import PeerConfig
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire.contract import EndStream, Outcome
 from p2prdf.wire.messages import Answers, Forward, IndexTriples
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from real_streams.data import DATA, Dataset, available, load

@@ -22,10 +22,10 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.fulltext import condition_holds, parse_condition, text_of, words_of
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.terms import literal
-from p2prdf.sim.passages import find_texts, read_passages
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.store.light_texts import TextRows
 from p2prdf.wire.messages import IndexTriples, Parcel
+from p2prdf_lab.workloads.passages import find_texts, read_passages
 
 BAR = 0.5
 """Part of the conditions of queries by the predicate that the busiest peer may meet of queries by words, if rare."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from p2prdf.sim.places import Places, random_positions
 from p2prdf_cli import subscriptions
 from p2prdf_cli.reports import owned_share
+from p2prdf_lab.fleets.places import Places, random_positions
 
 
 def report(own: int, others: list[int], overlay: str) -> dict[str, object]:

@@ -16,10 +16,10 @@ import pytest
 from rule_histories import Numbers
 
 from p2prdf.reasoning import Atom, Materialiser, Rule
-from p2prdf.reasoning.counting import Counting
-from p2prdf.reasoning.naive import Naive
-from p2prdf.reasoning.paper import Paper
-from p2prdf.reasoning.volz import Volz
+from p2prdf_lab.competitors.reasoning.counting import Counting
+from p2prdf_lab.competitors.reasoning.naive import Naive
+from p2prdf_lab.competitors.reasoning.paper import Paper
+from p2prdf_lab.competitors.reasoning.volz import Volz
 
 DATA = Path(__file__).parents[2] / "../shared/data/closure"
 EXPECTED = ("paper-figure4.range10", "places.range10", "places.range40", "trees.range15")

@@ -10,9 +10,9 @@ import pytest
 from text_data import needs_texts, publications, real_queries
 
 from p2prdf.text import FullTextIndex, Publication, Semantics
-from p2prdf.text.ibroker import IBroker
-from p2prdf.text.rtf_m import RtfM
-from p2prdf.text.rtf_s import RtfS
+from p2prdf_lab.competitors.full_text.ibroker import IBroker
+from p2prdf_lab.competitors.full_text.rtf_m import RtfM
+from p2prdf_lab.competitors.full_text.rtf_s import RtfS
 
 pytestmark = needs_texts
 

@@ -9,14 +9,14 @@ import pytest
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.failures.checkers import stored
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire import contract
 from p2prdf.wire.contract import Published
 from p2prdf.wire.messages import ACCEPTED, INDEXED, IndexTriples
+from schedules.failures.checkers import stored
+from schedules.failures.options import Failures
+from schedules.failures.scenario import draw_bad_day, run_bad_day
+from schedules.failures.world import FailingWorld
 
 TRIPLES = [(f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(40)]
 ROLES = [role for role in keys.ROLES if role != keys.ANY]

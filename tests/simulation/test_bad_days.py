@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,20 +18,20 @@ from notifications import with_notifications
 
 from p2prdf.columns import as_list
 from p2prdf.rdf.query import Algorithm
-from p2prdf.sim.failures.checkers import check_answers, lost_where
-from p2prdf.sim.failures.clients import RepeatedPublishing
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import COPIES, BadDay, draw_bad_day, run_bad_day
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication
 from p2prdf.sim.workload import conjunctive_query
 from p2prdf.wire.contract import Bookmark
+from schedules.failures.checkers import check_answers, lost_where
+from schedules.failures.clients import RepeatedPublishing
+from schedules.failures.options import Failures
+from schedules.failures.scenario import COPIES, BadDay, draw_bad_day, run_bad_day
+from schedules.failures.subscriber import ResumingSubscriber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2prdf.sim.failures.scenario import Verdict
-    from p2prdf.sim.failures.world import FailingWorld
+    from schedules.failures.scenario import Verdict
+    from schedules.failures.world import FailingWorld
 
 CALM = Failures(weights={}, publisher_crash_probability=0.0, patience_min_seconds=50.0, patience_max_seconds=60.0)
 P = "<urn:p>"
@@ -74,9 +75,12 @@ def test_a_day_on_which_nothing_fails_has_no_problems(seed: int):
     assert verdict.acknowledged == verdict.publications
 
 
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
 def _trace(seed: int, hash_seed: str) -> list[str]:
-    command = [sys.executable, "-m", "p2prdf.sim", "--faults", "--start", str(seed), "--seeds", "1"]
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-m", "schedules", "--faults", "--start", str(seed), "--seeds", "1"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(SUPPORT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode in (0, 1), done.stderr
     return [line for line in done.stdout.splitlines() if "seeds/s" not in line]

@@ -1,12 +1,12 @@
-"""Days that were bad once (:mod:`p2prdf.sim.failures.kept` and ``pinned``) are good, and stay so."""
+"""Days that were bad once (:mod:`schedules.failures.kept` and ``pinned``) are good, and stay so."""
 
 from __future__ import annotations
 
 import pytest
 
-from p2prdf.sim.failures.kept import KEPT
-from p2prdf.sim.failures.pinned import PINNED
-from p2prdf.sim.failures.scenario import run_bad_day, run_seed
+from schedules.failures.kept import KEPT
+from schedules.failures.pinned import PINNED
+from schedules.failures.scenario import run_bad_day, run_seed
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, id=rule.replace(" ", "-")) for seed, rule in KEPT.items()])

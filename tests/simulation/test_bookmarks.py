@@ -6,12 +6,12 @@ from dataclasses import replace
 from random import Random
 
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.failures.clients import Publisher
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_bookmarks
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.messages import IndexTriples, Parcel
+from schedules.failures.clients import Publisher
+from schedules.failures.options import Failures
+from schedules.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_bookmarks
+from schedules.failures.world import FailingWorld
 
 SEEDS = range(40, 46)
 

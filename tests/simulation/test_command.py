@@ -1,12 +1,12 @@
-"""``python -m p2prdf.sim`` says what it ran and fails if anything differs."""
+"""``python -m schedules`` says what it ran and fails if anything differs."""
 
 from __future__ import annotations
 
 import pytest
 
-from p2prdf.sim import __main__ as command
-from p2prdf.sim.checkers import Problem
-from p2prdf.sim.scenario import run_seed
+from schedules import __main__ as command
+from schedules.checkers import Problem
+from schedules.scenario import run_seed
 
 
 def test_good_seeds_end_in_a_summary_and_zero(capsys: pytest.CaptureFixture[str]):

@@ -6,13 +6,13 @@ import pytest
 
 from p2prdf import keys
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.failures.clients import RepeatedPublishing
-from p2prdf.sim.failures.copies import Copies
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.contract import Persist
 from p2prdf.wire.messages import IndexTriples
+from schedules.failures.clients import RepeatedPublishing
+from schedules.failures.copies import Copies
+from schedules.failures.options import Failures
+from schedules.failures.world import FailingWorld
 
 A, B = ("<urn:a>", "<urn:p>", '"1"'), ("<urn:b>", "<urn:p>", '"2"')
 SET = 1 << keys.S | 1 << keys.P

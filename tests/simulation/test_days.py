@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.sim.failures.days import DAYS, run_day
-from p2prdf.sim.mutant_seeds import OF_DAEMONS, VARIED
-from p2prdf.sim.mutants import MUTANTS
+from schedules.failures.days import DAYS, run_day
+from schedules.mutant_seeds import OF_DAEMONS, VARIED
+from schedules.mutants import MUTANTS
 
 
 @pytest.mark.parametrize("kind", DAYS)

@@ -8,13 +8,13 @@ import pytest
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.failures.clients import Publisher
-from p2prdf.sim.failures.links import around
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.world import FAILPOINTS, FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire.contract import Persist, Send
 from p2prdf.wire.messages import Advertise, AskRoles, Contact, Parcel
+from schedules.failures.clients import Publisher
+from schedules.failures.links import around
+from schedules.failures.options import Failures
+from schedules.failures.world import FAILPOINTS, FailingWorld
 
 TRIPLES = [("<urn:a>", "<urn:p>", '"1"'), ("<urn:b>", "<urn:p>", '"2"')]
 

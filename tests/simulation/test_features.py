@@ -9,15 +9,15 @@ import pytest
 from notifications import with_notifications
 
 from p2prdf.columns import as_list
-from p2prdf.sim.failures.days import DAYS
-from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day
-from p2prdf.sim.shares import FEATURES
+from schedules.failures.days import DAYS
+from schedules.failures.scenario import draw_bad_day, run_bad_day
+from schedules.shares import FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2prdf.sim.failures.scenario import BadDay, Verdict
-    from p2prdf.sim.failures.world import FailingWorld
+    from schedules.failures.scenario import BadDay, Verdict
+    from schedules.failures.world import FailingWorld
 
 NAMES = ("graphs", "rules", "windows")
 SMALL = 63

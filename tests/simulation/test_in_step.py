@@ -13,14 +13,14 @@ from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.network.quorum import Lacks
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.links import around
-from p2prdf.sim.failures.mischief import _Leaving
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire import contract
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.links import around
+from schedules.failures.mischief import _Leaving
+from schedules.failures.options import Failures
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 PEERS = 5
 QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0, 1), ("s", "o"))

@@ -17,7 +17,6 @@ from p2prdf.peer.joins.depths import Depths
 from p2prdf.peer.joins.hot_keys import HotKeys, _Split
 from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.ring import Ring
-from p2prdf.sim.scenario import draw_scenario, run_scenario
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.light import LightTables
 from p2prdf.wire.messages import (
@@ -31,12 +30,13 @@ from p2prdf.wire.messages import (
     Parcel,
     SubscriptionOpened,
 )
+from schedules.scenario import draw_scenario, run_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2prdf.sim.checkers import Problem
     from p2prdf.sim.world import Node, World
+    from schedules.checkers import Problem
 
 SEEDS_MAX = 60
 HOT_SEEDS_MAX = 300
@@ -269,5 +269,5 @@ class Projected(Oracle):
 def test_an_oracle_of_another_semantics_disagrees_with_the_product(
     mutant: type[Oracle], kind: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("p2prdf.sim.scenario.Oracle", mutant)
+    monkeypatch.setattr("schedules.scenario.Oracle", mutant)
     _caught(None, {kind})

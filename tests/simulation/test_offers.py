@@ -9,12 +9,12 @@ import pytest
 
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.failures.clients import Publisher
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.replicas import difference
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.messages import Offer, Want
+from schedules.failures.clients import Publisher
+from schedules.failures.options import Failures
+from schedules.failures.replicas import difference
+from schedules.failures.world import FailingWorld
 
 PEERS = 5
 

@@ -9,13 +9,13 @@ from itertools import permutations
 import pytest
 
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.checkers import check_answers, check_leftovers, check_placement, check_requests
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.wire.contract import ContactLost
 from p2prdf.wire.messages import Acknowledge, IndexTriples, NotOwner, Parcel
+from schedules.checkers import check_answers, check_leftovers, check_placement, check_requests
 
 P, Q = "<urn:p>", "<urn:q>"
 PATH = conjunctive_query([("?x", P, "?y"), ("?y", Q, "?z")], ["?x", "?z"])

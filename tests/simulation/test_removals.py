@@ -12,13 +12,13 @@ from p2prdf import hlc
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.joins.engine import OVER_SECONDS, SAME_RING_SECONDS
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_removals
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.store.stays import LATE
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_removals
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 SEEDS = range(60, 66)
 

@@ -17,13 +17,13 @@ from p2prdf.rdf.standing.insertion import parse_insertion
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.reasoning import parse_rules
 from p2prdf.reasoning.insertions import insertions
-from p2prdf.sim.failures.checkers import stored
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.replicas import difference
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
+from schedules.failures.checkers import stored
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.replicas import difference
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 IN = "<urn:in>"
 TRANSITIVE = "?x <urn:in> ?z :- ?x <urn:in> ?y , ?y <urn:in> ?z ."

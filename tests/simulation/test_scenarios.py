@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from p2prdf.sim.scenario import NETWORKS, PEERS, draw_scenario, run_seed
+from schedules.scenario import NETWORKS, PEERS, draw_scenario, run_seed
 
 ONCE_FAILED = {
     43: "a row for all wildcard buckets, without address cache, asked for owners for ever",
@@ -72,9 +73,12 @@ def test_keys_are_split_in_most_of_the_seeds_that_are_to_split_them():
     assert {scenario.warm for scenario in hot} == {False, True}
 
 
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
 def _trace(seed: int, hash_seed: str) -> list[str]:
-    command = [sys.executable, "-m", "p2prdf.sim", "--start", str(seed), "--seeds", "1"]
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-m", "schedules", "--start", str(seed), "--seeds", "1"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(SUPPORT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     return [line for line in done.stdout.splitlines() if "seeds/s" not in line]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.failures.command import run_faults
-from p2prdf.sim.shares import DAEMON, FEATURES, Shares, configurations, shown_by_queries
 from p2prdf.sim.world import World, WorldOptions
+from schedules.failures.command import run_faults
+from schedules.shares import DAEMON, FEATURES, Shares, configurations, shown_by_queries
 
 
 def test_the_configuration_of_a_daemon_has_a_name_of_its_own() -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.sim.failures.days import run_day
-from p2prdf.sim.mutants import MUTANTS
+from schedules.failures.days import run_day
+from schedules.mutants import MUTANTS
 
 
 @pytest.mark.parametrize("seed", [1, 2])

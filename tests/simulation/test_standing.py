@@ -12,14 +12,14 @@ from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day, with_removals, with_standing
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
-from p2prdf.sim.mutants import MUTANTS, _changed
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.messages import WITHDRAWN, KeepAnswers, Parcel
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.scenario import draw_bad_day, run_bad_day, with_removals, with_standing
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
+from schedules.mutants import MUTANTS, _changed
 
 SEEDS = range(100_044, 100_050)
 A_B, A_C = ("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:a>", "<urn:p>", "<urn:c>")

@@ -18,14 +18,14 @@ from p2prdf.peer.progress.event_watermarks import Watermarks
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.horizons import Horizons
 from p2prdf.wire.contract import Heartbeat
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 SEEDS = [1, 5, 53, 404]
 MORE_SEEDS = [13, 18, 54]

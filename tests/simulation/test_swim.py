@@ -1,6 +1,6 @@
 """Views under faults in virtual time: equal in the end, deaths noticed in time, and no false alarm.
 
-    python -m p2prdf.sim.swim_world --seeds 400
+    python -m schedules.swim_world --seeds 400
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 from p2prdf.overlay import swim_exchange, swim_own, timers
 from p2prdf.overlay.swim_config import SwimConfig
 from p2prdf.overlay.swim_messages import Create, Gossip
-from p2prdf.sim.swim_world import SwimOptions, SwimWorld, ViewsDiffer, detection, grow, run_seed, stall
+from schedules.swim_world import SwimOptions, SwimWorld, ViewsDiffer, detection, grow, run_seed, stall
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -14,11 +14,11 @@ from p2prdf.peer.joins import keyword_index as words_module
 from p2prdf.peer.joins.keyword_index import Words
 from p2prdf.rdf.quads import worded
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day, with_texts
-from p2prdf.sim.mutants import MUTANTS, _changed
 from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.world import World, WorldOptions
 from p2prdf.wire.messages import AdvertiseWords, GroupsGone
+from schedules.failures.scenario import draw_bad_day, run_bad_day, with_texts
+from schedules.mutants import MUTANTS, _changed
 
 P = "<urn:body>"
 WORDS = ("tea", "pot", "rio", "green", "winter")

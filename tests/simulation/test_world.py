@@ -9,12 +9,12 @@ import pytest
 from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
-from p2prdf.sim.checkers import check_answers, check_leftovers, check_placement, check_requests
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.virtual_time import Restless
 from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
+from schedules.checkers import check_answers, check_leftovers, check_placement, check_requests
 
 P, Q = "<urn:p>", "<urn:q>"
 PATH = conjunctive_query([("?x", P, "?y"), ("?y", Q, "?z")], ["?x", "?z"])

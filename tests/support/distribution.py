@@ -19,7 +19,7 @@ __all__ = ["Distribution", "group_of"]
 
 _GROUPS: Final = (
     ("spark", ("tests/daemon/test_spark", "tests/daemon/test_fleet.py")),
-    ("setup", ("tests/cli/test_experiment.py",)),  # made ready once for all tests of the file, and that takes long
+    ("setup", ("tests/lab/test_experiment.py",)),  # made ready once for all tests of the file, and that takes long
     ("nodes", ("tests/daemon/", "tests/cli/test_demo.py", "tests/cli/test_with_nodes.py")),
 )
 """Each group's beginnings of names; the first that fits counts."""

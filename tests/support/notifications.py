@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2prdf.sim.failures.world import FailingWorld
+    from schedules.failures.world import FailingWorld
 
 __all__ = ["with_notifications"]
 

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from p2prdf.sim.shares import Shares
+from schedules.shares import Shares
 
 __all__ = ["Verdict", "run_days"]
 

@@ -14,7 +14,8 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 def test_layers_of_contributing_are_those_of_the_import_contracts() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    outer, inner, peer = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    layers = {tuple(each.get("containers", ())): each["layers"] for each in contracts if each["type"] == "layers"}
+    outer, inner, peer = layers[()], layers["p2prdf",], layers["p2prdf.peer",]
     assert outer[-1] == "p2prdf"
     assert [block.text.splitlines() for block in parse(TEXT) if block.language == "layers"] == [
         [*outer[:-1], *inner],

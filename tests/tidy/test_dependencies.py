@@ -1,4 +1,4 @@
-"""docs/dependencies.md lists exactly the dependencies of pyproject.toml, with the same ranges."""
+"""docs/dependencies.md lists exactly the dependencies of both pyproject.toml files, with the same ranges."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECTS = [tomllib.loads((ROOT / name).read_text())["project"] for name in ("pyproject.toml", "lab/pyproject.toml")]
 TABLE_ROW = re.compile(r"^\| ([a-z][a-z0-9-]*) \| `([^`]+)` \| ([^|]+) \|", re.MULTILINE)
 REQUIREMENT = re.compile(r"^([a-z0-9-]+)([^;]*)")
 
 
 def _declared() -> dict[str, str]:
-    project = PROJECT["project"]
-    extras = project["optional-dependencies"].values()
-    requirements = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
-    return dict(match.groups() for each in requirements if (match := REQUIREMENT.match(each)))
+    extras = [each for project in PROJECTS for each in project["optional-dependencies"].values()]
+    requirements = [*PROJECTS[0]["dependencies"], *(requirement for extra in extras for requirement in extra)]
+    found = {match.groups() for each in requirements if (match := REQUIREMENT.match(each))}
+    assert len(dict(found)) == len(found), "one package, two ranges"
+    return dict(found)
 
 
 def test_documented_ranges_are_the_declared_ones() -> None:
@@ -39,7 +40,7 @@ def test_a_package_is_imported_only_where_the_table_says(package: str) -> None:
     allowed = re.findall(r"`([a-z0-9_.]+)`", row[2])
     imported = {"pystemmer": "Stemmer", "opentelemetry-sdk": "opentelemetry"}.get(package, package)
     pattern = re.compile(rf"^\s*(?:import|from) {imported}\b", re.MULTILINE)
-    for folder in ("p2prdf", "node/p2prdf_node", "cli/p2prdf_cli"):
+    for folder in ("p2prdf", "node/p2prdf_node", "cli/p2prdf_cli", "lab/p2prdf_lab"):
         base = ROOT / folder
         for path in base.rglob("*.py"):
             module = ".".join((base.name, *path.relative_to(base).with_suffix("").parts))

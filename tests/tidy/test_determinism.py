@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def _trace(seed: int, hash_seed: str) -> list[str]:
     """Return every message, outcome and fact of one simulated story, without the line about its speed."""
     run = subprocess.run(
-        [sys.executable, "-m", "p2prdf.sim", "--seeds", "1", "--start", str(seed), "--trace"],
-        env=os.environ | {"PYTHONHASHSEED": hash_seed}, check=False, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-m", "schedules", "--seeds", "1", "--start", str(seed), "--trace"],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(SUPPORT)}, check=False,
+        capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
     return [line for line in run.stdout.splitlines() if " seeds/s" not in line]

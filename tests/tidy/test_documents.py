@@ -15,8 +15,9 @@ from rich.emoji import Emoji
 from typer.testing import CliRunner
 
 import p2prdf
-from p2prdf.sim.experiments import EXPERIMENTS
 from p2prdf_cli.app import app
+from p2prdf_cli.attached import ATTACHED
+from p2prdf_lab.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -82,7 +83,7 @@ def test_every_command_has_a_help_with_an_example() -> None:
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     expected = "node publish spark-publish query subscribe unsubscribe status explain update derive trace"
     assert commands == {*expected.split(), "simulate", "demo"}
-    assert {group.name for group in app.registered_groups} == GROUPS
+    assert {group.name for group in app.registered_groups} == GROUPS - ATTACHED.keys()
     for command in commands | GROUPS:
         assert "Example" in _help(command)
     for name in (*EXPERIMENTS, "incremental-reasoning", "full-text", "interest-replica", "semantic-channels", "plan"):

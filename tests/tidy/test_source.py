@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = sorted(
     path
-    for folder in ("p2prdf", "node", "cli", "tests")
+    for folder in ("p2prdf", "node", "cli", "lab", "tests")
     for path in (ROOT / folder).rglob("*.py")
     if "__pycache__" not in path.parts
 )
@@ -29,6 +29,8 @@ TEXT = sorted(
         *ROOT.glob("k8s/**/*.yaml"),
         ROOT / "Makefile",
         ROOT / "pyproject.toml",
+        ROOT / "lab/pyproject.toml",
+        ROOT / "lab/README.md",
         ROOT / ".ci/run",
     ]
 )
@@ -38,10 +40,10 @@ SOMEBODYS_MACHINE = re.compile(r"/(?:home|Users|root|work|tmp)/\w")
 
 
 def _module(path: Path) -> str | None:
-    """Return the import name of a module of the three packages."""
-    for base in (ROOT, ROOT / "node", ROOT / "cli"):
+    """Return the import name of a module of the packages, or of the fault schedules."""
+    for base in (ROOT, ROOT / "node", ROOT / "cli", ROOT / "lab", ROOT / "tests/support"):
         parts = path.relative_to(base).with_suffix("").parts if path.is_relative_to(base) else ()
-        if parts and parts[0] in ("p2prdf", "p2prdf_node", "p2prdf_cli"):
+        if parts and parts[0] in ("p2prdf", "p2prdf_node", "p2prdf_cli", "p2prdf_lab", "schedules"):
             return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return None
 

@@ -1,6 +1,6 @@
 """``python -m mutants [NAME ...]``: run tests without the rules that they are about, and see that they fail.
 
-Days of failures (``python -m p2prdf.sim --mutants``) find what is broken when a rule is missing, where nothing else
+Days of failures (``python -m schedules --mutants``) find what is broken when a rule is missing, where nothing else
 makes up for it and such days are drawn often enough.  All other rules have a test of their own, which is named here.
 It must pass with the rule, and fail without it.
 """
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from p2prdf.sim.mutants import MUTANTS
+from schedules.mutants import MUTANTS
 
 ROOT: Final = Path(__file__).parents[3]
 FAILED: Final = 1

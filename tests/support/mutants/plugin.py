@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from p2prdf.sim.mutants import MUTANTS
+from schedules.mutants import MUTANTS
 
 if TYPE_CHECKING:
     import pytest

@@ -17,14 +17,14 @@ from p2prdf.hlc import FIRST, GONE
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire import contract
 from p2prdf.wire.messages import WITHDRAWN, Query
+from schedules.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 __all__ = ["Peers", "Read", "Terms", "Triple"]
 

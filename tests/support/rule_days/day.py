@@ -18,17 +18,17 @@ from p2prdf.rdf.standing.query import parse_query
 from p2prdf.reasoning import parse_rules
 from p2prdf.reasoning.insertions import insertions
 from p2prdf.reasoning.ruled_query import rule_forms
-from p2prdf.sim.checkers import describe_bag
-from p2prdf.sim.closure import closed
-from p2prdf.sim.failures.checkers import check_audits, check_standing, stored
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.copies import Copies
-from p2prdf.sim.failures.mischief import Mischief
-from p2prdf.sim.failures.replicas import difference
-from p2prdf.sim.failures.scenario import draw_bad_day
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
-from p2prdf.sim.shares import Configurations, configurations, shown_by_queries
+from schedules.checkers import describe_bag
+from schedules.closure import closed
+from schedules.failures.checkers import check_audits, check_standing, stored
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.copies import Copies
+from schedules.failures.mischief import Mischief
+from schedules.failures.replicas import difference
+from schedules.failures.scenario import draw_bad_day
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
+from schedules.shares import Configurations, configurations, shown_by_queries
 
 __all__ = ["GRAPH", "RULES", "run_seed"]
 

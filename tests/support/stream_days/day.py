@@ -31,17 +31,17 @@ from p2prdf.rdf.quads import stream_parts_of
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.terms import lexical
-from p2prdf.sim.checkers import describe_bag
-from p2prdf.sim.closure import closed
-from p2prdf.sim.failures.checkers import check_audits
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.copies import Copies
-from p2prdf.sim.failures.mischief import Mischief
-from p2prdf.sim.failures.replicas import difference
-from p2prdf.sim.failures.scenario import draw_bad_day
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
-from p2prdf.sim.shares import Configurations, configurations, shown_by_queries
+from schedules.checkers import describe_bag
+from schedules.closure import closed
+from schedules.failures.checkers import check_audits
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.copies import Copies
+from schedules.failures.mischief import Mischief
+from schedules.failures.replicas import difference
+from schedules.failures.scenario import draw_bad_day
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
+from schedules.shares import Configurations, configurations, shown_by_queries
 from stream_days.publisher import EPOCH_MS, NODES, STREAMS, StreamPublisher
 
 __all__ = ["run_seed"]

@@ -7,10 +7,10 @@ from random import Random
 from typing import Final
 
 from p2prdf import keys
-from p2prdf.sim.failures.clients import Publisher
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node
 from p2prdf.wire import contract
+from schedules.failures.clients import Publisher
+from schedules.failures.world import FailingWorld
 
 __all__ = ["EPOCH_MS", "NODES", "PREDICATES", "STREAMS", "StreamPublisher"]
 

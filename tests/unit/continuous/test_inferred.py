@@ -18,7 +18,7 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.standing.form import decode, encode
 from p2prdf.rdf.standing.inference import OBJECTS_MAX
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.sim.closure import closed
+from schedules.closure import closed
 
 NODES = tuple(f"<urn:{name}>" for name in "abcd")
 PREDICATES = tuple(f"<urn:{name}>" for name in "pqrk")

@@ -25,9 +25,9 @@ from p2prdf.overlay.chord_messages import (
     RingBusy,
     Suspect,
 )
-from p2prdf.sim.chord_world import ChordOptions, ChordWorld
 from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
+from schedules.chord_world import ChordOptions, ChordWorld
 
 RING = 1 << 64
 CONFIG = ChordConfig(successors=3, timeout_seconds=1.0, silences=2, tend_seconds=100.0)

@@ -37,9 +37,9 @@ from p2prdf.overlay.swim_messages import (
 )
 from p2prdf.overlay.swim_table import News, Table, pages
 from p2prdf.overlay.timers import Timers
-from p2prdf.sim.swim_world import SwimOptions, SwimWorld, grow
 from p2prdf.wire.contract import ContactLost, ContactSeen
 from p2prdf.wire.messages import Contact
+from schedules.swim_world import SwimOptions, SwimWorld, grow
 
 NOW = 1_000_000_000.0
 

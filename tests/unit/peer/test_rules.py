@@ -1,6 +1,6 @@
 """Single rules: in most or all fault schedules other rules make up for the absence of each.
 
-``python -m p2prdf.sim --mutants`` runs these tests without each rule and reports the failures.
+``python -m schedules --mutants`` runs these tests without each rule and reports the failures.
 """
 
 from __future__ import annotations

@@ -15,16 +15,16 @@ from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.network.tracing import LIVE_MAX, LIVE_SECONDS, SPANS_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.sim.failures.clients import Publisher, SubscriberClient
-from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.subscriber import Subscriber
 from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
 from p2prdf.wire.contract import Span
 from p2prdf.wire.messages import Contact, Traced
 from p2prdf.wire.trace_context import TraceContext
+from schedules.failures.clients import Publisher, SubscriberClient
+from schedules.failures.options import Failures
+from schedules.failures.subscriber import ResumingSubscriber
+from schedules.failures.world import FailingWorld
 
 P, Q = "<urn:p>", "<urn:q>"
 PATH = conjunctive_query([("?x", P, "?y"), ("?y", Q, "?z")], ["?x", "?z"])

@@ -1,0 +1,1 @@
+"""Data and queries of the papers' experiments, generated from a seed or read from files."""

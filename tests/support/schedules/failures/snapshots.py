@@ -1,0 +1,70 @@
+"""Whether a snapshot holds what the log held that it replaces: what a peer that starts from either would know.
+
+A snapshot is taken of a peer that goes on working, from tables, logs and queues that each know a part.  What is on the
+disk and in none of them is lost with the log: seldom to be seen in what subscribers get, for others have it.  So a peer
+is started from both, with nobody else there, and what it holds then is compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.peer import Peer
+from schedules.checkers import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from p2prdf.sim.world import Node
+    from schedules.failures.disk import Record
+    from schedules.failures.world import FailingWorld
+
+__all__ = ["Snapshots"]
+
+_SHOWN_MAX: Final = 3
+
+_Item = tuple[int, int, int]
+"""Kind, ring key and identity."""
+
+
+class Snapshots:
+    """Compares each snapshot with the log that it replaces."""
+
+    def __init__(self, world: FailingWorld):
+        self._world = world
+        self.problems: list[Problem] = []
+
+    def compacted(self, node: Node, before: Sequence[Record], after: Sequence[Record]) -> None:
+        """Take note that durable records of a peer were replaced.
+
+        What was not durable yet may be in the snapshot, and another item be there in the place of one of before; so may
+        what a peer has heard and need not keep, as that somebody else waits for a row as well.
+        """
+        held, found = self._items(node, before), self._items(node, after)
+        fewer = Counter(each[:2] for each in held) - Counter(each[:2] for each in found)
+        lost = {each for each in held.keys() - found.keys() if each[:2] in fewer}
+        if lost:
+            lost &= self._items(node, [*before, *self._world.machines[node.index].disk.buffer]).keys()
+        if lost and len(self.problems) < _SHOWN_MAX:
+            kind, key, identity = min(lost)
+            text = f"{len(lost)} items of the log, such as {identity:016x} of kind {kind} under {key:016x}"
+            when = f"at {self._world.now - self._world.started:.6f}"
+            self.problems.append(Problem("snapshot", f"peer {node.index}", f"a snapshot lacks {text}, {when}"))
+
+    def _items(self, node: Node, records: Sequence[Record]) -> dict[_Item, None]:
+        """Return what a peer holds that starts with some records."""
+        entropy = Random(f"p2prdf snapshot {node.index}")
+        peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
+        messages = [message for record in records for message in self._world.read(node, record)]
+        now = self._world.now + node.skew
+        if node.peer.stamps_corrected:  # to what depends on when the process started
+            now = self._world.machines[node.index].started_at
+        peer.restore(messages, now=now)
+        return {
+            (kind.number, key, identity): None
+            for kind in peer.kinds
+            for items in (kind.items(),)
+            for key, identity in zip(items.keys.tolist(), items.identities.tolist(), strict=True)
+        }

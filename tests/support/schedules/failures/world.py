@@ -1,0 +1,655 @@
+"""A world whose peers are processes that die and whose records are on disks that may be lost.
+
+What a driver does with durability, in virtual time:
+
+1. Every ``Persist`` is written to the peer's disk at once.  What follows it in its list of effects, and every
+   list that comes later, waits until the disk is synced that far, in order; the peer goes on
+   meanwhile.  A sync takes a drawn time, and what is written while it runs is covered by the next.
+2. A *crash* ends a peer's process: its memory, its timers, effects that wait, records not yet synced (but
+   for what happens to be kept) and its clients' connections are gone.  Parcels that left are on
+   their way; those that come to a dead address are lost.
+3. A *restart* makes a fresh peer with the same ring position, perhaps another address, and gives it
+   back what the disk holds, before anything else.
+4. A *failpoint* crashes a peer in the middle: right after it wrote a record, or its records were synced;
+   right before it sends, between two effects, or as its view changes.
+5. A *compaction* replaces a disk's records by the peer's snapshot, bit by bit while the peer works.
+
+Views follow what happens late (:mod:`schedules.failures.views`); links may be cut
+(:mod:`schedules.failures.links`).  Every failure gets a line of the trace.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING, Final, Protocol
+
+from p2prdf import hlc, keys
+from p2prdf.columns import as_list
+from p2prdf.errors import LocalProtocolError
+from p2prdf.peer import Pace, Peer, PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.sim.ring import Ring
+from p2prdf.sim.world import Node, World, WorldOptions
+from p2prdf.wire.codec import FrameCodec
+from p2prdf.wire.contract import (
+    Attached,
+    Bookmark,
+    Completed,
+    Effect,
+    FindOwner,
+    Notify,
+    Outcome,
+    Persist,
+    Request,
+    Send,
+    Subscribed,
+)
+from p2prdf.wire.messages import Contact, IndexTriples, Message, Parcel
+from p2prdf.wire.stamps import latest
+from schedules.failures.disk import Disk, Record
+from schedules.failures.links import Cut, Links
+from schedules.failures.options import Failures
+from schedules.failures.views import Views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from p2prdf.sim.oracle import Triple
+    from schedules.failures.clients import RepeatedPublishing
+
+__all__ = ["FAILPOINTS", "Client", "FailingWorld", "Listener", "Machine"]
+
+FAILPOINTS: Final = ("written", "synced", "send", "effect", "view")
+"""Where a peer can be made to crash."""
+
+_LENGTH_BYTES = 4
+_ROLES = (1 << keys.MARK_SHIFT) - 1
+_SNAPSHOT_SLICE = 3
+_SNAPSHOT_SECONDS = 0.02
+_CLOCK_SECONDS = 1.0
+
+
+class Client(Protocol):
+    """Who made a request of a peer."""
+
+    def completed(self, node: Node, request: int, outcome: Outcome) -> None:
+        """Hear how it ended."""
+        ...
+
+    def cut_off(self, node: Node) -> None:
+        """Find the connection to the peer broken: the request has no outcome."""
+        ...
+
+
+class Listener(Protocol):
+    """Who gets the answers of a subscription."""
+
+    def notified(self, node: Node, notify: Notify) -> None:
+        """Take answers."""
+        ...
+
+    def bookmarked(self, bookmark: Bookmark) -> None:
+        """Be told up to when all has come."""
+        ...
+
+    def ended(self, why: str) -> None:
+        """Be told that nothing more comes here."""
+        ...
+
+    def cut_off(self, node: Node) -> None:
+        """Find the connection to the peer broken."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """What there is of a node besides its peer: process, disk, connections.
+
+    ``life``: counts processes, so that what was meant for a former one is left alone.
+    ``queue``: effects that wait until that many records are synced.  ``failpoint``: where, and at the
+    how manieth time, the process is to crash.  ``moves``: addresses it had before.
+    """
+
+    disk: Disk = field(default_factory=Disk)
+    alive: bool = True
+    left: bool = False
+    gone: bool = False
+    life: int = 0
+    published_to: int = 0
+    """The key of the peer that was last sent something published here."""
+    ended_at: float = 0.0
+    """When the former process did, by its own clock."""
+    started_at: float = 0.0
+    """When this process was given what the disk held, by its own clock."""
+    moves: int = 0
+    queue: deque[tuple[int, Effect]] = field(default_factory=deque)
+    syncing: bool = False
+    slow_until: float = 0.0
+    failpoint: tuple[str, int] | None = None
+    requests: dict[int, Client] = field(default_factory=dict)
+    listeners: dict[int, Listener] = field(default_factory=dict)
+    clock: int = 0
+    """What the peer's clock showed before the call into it that was last."""
+    clocks: dict[int, int] = field(default_factory=dict)
+    """And by request before that in which it was decided how the request ended, until somebody is told."""
+    held: dict[int, None] = field(default_factory=dict)
+    """Subscriptions that somebody was told to have here, and not that nothing more comes."""
+
+
+class FailingWorld(World):
+    """A world as above.  Peers are told of all others at the start, whatever their overlay."""
+
+    def __init__(
+        self, options: WorldOptions, failures: Failures, *, trace: Callable[[str], None] | None = None
+    ):
+        failures.validate()
+        self.failures = failures
+        self.machines: list[Machine] = []
+        self.links = Links()
+        self.happened: Counter[str] = Counter()
+        self.view_changes = 0
+        self.views: Views
+        self.stamps: dict[int, dict[int, int]] = {}
+        """Of each publication event, the stamps that it was ever seen with, and the roles it was published under."""
+        self.earliest: dict[Triple, int] = {}
+        """Of each triple whose stamp a peer has corrected the earliest stamp that one had then."""
+        self.on_acknowledged: Callable[[RepeatedPublishing, int], None] | None = None
+        """Called with each publication, and its stamp, as its publisher hears that it is done."""
+        self.on_compacted: Callable[[Node, Sequence[Record], Sequence[Record]], None] | None = None
+        """Called with each peer whose log was replaced by a snapshot, its durable records before, and after."""
+        self.on_crash: Callable[[Node], None] | None = None
+        """Called after each crash: a scripted one brings its peer back by itself, a failpoint does not."""
+        super().__init__(options, trace=trace)
+        self.started = self.now
+
+    # --- making ----------------------------------------------------------------------------------
+
+    def _make_nodes(self) -> list[Node]:
+        self._chance = self._generator("failures")
+        self.views = Views(self, self.failures, self._generator("views"))
+        nodes = super()._make_nodes()
+        self.machines = [Machine() for _ in nodes]
+        return nodes
+
+    def _pace(self, index: int, config: PeerConfig) -> Pace:
+        """Return the measure of a peer's work; a slow peer has the same slowness in all its lives."""
+        most = self.failures.slowness_max
+        chance = Random(f"p2prdf {self.options.seed} slow processor {index}")
+        if not most or chance.random() < 0.5:
+            return super()._pace(index, config)
+        if index >= len(self.machines):
+            self.happened["slow-processor"] += 1
+        return Pace(config.turn_budget_seconds, slowness=chance.uniform(most / 10, most))
+
+    def _introduce(self, node: Node) -> None:
+        self.views.start(node)
+
+    def members(self) -> Iterator[Node]:
+        """Yield all peers that have not left and are not gone for good, dead ones included."""
+        for node, machine in zip(self.nodes, self.machines, strict=True):
+            if not (machine.left or machine.gone):
+                yield node
+
+    def living(self) -> list[Node]:
+        """Return the peers whose process runs."""
+        return [node for node in self.nodes if self.machines[node.index].alive]
+
+    def serving(self) -> list[Node]:
+        """Return the peers whose process runs and takes new work."""
+        return [node for node in self.living() if not self.views.fenced(node)]
+
+    def zone(self, node: Node) -> str:
+        """Return the failure zone that a peer stands in, "" if each stands by itself."""
+        zones = self.failures.zones
+        return f"zone {node.index % zones}" if zones else ""
+
+    def keepers(self, key: int) -> list[Node]:
+        """Return who keeps a key, by the true ring: the closest of each zone, then the closest of those left over."""
+        closest = [self.by_key[contact.key] for contact in self.ring.closest(key, len(self.ring))]
+        zones: dict[str, Node] = {}
+        for node in closest:
+            zones.setdefault(self.zone(node) or str(node.index), node)
+        first = list(zones.values())
+        return [*first, *(node for node in closest if node not in first)][: self.options.config.replicas]
+
+    def alive(self, node: Node) -> bool:
+        """Return whether a peer's process runs."""
+        return self.machines[node.index].alive
+
+    def say(self, node: Node, text: str) -> None:
+        """Write a line about a failure into the trace."""
+        if self.trace is not None:
+            self._say(node, f"!! {text}")
+
+    # --- processes -------------------------------------------------------------------------------
+
+    def crash(self, node: Node, why: str = "crash") -> None:
+        """End a peer's process, here and now."""
+        machine = self.machines[node.index]
+        if not machine.alive:
+            return
+        self.happened[why] += 1
+        unsynced = machine.disk.written - machine.disk.synced
+        kept = 0
+        if unsynced and self._chance.random() < self.failures.kept_probability:
+            kept = self._chance.randint(0, unsynced)
+        self.say(node, f"{why}: {len(machine.queue)} effects lost, {kept} of {unsynced} unsynced records kept")
+        machine.disk.crash(kept)
+        self._end_process(node)
+        self.views.changed(node, gone=True)
+        if self.on_crash is not None:
+            self.on_crash(node)
+
+    def _end_process(self, node: Node) -> None:
+        machine = self.machines[node.index]
+        machine.alive, machine.syncing, machine.failpoint = False, False, None
+        machine.ended_at = self.now + node.skew
+        machine.life += 1
+        machine.queue.clear()
+        node.held.clear()
+        node.busy_until = 0.0
+        if node.timer is not None:
+            node.timer.cancelled = True
+            node.timer = None
+        clients: dict[Client | Listener, None] = dict.fromkeys(machine.requests.values())
+        clients.update(dict.fromkeys(machine.listeners.values()))
+        machine.requests.clear()
+        machine.clocks.clear()
+        machine.listeners.clear()
+        machine.held.clear()
+        for client in clients:
+            client.cut_off(node)
+
+    def restart(self, node: Node, *, disk: str = "kept", moved: bool = False) -> None:
+        """Start a dead peer's process again, its disk ``kept`` or ``lost``, its address the old one or ``moved``."""
+        machine = self.machines[node.index]
+        if machine.alive or machine.left or machine.gone:
+            return
+        if disk == "lost":
+            machine.disk.lose()
+            self.happened["disk-loss"] += 1
+        machine.alive = True
+        machine.life += 1
+        if moved:
+            machine.moves += 1
+            node.contact = Contact(node.contact.key, f"peer-{node.index}.{machine.moves}.sim", 7400)
+        self.say(node, f"restart at {node.contact.host}, disk {disk}: {len(machine.disk.durable)} records")
+        self._fresh_process(node)
+        self.views.start(node)
+        self.views.changed(node, gone=False)
+
+    def _fresh_process(self, node: Node) -> None:
+        machine = self.machines[node.index]
+        if node.codec is not None:
+            node.dictionary = TermDictionary()
+            node.codec = FrameCodec(node.dictionary, node.columns)
+        entropy = self._generator(f"peer {node.index} life {machine.life}")
+        config, pace = node.peer.config, self._pace(node.index, node.peer.config)
+        node.peer = Peer(node.contact, config, node.dictionary, columns=node.columns, entropy=entropy, pace=pace)
+        node.turns = 0
+        records = [message for record in machine.disk.durable for message in self.read(node, record)]
+        machine.started_at = now = self.now + node.skew
+        away = now - machine.ended_at  # as daemons do: after a clock that was set back the absence is without end
+        node.peer.restore(records, now=now, away_seconds=inf if away < -_CLOCK_SECONDS else max(0.0, away))
+        if node.peer.stamps_corrected:
+            bound = hlc.from_seconds(now + node.peer.config.drift_max_seconds)
+            self._corrected(node, [message for message in records if latest(message) > bound])
+        self._arm(node)
+
+    def _corrected(self, node: Node, found: Sequence[Message]) -> None:
+        """Note the stamps that a peer has moved to the past as it started, and write a snapshot, as its driver does."""
+        self.happened["stamps-corrected"] += 1
+        self.say(node, f"stamps of {node.peer.stamps_corrected} records corrected")
+        corrected = {triple for message in found for triple, _ in self._stamped(node, message)}
+        for message in node.peer.snapshot():
+            for triple, stamp in self._stamped(node, message):
+                if triple in corrected:
+                    self.earliest[triple] = min(stamp, self.earliest.get(triple, stamp))
+        self.schedule(0.0, self.compact, node)
+
+    def _stamped(self, node: Node, message: Message) -> list[tuple[Triple, int]]:
+        """Return the triples of a record with their stamps."""
+        if not isinstance(message, IndexTriples):
+            return []
+        texts = [node.dictionary.texts(as_list(column)) for column in (message.s, message.p, message.o)]
+        stamps = map(hlc.plain, as_list(message.time))
+        return list(zip(zip(*texts, strict=True), stamps, strict=True))
+
+    def join(self, key: int) -> Node:
+        """Let a new peer take part."""
+        index = len(self.nodes)
+        contact = Contact(key, f"peer-{index}.sim", 7400)
+        dictionary = TermDictionary() if self.options.through_codec else self.nodes[0].dictionary
+        node = self._make_node(index, contact, self.nodes[0].peer.config, dictionary)
+        self.nodes.append(node)
+        self.machines.append(Machine())
+        self.by_key[key] = node
+        self._ring_changed()
+        self.happened["join"] += 1
+        self.say(node, "joins")
+        self.views.start(node)
+        self.views.changed(node, gone=False)
+        return node
+
+    def depart(self, node: Node, handed_over: bool) -> None:
+        """End the process of a peer that has left for good; its disk goes with it, if others have what is there."""
+        if not self.alive(node):
+            return
+        if not handed_over:
+            self.crash(node, "stop")
+            self.schedule(1.0, self.restart, node)
+            return
+        self.happened["leave"] += 1
+        self.say(node, "has left")
+        self.machines[node.index].left = True
+        self._end_process(node)
+        self._ring_changed()
+        self.views.changed(node, gone=True)
+
+    def lose(self, node: Node) -> None:
+        """Let a peer whose process has ended never come back, nor its disk."""
+        machine = self.machines[node.index]
+        assert not machine.alive, "it has crashed"
+        machine.disk.lose()
+        machine.gone = True
+        self.say(node, "is gone for good")
+        self._ring_changed()
+        self.views.changed(node, gone=True)
+
+    def _ring_changed(self) -> None:
+        self.ring = Ring((node.contact for node in self.members()), self.options.overlay)
+
+    def step_clock(self, node: Node, seconds: float) -> None:
+        """Let a peer's clock jump; its driver never tells a peer an earlier time than before."""
+        self.happened["clock-step"] += 1
+        self.say(node, f"clock jumps by {seconds:+.3f} s to {node.skew + seconds:+.3f} s")
+        node.skew += seconds
+        self._arm(node)
+
+    def set_clock(self, node: Node, seconds: float) -> None:
+        """Set the clock of a peer whose process does not run."""
+        assert not self.alive(node), "a process reads its clock when it starts"
+        self.say(node, f"clock set to {seconds:+.3f} s")
+        if abs(seconds - node.skew) >= 3600.0:
+            self.happened["clock-step-hours"] += 1
+        self.happened["clock-set"] += 1
+        node.skew = seconds
+
+    # --- links -----------------------------------------------------------------------------------
+
+    def cut(self, links: Cut, *, noticed: bool, why: str) -> None:
+        """Let links carry nothing; peers look at each other if detectors notice."""
+        self.happened[why] += 1
+        self.links.cut(links, noticed=noticed)
+        self._links_changed(links, f"{why}, {'' if noticed else 'un'}noticed", gone=noticed)
+
+    def mend(self, links: Cut, *, noticed: bool) -> None:
+        """Undo a cut."""
+        self.links.mend(links, noticed=noticed)
+        self._links_changed(links, "mended", gone=False)
+
+    def _links_changed(self, links: Cut, what: str, *, gone: bool) -> None:
+        for sender, receiver in links:
+            if sender < receiver or (receiver, sender) not in links:
+                self.views.between(self.nodes[sender], self.nodes[receiver], gone=gone)
+        if links:
+            pairs = " ".join(f"{sender}>{receiver}" for sender, receiver in links)
+            self.say(self.nodes[links[0][0]], f"links {what}: {pairs}")
+
+    def send(self, node: Node, to: Contact, parcel: Parcel) -> None:
+        """Put a parcel on its way, if there is a way."""
+        if isinstance(parcel.message, IndexTriples):
+            self._note_stamps(parcel.message)
+        target = self.by_key.get(to.key)
+        if target is None or not self.alive(target) or target.contact != to:
+            self._lost(node, to, parcel, "nobody is there")
+        elif not self.links.carries(node.index, target.index):
+            self._lost(node, to, parcel, "the link is cut")
+        else:
+            super().send(node, to, parcel)
+
+    def _lost(self, node: Node, to: Contact, parcel: Parcel, why: str) -> None:
+        self.counts.lost += 1
+        if self.trace is not None:
+            self._say(node, f"to {to.host} #{parcel.transfer} {type(parcel.message).__name__}: {why}")
+
+    def _receive_frame(self, node: Node, frame: bytes, sender: Contact) -> None:
+        if self._arrives(node, sender):
+            super()._receive_frame(node, frame, sender)
+
+    def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:
+        if self._arrives(node, sender):
+            if self.now < node.busy_until:
+                self.schedule(node.busy_until - self.now, self._receive, node, parcel, sender)
+                return
+            self._note_clock(node)
+            super()._receive(node, parcel, sender)
+
+    def _arrives(self, node: Node, sender: Contact) -> bool:
+        """Return whether what was on its way finds its receiver alive and the link whole."""
+        return self.alive(node) and self.links.carries(self.by_key[sender.key].index, node.index)
+
+    # --- calls into peers ------------------------------------------------------------------------
+
+    def tell(self, node: Node, request: Request) -> None:
+        """Tell a peer what its overlay has learned, unless a failpoint has it crash over it."""
+        if not self.alive(node) or self._strikes(node, "view"):
+            return
+        if self.trace is not None:
+            self._say(node, f"is told {type(request).__name__} {getattr(request, 'contact', '')}")
+        self.submit(node, request)
+
+    def request(self, node: Node, make: Callable[[int], Request], client: Client) -> int | None:
+        """Make a request of a living peer on behalf of a client; return its number, None if nobody is there."""
+        if not self.alive(node):
+            return None
+        self._request += 1
+        number = self._request
+        self.machines[node.index].requests[number] = client
+        self.submit(node, make(number))
+        return number
+
+    def _ended(self, node: Node, subscription: int, why: str) -> None:
+        """Tell a client that its subscription is not delivered here any more."""
+        self.machines[node.index].held.pop(subscription, None)
+        listener = self.machines[node.index].listeners.pop(subscription, None)
+        if listener is not None:
+            if self.trace is not None:
+                self._say(node, f"no longer delivers {subscription:016x}: {why}")
+            listener.ended(why)
+
+    def _wake(self, node: Node) -> None:
+        if not self.alive(node):
+            return
+        if self.now < node.busy_until:
+            node.timer = self.set_timer(node.busy_until, self._wake, node)
+            return
+        self._note_clock(node)
+        life = self.machines[node.index].life
+        super()._wake(node)
+        if self.failures.slowness_max and self.machines[node.index].life == life:
+            if node.peer.turn_open:
+                self.happened["turn-split"] += 1
+            if node.peer.pace.slowness > 1:
+                node.busy_until = self.now + node.peer.pace.spent
+
+    def submit(self, node: Node, request: Request) -> None:
+        """Hand a request to a peer and carry out what it wants done."""
+        self._note_clock(node)
+        super().submit(node, request)
+
+    def _note_clock(self, node: Node) -> None:
+        self.machines[node.index].clock = node.peer.clock
+
+    def decided_at(self, node: Node, request: int) -> int:
+        """Return what a peer's clock showed before the turn in which a request ended whose client is told just now."""
+        return self.machines[node.index].clocks[request]
+
+    def _find_owner(self, node: Node, life: int, key: int) -> None:
+        if self.machines[node.index].life == life:
+            self.submit(node, self.views.owners(node, key))
+
+    # --- carrying out ----------------------------------------------------------------------------
+
+    def _carry_out(self, node: Node, effects: Sequence[Effect]) -> None:
+        machine = self.machines[node.index]
+        disk, life = machine.disk, machine.life
+        for effect in effects:
+            if isinstance(effect, Completed):
+                machine.clocks[effect.request] = machine.clock
+            if isinstance(effect, Persist):
+                self._write(node, effect.message)
+            elif machine.queue or self._waits(disk):
+                machine.queue.append((disk.written, effect))
+            else:
+                self._perform(node, effect)
+            if machine.life != life:
+                return  # a failpoint
+        if disk.written > disk.synced and not machine.syncing:
+            self._begin_sync(node)
+        self._arm(node)
+
+    def _waits(self, disk: Disk) -> bool:
+        """Return whether effects wait for the disk: the driver's rule."""
+        return disk.written > disk.synced
+
+    def _write(self, node: Node, message: Message) -> None:
+        if isinstance(message, IndexTriples):
+            self._note_stamps(message)
+        self.machines[node.index].disk.write(self._record(node, message))
+        self._strikes(node, "written")
+
+    def _record(self, node: Node, message: Message) -> Record:
+        return message if node.codec is None else node.codec.encode((Parcel(0, 0, message),))
+
+    def read(self, node: Node, record: Record) -> list[Message]:
+        """Return what is in a record, in the terms of the peer that runs now."""
+        if not isinstance(record, bytes):
+            return [record]
+        assert node.codec is not None
+        return [parcel.message for parcel in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
+
+    def _note_stamps(self, message: IndexTriples) -> None:
+        published = message.published & _ROLES if message.origin else 0  # other roles came later, from others
+        for event, time in zip(as_list(message.event), as_list(message.time), strict=True):
+            stamps = self.stamps.setdefault(event, {})
+            stamps[hlc.plain(time)] = stamps.get(hlc.plain(time), 0) | published
+
+    def _begin_sync(self, node: Node) -> None:
+        machine, failures = self.machines[node.index], self.failures
+        machine.syncing = True
+        if self.now < machine.slow_until:
+            seconds = self._chance.uniform(failures.slow_sync_min_seconds, failures.slow_sync_max_seconds)
+        else:
+            seconds = self._chance.uniform(failures.sync_min_seconds, failures.sync_max_seconds)
+        self.schedule(seconds, self._end_sync, node, machine.life, machine.disk.written)
+
+    def _end_sync(self, node: Node, life: int, number: int) -> None:
+        machine = self.machines[node.index]
+        if machine.life != life:
+            return
+        machine.syncing = False
+        machine.disk.sync(number)
+        if self._strikes(node, "synced"):
+            return
+        while machine.queue and machine.queue[0][0] <= machine.disk.synced:
+            self._perform(node, machine.queue.popleft()[1])
+            if machine.life != life:
+                return
+        if machine.disk.written > machine.disk.synced:
+            self._begin_sync(node)
+
+    def _perform(self, node: Node, effect: Effect) -> None:
+        if self._strikes(node, "effect") or (isinstance(effect, Send) and self._strikes(node, "send")):
+            return
+        if isinstance(effect, Send) and _publishes(node, effect):
+            if self._strikes(node, "publish"):
+                return
+            self.machines[node.index].published_to = effect.to.key
+        if isinstance(effect, FindOwner):
+            # Thinking takes a millisecond, and the call that asked has been carried out to its end.
+            self.schedule(0.001, self._find_owner, node, self.machines[node.index].life, effect.key)
+        else:
+            super()._perform(node, effect)
+
+    def _completed(self, node: Node, effect: Completed) -> None:
+        client = self.machines[node.index].requests.pop(effect.request, None)
+        if self.trace is not None:
+            self._say(node, f"request {effect.request}: {effect.outcome}")
+        if client is None:
+            raise LocalProtocolError(f"peer {node.index} completed unknown request {effect.request}")
+        if isinstance(effect.outcome, Subscribed | Attached):
+            self.machines[node.index].held[effect.outcome.subscription] = None
+        client.completed(node, effect.request, effect.outcome)
+        self.machines[node.index].clocks.pop(effect.request, None)
+
+    def _notify(self, node: Node, notify: Notify) -> None:
+        listener = self.machines[node.index].listeners.get(notify.subscription)
+        if self.trace is not None:
+            to = "a client" if listener is not None else "nobody"
+            self._say(node, f"{to} gets {len(notify.identity)} answers of {notify.subscription:x} from {notify.first}")
+        if listener is not None:
+            listener.notified(node, notify)
+
+    def _bookmark(self, node: Node, bookmark: Bookmark) -> None:
+        listener = self.machines[node.index].listeners.get(bookmark.subscription)
+        self.say(node, f"bookmark of {bookmark.subscription:x}: {bookmark.stamp}")
+        if listener is not None:
+            listener.bookmarked(bookmark)
+
+    # --- failpoints and compaction ---------------------------------------------------------------
+
+    def arm_failpoint(self, node: Node, where: str, times: int) -> None:
+        """Let a peer crash when it gets to a point for the ``times``-th time from now."""
+        assert where in (*FAILPOINTS, "publish"), where
+        self.machines[node.index].failpoint = (where, times)
+        self.say(node, f"failpoint: {where} {times}")
+
+    def _strikes(self, node: Node, where: str) -> bool:
+        """Note that a peer gets to a point; crash it there if it is to."""
+        machine = self.machines[node.index]
+        if machine.failpoint is None or machine.failpoint[0] != where:
+            return False
+        left = machine.failpoint[1] - 1
+        machine.failpoint = (where, left)
+        if left > 0:
+            return False
+        self.crash(node, f"failpoint {where}")
+        return True
+
+    def compact(self, node: Node) -> None:
+        """Replace the disk's records by a snapshot of the peer, a few messages at a time."""
+        machine = self.machines[node.index]
+        if not machine.alive or machine.disk.compacting:
+            return
+        self.happened["compaction"] += 1
+        self.say(node, f"compaction of {len(machine.disk.durable)} records")
+        machine.disk.begin_compaction()
+        self._compact_on(node, machine.life, node.peer.snapshot(), [])
+
+    def _compact_on(self, node: Node, life: int, snapshot: Iterator[Message], taken: list[Record]) -> None:
+        machine = self.machines[node.index]
+        if machine.life != life:
+            return
+        for _ in range(_SNAPSHOT_SLICE):
+            message = next(snapshot, None)
+            if message is None:
+                before = machine.disk.durable
+                machine.disk.end_compaction(taken)
+                if self.on_compacted is not None:
+                    self.on_compacted(node, before, machine.disk.durable)
+                self.say(node, f"compacted to {len(machine.disk.durable)} records")
+                return
+            taken.append(self._record(node, message))
+        self.schedule(_SNAPSHOT_SECONDS, self._compact_on, node, life, snapshot, taken)
+
+
+def _publishes(node: Node, effect: Send) -> bool:
+    """Return whether a peer sends what is published at it to another."""
+    message = effect.parcel.message
+    own = node.contact.key
+    return isinstance(message, IndexTriples) and message.origin == own != effect.to.key

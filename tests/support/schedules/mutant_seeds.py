@@ -1,0 +1,67 @@
+"""Schedules that catch mutants: in the configuration of daemons, and in a varied one where none of the former is known.
+
+``tests/simulation/test_days.py`` runs each of them; ``python -m schedules --mutants`` searches for further ones.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["OF_DAEMONS", "VARIED", "Known"]
+
+
+class Known(NamedTuple):
+    """A kind of schedules, a seed of it, and a kind of problem that the mutant shows there."""
+
+    days: str
+    seed: int
+    problem: str
+
+
+OF_DAEMONS: Final = {
+    "acknowledge-before-sync": Known("plain", 2, "copies"),
+    "one-copy": Known("plain", 1, "copies"),
+    "no-probe-of-rows": Known("plain", 0, "missing"),
+    "unordered-identities": Known("plain", 0, "missing"),
+    "no-repair": Known("plain", 0, "restless"),
+    "forget-on-restart": Known("power cuts", 28, "missing"),
+    "give-up-lost": Known("plain", 1, "copies"),
+    "begun-before-live": Known("members", 0, "missing"),
+    "one-stay": Known("removals", 1, "missing"),
+    "rows-live-on": Known("removals", 2, "extra"),
+    "answers-after-withdrawals": Known("removals", 63, "missing"),
+    "always-sure": Known("removals", 63, "told"),
+    "never-sure": Known("removals", 63, "extra"),
+    "bookmark-before-answers": Known("bookmarks", 0, "bookmark"),
+    "names-taken-for-new": Known("disks and snapshots", 3, "missing"),
+    "withdrawn-leaf-comes-back": Known("standing queries", 4, "snapshot"),
+    "ends-untold": Known("plain", 2, "restless"),
+}
+"""By mutant, in the configuration of daemons."""
+
+VARIED: Final = {
+    "settled-early": Known("cuts", 3_000_015, "twice"),
+    "no-commit-wait": Known("clocks", 51, "missing"),
+    "late-removals": Known("removals and disks", 18, "part"),
+    "gone-alone": Known("leaving alone", 87, "copies"),
+    "known-late": Known("parted, again", 414, "missing"),
+    "no-roll-forward-after-restart": Known("gone for good", 0, "part"),
+    "never-cut-off": Known("parted, late", 42, "missing"),
+    "lost-together": Known("racks", 87, "twice"),
+    "told-elsewhere-ignored": Known("parted, standing queries", 9, "extra"),
+    "bare-contents-not-repaired": Known("parted, standing queries", 9, "extra"),
+    "begun-anew": Known("disks and snapshots", 53, "twice"),
+    "marks-without-outbox": Known("bookmarks", 6, "bookmark"),
+    "late-roles": Known("parted", 36, "missing"),
+    "narrow-forever": Known("parted, again", 153, "missing"),
+    "ended-unheard": Known("parted, again", 30, "told"),
+    "sure-at-once": Known("standing queries, nothing removed", 161, "taken back"),
+    "first-at-once": Known("disks and snapshots, told of the living", 1_101, "twice"),
+    "strangers-unheard": Known("strangers", 1, "bookmark"),
+    "late-look": Known("stragglers, busy", 42, "bookmark"),
+    "staged-not-in-snapshots": Known("disks and snapshots", 1, "snapshot"),
+    "without-origin": Known("gone halfway", 2, "part"),
+    "fellows-know": Known("unseen absences", 4, "twice"),
+    "unknown-withdrawals-refused": Known("pinned", 1, "restless"),
+}
+"""By mutant, in a varied configuration."""

@@ -1,0 +1,815 @@
+"""One rule removed at a time: checkers that catch none of these would prove nothing.
+
+A mutant changes real classes while it is in force, inside a context manager; the code that runs in
+production has no switches.  Each names the rule that it removes and is run on seeds of bad days, of a kind on which
+the rule matters, in order, until one of them shows a broken promise.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final
+
+from p2prdf import keys
+from p2prdf.columns import as_list
+from p2prdf.continuous.contents import Contents
+from p2prdf.continuous.evaluation import Evaluation
+from p2prdf.continuous.home import Home, Known, Subscription
+from p2prdf.continuous.leaf import LeafAnswers
+from p2prdf.continuous.told import Told
+from p2prdf.hlc import GONE
+from p2prdf.overlay.outbox import Transfer
+from p2prdf.peer import Peer
+from p2prdf.peer.entry import entry
+from p2prdf.peer.entry.dedup import RecentlySettled
+from p2prdf.peer.entry.entry import Entry
+from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.joins.index_advertisements import Roles
+from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.network.batches import TripleBatch, unmarked
+from p2prdf.peer.network.cluster import Cluster
+from p2prdf.peer.network.completions import Tokens
+from p2prdf.peer.network.inbox import Arrivals
+from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.quorum import MISSING_SECONDS, Members
+from p2prdf.peer.progress.low_watermark import LowMarks, UnderWay
+from p2prdf.peer.replication import staging as accepted
+from p2prdf.peer.replication.anti_entropy import Repair
+from p2prdf.peer.replication.redelivery import RollForward
+from p2prdf.peer.subscriptions.coordinator import Host
+from p2prdf.peer.subscriptions.delivery import Delivery
+from p2prdf.peer.subscriptions.evaluation import Evaluations
+from p2prdf.peer.subscriptions.opening import Opening
+from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.peer.subscriptions.unresolved import Unknown
+from p2prdf.store import columnar
+from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.columnar_state import ColumnarState
+from p2prdf.store.light import LightTables
+from p2prdf.store.light_state import IDENTITY, LightState
+from p2prdf.store.result_log import ResultLog, withdrawals
+from p2prdf.store.stays import Stays
+from p2prdf.store.tables import Derived, Tables
+from p2prdf.wire.contract import Bookmark, Effect
+from p2prdf.wire.messages import SURE, Contact, IndexTriples, MembersKnown, Want
+from schedules.failures.days import run_day
+from schedules.failures.scenario import Verdict
+from schedules.failures.world import FailingWorld
+from schedules.shares import Configurations
+
+__all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
+
+SEEDS_MAX: Final = 2000
+"""Within which a mutant must be caught."""
+
+_SHARE_SEEDS = 50
+_NEVER = (1 << 64) - 1
+_NO_INDEX = -1
+_ON: Final = {
+    "late-words": "standing queries", "no-roll-forward": "crashes", "spare-the-returned": "returns",
+    "begun-before-live": "members", "settled-forgotten": "cuts", "settled-early": "cuts",
+    "alone-everywhere": "removals", "join-the-ended": "removals",
+    "one-stay": "removals", "rows-live-on": "removals", "answers-after-withdrawals": "removals",
+    "always-sure": "removals", "never-sure": "removals", "bookmark-before-answers": "bookmarks",
+    "withdrawn-leaf-comes-back": "standing queries", "no-compare-after-takeover": "standing queries",
+    "no-commit-wait": "clocks", "late-removals": "removals and disks",
+    "names-taken-for-new": "standing queries", "leaf-answers-not-kept": "standing queries",
+    "withdraw-the-known": "kept", "unsteady-marks": "kept", "removals-at-once": "kept", "told-before-copies": "kept",
+    "one-keeper-of-records": "kept", "marks-without-outbox": "bookmarks", "known-late": "parted, again",
+    "strangers-unheard": "strangers", "late-roles": "parted", "narrow-forever": "parted, again",
+    "ended-unheard": "parted, again", "never-cut-off": "parted, late", "lost-together": "racks",
+    "told-elsewhere-ignored": "parted, standing queries", "bare-contents-not-repaired": "parted, standing queries",
+    "sure-at-once": "standing queries, nothing removed",
+    "own-clock-only": "stragglers", "late-look": "stragglers, busy", "begun-anew": "disks and snapshots",
+    "fellows-know": "unseen absences", "without-origin": "gone halfway",
+    "first-at-once": "disks and snapshots, told of the living",
+    "former-lives-forgotten": "disks and snapshots, told of the living",
+    "staged-not-in-snapshots": "disks and snapshots", "islands": "late bootstrap",
+    "clusters-not-compared": "islands",
+    "stamps-uncorrected": "clock steps", "outbox-at-the-end": "slow processors, bookmarks",
+    "acknowledged-in-open-turns": "slow processors",
+    "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
+    "ended-rows-unanswered": "pinned",
+    "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
+}  # fmt: skip
+"""Kinds of days (of :mod:`schedules.failures.days`) on which rules matter that seldom do on those that are drawn."""
+_CHUNK = 4
+
+Change = tuple[Any, str, Any]
+"""A class or module, the name of what is replaced in it, and what by."""
+
+
+@contextmanager
+def _changed(changes: list[Change]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for owner, name, replacement in changes:
+            if name in vars(owner):
+                stack.callback(setattr, owner, name, vars(owner)[name])
+            else:  # inherited
+                stack.callback(delattr, owner, name)
+            setattr(owner, name, replacement)
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule, and how to remove it; ``changes`` is called when the mutant is to be in force."""
+
+    name: str
+    rule: str
+    changes: Callable[[], list[Change]]
+
+    @property
+    def days(self) -> str:
+        """On which kind of days the rule is put to the test."""
+        return _ON.get(self.name, "plain")
+
+    def run(self, seed: int, configurations: Configurations = "daemon", days: str = "") -> Verdict:
+        """Run the schedule of a seed without the rule; ``days``: its kind, if not the one of this mutant."""
+        with _changed(self.changes()):
+            return run_day(days or self.days, seed, configurations=configurations)
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """How a mutant was found out: the first bad seed and its kinds of problems, and how many seeds are bad."""
+
+    name: str
+    first: int | None
+    kinds: tuple[str, ...]
+    bad: int
+    seeds: int
+
+    def __str__(self) -> str:
+        if self.first is None:
+            return f"{self.name}: NOT CAUGHT in {self.seeds} seeds"
+        return f"{self.name}: first seed {self.first} ({', '.join(self.kinds)}), {self.bad} of {self.seeds} seeds"
+
+def _acknowledge_before_sync() -> list[Change]:
+    return [(FailingWorld, "_waits", lambda *_: False)]
+
+
+def _islands() -> list[Change]:
+    return [(Members, "alone", property(lambda _: False))]
+
+
+def _clusters_not_compared() -> list[Change]:
+    known = Cluster.known
+    return [(Cluster, "known", lambda self, *told: known(self, *told) if not self.identity else None)]
+
+
+def _stamps_uncorrected() -> list[Change]:
+    return [(Peer, "_corrected", lambda _, message: message)]
+
+
+def _one_copy() -> list[Change]:
+    return [(Members, "spare", property(lambda self: min(self._config.replicas, self._cache.size) - 1))]
+
+
+def _no_probe_of_rows() -> list[Change]:
+    """Rows that come after the triples they wait for do not meet them."""
+
+    def stored(original: Any) -> Any:
+        def add_rows(self: Any, rows: Derived, _: Any = None) -> list[Derived]:
+            result: list[Derived] = original(self, rows, self.columns.full(len(rows), 0, "bool"))
+            return result
+
+        return add_rows
+
+    return [(tables, "add_rows", stored(tables.add_rows)) for tables in (LightTables, ColumnarTables)]
+
+
+def _unordered_identities() -> list[Change]:
+    one, many = keys.contribution, keys.contributions
+    return [
+        (keys, "contribution", lambda identity, _: one(identity, 0)),
+        (keys, "contributions", lambda identities, _: many(identities, 0)),
+    ]
+
+
+def _no_rejoin() -> list[Change]:
+    return [(Engine, "rejoin", lambda *_: None)]
+
+
+def _no_repair() -> list[Change]:
+    def wake(self: Repair) -> None:
+        recovery = self._exchange.recovery
+        if not recovery.caught_up:
+            recovery.caught_up = True
+            self._exchange.signals.caught_up.emit()
+
+    return [(Repair, "wake", wake)]
+
+
+def _repair_unjoined() -> list[Change]:
+    """What comes by repair, which knows of no publication or view, is stored and never joined."""
+    original = Engine._spread_copies
+
+    def spread(self: Engine, batch: TripleBatch, *, keep_own: bool) -> None:
+        before = len(self._mine)
+        original(self, batch, keep_own=keep_own)
+        if keep_own and not batch.origin:
+            for each in self._mine[before:]:
+                each.roles = unmarked(each.roles)
+
+    return [(Engine, "_spread_copies", spread)]
+
+
+def _join_the_ended() -> list[Change]:
+    return [(Engine, "_joins_alone", lambda _: False)]
+
+
+def _alone_everywhere() -> list[Change]:
+    """Rows that wait at all peers are taken for rows that one peer alone joins."""
+
+    def met_from(self: LightTables, stamp: int, _: Any) -> int:
+        return max(self.over_before, stamp) if self.settled else self.over_before
+
+    nowhere = SimpleNamespace(**vars(keys) | {"ANY": _NO_INDEX})
+    return [(LightTables, "_met_from", met_from), (columnar, "keys", nowhere)]
+
+
+def _no_roll_forward() -> list[Change]:
+    return [(RollForward, "_finish", lambda *_: None)]
+
+
+def _removals_at_once() -> list[Change]:
+    return [(accepted, "_removes", lambda _: False)]
+
+
+def _no_roll_forward_after_restart() -> list[Change]:
+    return [(RollForward, "finish_all", lambda *_: None)]
+
+
+def _discard_unmatched() -> list[Change]:
+    """Triples are kept only by peers at which somebody waits."""
+
+    def discarding(original: Any) -> Any:
+        def add_triples(self: Any, *columns: Any) -> list[Derived]:
+            sizes = self.sizes()
+            result: list[Derived] = original(self, *columns) if sizes.queries + sizes.rows else []
+            return result
+
+        return add_triples
+
+    return [(tables, "add_triples", discarding(tables.add_triples)) for tables in (LightTables, ColumnarTables)]
+
+
+def _no_commit_wait() -> list[Change]:
+    def tell(self: Opening, subscription: Subscription) -> None:
+        heapq.heappush(self._settling, (0.0, subscription.number))
+        self._tell_settled()
+
+    return [(Opening, "_tell_when_past", tell)]
+
+
+def _count_others_copies() -> list[Change]:
+    """What a receiver passes on counts as a copy although it keeps none."""
+    return [(Arrivals, "keep", lambda *_: ())]
+
+
+def _forget_on_restart() -> list[Change]:
+    return [(Peer, "restore", lambda *_, **__: None)]
+
+
+def _late_roles() -> list[Change]:
+    """What was published before a role was heard of is not indexed under it."""
+    return [(Roles, "_route", lambda *_: None), (Roles, "missing", lambda *_: 0)]
+
+
+def _lost_words() -> list[Change]:
+    """Who publishes says that texts are indexed under the words waited for, and does not do it."""
+    return [(Words, "indexed", lambda *_: None)]
+
+
+def _late_words() -> list[Change]:
+    """What was published before a word was heard of is not indexed under it."""
+    return [(Words, "_add_to", lambda *_, **__: None)]
+
+
+def _words_unknown() -> list[Change]:
+    """Nobody is told which words a query waits by."""
+    return [(Opening, "_words_of", lambda *_: [])]
+
+
+def _give_up_lost() -> list[Change]:
+    """What was on its way to a peer that is lost is given up."""
+    return [(Exchange, "give_up", _only_forget)]
+
+
+def _only_forget(self: Exchange, contact: Contact, *, left: bool = False) -> list[Transfer]:
+    self.cache.lost(contact)
+    self._ring_changed()
+    for transfer in self.outbox.lost(contact):
+        self.release(transfer.tokens, contact.key)
+    return []
+
+
+def _spare_the_returned() -> list[Change]:
+    return [(Tokens, "fewer", lambda _: None)]
+
+
+def _begun_before_live() -> list[Change]:
+    """A subscription that a change of the view began while it opened is not begun again."""
+    original = Delivery.begin
+
+    def begin(self: Delivery, subscription: Subscription) -> None:
+        if not subscription.delivered or subscription.opening:
+            original(self, subscription)
+
+    return [(Delivery, "begin", begin)]
+
+
+def _settled_forgotten() -> list[Change]:
+    return [(RecentlySettled, "places_left", lambda *_: None)]
+
+
+def _settled_early() -> list[Change]:
+    """Answers are settled although a home may live where it is not seen."""
+    return [(Members, "somebody_missing", property(lambda _: False))]
+
+
+def _never_cut_off() -> list[Change]:
+    return [(Members, "perhaps_cut_off", property(lambda _: False))]
+
+
+def _narrow_forever() -> list[Change]:
+    return [(Engine, "_widened", lambda *_: None)]
+
+
+def _one_round_of_leaving() -> list[Change]:
+    """A peer that leaves takes in what comes until the end."""
+    return [(Repair, "closing", property(lambda _: False, lambda *_: None)), (Repair, "_offer_closed", _leave_at_once)]
+
+
+def _leave_at_once(self: Repair, request: int) -> None:
+    self._offers.pop(request, None)
+    if not self._offers and self._on_left is not None:
+        done, self._on_left = self._on_left, None
+        done(self._enough_stay())
+
+
+def _gone_alone() -> list[Change]:
+    """A peer that leaves has handed over all, however few others there are."""
+    return [(Repair, "_enough_stay", lambda _: True)]
+
+
+def _known_late() -> list[Change]:
+    """Answers recorded for a group count for those of its subscriptions alone that are known by then."""
+    return [(Home, "comes_late", lambda *_: False)]
+
+
+def _one_keeper_of_records() -> list[Change]:
+    """A record that was on its way to a lost peer goes to nobody if there is nobody, and counts as a copy."""
+    return [(Records, "_send_when_enough", Records._send)]
+
+
+def _without_origin() -> list[Change]:
+    """Repair gives parts of unfinished publications without a word of where they were published."""
+
+    def with_origin(_: RollForward, message: IndexTriples) -> Iterator[IndexTriples]:
+        yield message
+
+    return [(RollForward, "with_origin", with_origin)]
+
+
+def _lost_together() -> list[Change]:
+    return [(Members, "lost_together_until", property(lambda _: None))]
+
+
+def _begun_anew() -> list[Change]:
+    """Who lost its disk and starts once more, with what came since, takes itself for one that was told all."""
+    return [(Members, "record", lambda self: MembersKnown(self.most))]
+
+
+def _first_at_once() -> list[Change]:
+    """Who lost its disk and sees nobody takes itself for the first of a network, though it was told of others."""
+    return [(Members, "first_at", property(lambda _: None))]
+
+
+def _former_lives_forgotten() -> list[Change]:
+    """Nobody is missed who was not seen in this life."""
+    return [(Members, "somebody_missing", property(lambda self: self.lost_within(MISSING_SECONDS)))]
+
+
+def _fellows_know() -> list[Change]:
+    """Peers that lost what they knew are taken to know it by all but themselves."""
+    return [(Members, "note_lacking", lambda *_, **__: None)]
+
+
+def _marks_without_outbox() -> list[Change]:
+    return [(UnderWay, "add", lambda *_: None)]
+
+
+def _late_look() -> list[Change]:
+    """Peers look at what is under way at the end of a turn after the cut, not at the cut."""
+    original = LowMarks.passing
+
+    def passing(self: LowMarks, remote: int = 0) -> None:
+        cut = self._cut
+        original(self, remote)
+        if self._cut != cut and self._low is not None:
+            self._low = UnderWay()
+
+    original_wake = LowMarks.wake
+
+    def wake(self: LowMarks) -> None:
+        if self._low is not None:
+            self._low = self._under_way()
+        original_wake(self)
+
+    return [(LowMarks, "passing", passing), (LowMarks, "wake", wake)]
+
+
+def _outbox_at_the_end() -> list[Change]:
+    """Peers count the outbox at the end of a turn, not all messages that a split turn put into it."""
+    original = LowMarks.wake
+
+    def wake(self: LowMarks) -> None:
+        if self._exchange.put_since_cut is not None:
+            self._exchange.put_since_cut = list(self._exchange.outbox.messages())
+        original(self)
+
+    return [(LowMarks, "wake", wake)]
+
+
+def _acknowledged_in_open_turns() -> list[Change]:
+    """What was taken in is acknowledged when the budget of a turn is spent, though it is not worked off."""
+    original = Peer.wake
+
+    def wake(self: Peer, *, now: float) -> list[Effect]:
+        effects = original(self, now=now)
+        if self.turn_open:
+            self._exchange.flush_acknowledgements()
+            effects += self._end()
+        return effects
+
+    return [(Peer, "wake", wake)]
+
+
+def _own_clock_only() -> list[Change]:
+    """A cut is passed by the own clock alone, whatever stamp a message brings."""
+    original = LowMarks.passing
+    return [(LowMarks, "passing", lambda self, _=0: original(self))]
+
+
+def _unsteady_marks() -> list[Change]:
+    return [(Peer, "_nothing_lacks", lambda _: True)]
+
+
+def _late_removals() -> list[Change]:
+    """What was published after a removal and heard of before it goes with what was published before."""
+    original = Stays.remove
+
+    def remove(
+        self: Stays[Any], triple: Any, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
+    ) -> Iterator[Any]:
+        for begin, time, _ in original(self, triple, stamp, time_of, lacks):
+            yield begin, time if time >= GONE else 0, None
+
+    return [(Stays, "remove", remove)]
+
+
+def _one_stay() -> list[Change]:
+    """What is published again after a removal has the identity that it had before."""
+
+    def identity_of(self: LightState, triple: Any) -> int:
+        hashes = self._dictionary.hashes
+        return int(triple[IDENTITY] if triple[IDENTITY] >= 0 else keys.triple_id(*(hashes[each] for each in triple[0])))
+
+    return [(LightState, "_identity_of", identity_of), (ColumnarState, "_identities", _identities_of_triples)]
+
+
+def _identities_of_triples(self: ColumnarState, table: Any, rows: Any) -> Any:
+    if table.per_event:
+        return table.event.values[rows]
+    hashes = self._dictionary.hash_array()
+    return keys.triple_ids(*(hashes[table.terms(rows, position)] for position in range(3)))
+
+
+def _rows_live_on() -> list[Change]:
+    """A partial result that is over takes nothing back that was made of it."""
+    original = Engine._store_rows
+
+    def store_rows(self: Engine) -> None:
+        rejoining, self._tables.add_rows = self._tables.add_rows, _joining_the_living(self._tables)  # type: ignore[method-assign]
+        try:
+            original(self)
+        finally:
+            self._tables.add_rows = rejoining  # type: ignore[method-assign]
+
+    return [(Engine, "_store_rows", store_rows)]
+
+
+def _joining_the_living(tables: Tables) -> Callable[..., list[Derived]]:
+    add_rows = tables.add_rows
+
+    def joining(rows: Derived, probed: Any = None) -> list[Derived]:
+        living = [each != GONE for each in as_list(rows.oldest)]
+        wanted = living if probed is None else [a and bool(b) for a, b in zip(living, probed, strict=True)]
+        return add_rows(rows, tables.columns.column(wanted, "bool"))
+
+    return joining
+
+
+def _withdraw_the_known() -> list[Change]:
+    """An answer that is not known here is not taken back."""
+    original = ResultLog.withdraw
+
+    def withdraw(self: ResultLog, identity: Any, *rest: Any) -> int:
+        known = self._marks.find(withdrawals(self._columns, identity))
+        return original(self, identity, *rest) if len(known) == len(identity) else 0
+
+    return [(ResultLog, "withdraw", withdraw)]
+
+
+def _answers_after_withdrawals() -> list[Change]:
+    """An answer that comes after it was taken back is told."""
+    return [(ResultLog, "withdraw", ResultLog.append), (ResultLog, "_leave_out_withdrawn", lambda _: None)]
+
+
+def _always_sure() -> list[Change]:
+    """A home takes every answer that is taken back for one that the subscriber has acknowledged."""
+
+    def with_certainty(self: ResultLog, part: Any) -> Any:
+        return self._columns.column([each | SURE if each >= GONE else each for each in as_list(part.born)])
+
+    return [(ResultLog, "_with_certainty", with_certainty)]
+
+
+def _never_sure() -> list[Change]:
+    """A home does not say that an answer was acknowledged when it takes it back."""
+    return [(ResultLog, "_with_certainty", lambda _, part: part.born)]
+
+
+def _bookmark_before_answers() -> list[Change]:
+    return [(ResultLog, "handed_out", property(lambda _: True)), (Entry, "_tell_bookmark", _tell_at_once)]
+
+
+def _tell_at_once(self: Entry, local: Any) -> None:
+    if local.reaching is not None:
+        local.bookmark = local.reaching[2]
+        local.reaching = None
+        self._exchange.effects.append(Bookmark(local.number, local.bookmark))
+
+
+def _told_before_copies() -> list[Change]:
+    """What a standing query answers is told its subscriber and the other replicas at the same time."""
+    original = Evaluations._stage
+
+    def stage(self: Evaluations, *arguments: Any) -> None:
+        tell = self._records.tell
+        self._records.tell = lambda key, message, tokens=(): tell(key, message)  # type: ignore[method-assign]  # noqa: ARG005
+        try:
+            original(self, *arguments)
+        finally:
+            self._records.tell = tell  # type: ignore[method-assign]
+
+    return [(Evaluations, "_stage", stage)]
+
+
+def _no_compare_after_takeover() -> list[Change]:
+    """Who begins to evaluate a standing query tells what is true, and takes nothing back."""
+
+    def begin(self: Evaluation, _: Any) -> None:
+        original(self, Contents())
+
+    original = Evaluation._begin_to_compare
+    return [(Evaluation, "_begin_to_compare", begin)]
+
+
+def _sure_at_once() -> list[Change]:
+    """Who takes over takes back what does not follow from what it knows, at once."""
+    return [(Evaluation, "_doubt", lambda *_: None)]
+
+
+def _names_taken_for_new() -> list[Change]:
+    """What was told is looked up of what is true, or held, alone: other rows have their first name again."""
+    original = Told.changes
+
+    def changes(self: Told, wanted: Any, _: Any) -> Any:
+        return original(self, wanted, lambda names: [False] * len(names))
+
+    return [(Told, "changes", changes)]
+
+
+def _told_elsewhere_ignored() -> list[Change]:
+    return [(Evaluations, "told_elsewhere", lambda *_: None)]
+
+
+def _withdrawn_leaf_comes_back() -> list[Change]:
+    """A withdrawal that comes before the answer of a leaf is forgotten."""
+    original = LeafAnswers._withdraw
+
+    def withdraw(self: LeafAnswers, identity: int, born: int) -> Any:
+        return original(self, identity, born) if identity in self._ordinals else []
+
+    return [(LeafAnswers, "_withdraw", withdraw)]
+
+
+def _leaf_answers_not_kept() -> list[Change]:
+    """What leaves answer is held, and on no disk."""
+    original = Delivery._record_leaf
+
+    def record_leaf(self: Delivery, *arguments: Any) -> bool:
+        original(self, *arguments)
+        return False
+
+    return [(Delivery, "_record_leaf", record_leaf)]
+
+
+def _bare_contents_not_repaired() -> list[Change]:
+    return [(Contents, "bare", property(lambda _: []))]
+
+
+def _ends_untold() -> list[Change]:
+    return [(Records, "tell_subscriber", lambda *_: None), (entry, "_RENEW_SECONDS_MAX", 86_400.0)]
+
+
+def _strangers_unheard() -> list[Change]:
+    return [(Repair, "heard_stranger", lambda _: None)]
+
+
+def _ended_unheard() -> list[Change]:
+    """A group ends with its last subscription here, unless it was noticed that somebody is missing."""
+    original = Host._end
+
+    def end(self: Host, subscription: Subscription, done: Callable[[], None] = lambda: None) -> None:
+        group = subscription.group
+        original(self, subscription, done)
+        last = self.home.known(group.identity, subscription=False) is Known.UNKNOWN
+        if last and not self._exchange.members.somebody_missing:
+            self.records.end_group(group.identity, self._exchange.tick())
+            self._end_group(group)
+
+    return [(Host, "_end", end)]
+
+
+def _staged_not_in_snapshots() -> list[Change]:
+    return [(Evaluations, "messages", lambda _: [])]
+
+
+def _unknown_withdrawals_refused() -> list[Change]:
+    return [(Unknown, "hold_withdrawn", lambda *_: False)]
+
+
+def _over_not_in_snapshots() -> list[Change]:
+    return [(ResultLog, "_close_over", lambda *_: [])]
+
+
+def _ended_rows_unanswered() -> list[Change]:
+    """And any question counts as a word on what a leaving peer offered: either rule alone ends the circle."""
+    original = Repair.want
+
+    def want(self: Repair, sender: Contact, message: Want) -> None:
+        if self._offer_again_at is not None:
+            self._heard_of_offers()
+        original(self, sender, message)
+
+    return [(Engine, "_note_ended", lambda *_: None), (Repair, "want", want)]
+
+
+MUTANTS: Final[dict[str, Mutant]] = {
+    mutant.name: mutant
+    for mutant in (
+        Mutant("acknowledge-before-sync", "what follows a record waits until it is durable", _acknowledge_before_sync),
+        Mutant("one-copy", "an acknowledgement waits for copies_min copies", _one_copy),
+        Mutant("no-probe-of-rows", "whichever of a row and a triple comes second is joined", _no_probe_of_rows),
+        Mutant("unordered-identities", "identities tell the positions of triples apart", _unordered_identities),
+        Mutant("no-rejoin", "a new primary joins again what lies under its keys", _no_rejoin),
+        Mutant("no-repair", "replicas give each other what is missing", _no_repair),
+        Mutant("repair-unjoined", "what comes by repair is joined like everything else", _repair_unjoined),
+        Mutant("removals-at-once", "a removal takes effect when enough peers keep it", _removals_at_once),
+        Mutant("join-the-ended", "intervals that never overlapped are not joined", _join_the_ended),
+        Mutant("alone-everywhere", "pairs are left out only where one peer alone joins", _alone_everywhere),
+        Mutant("no-roll-forward", "a publication whose peer is lost is finished by others", _no_roll_forward),
+        Mutant("no-roll-forward-after-restart", "so it is by who starts anew", _no_roll_forward_after_restart),
+        Mutant("discard-unmatched", "triples are kept whether or not somebody waits", _discard_unmatched),
+        Mutant("no-commit-wait", "a query is live when all clocks are past its stamp", _no_commit_wait),
+        Mutant("count-others-copies", "only those who keep a key count as its copies", _count_others_copies),
+        Mutant("forget-on-restart", "what a disk holds is restored", _forget_on_restart),
+        Mutant("late-roles", "a role counts for what came before it was heard of", _late_roles),
+        Mutant("lost-words", "a text is indexed under words that are waited for", _lost_words),
+        Mutant("late-words", "a word counts for what came before it was heard of", _late_words),
+        Mutant("words-unknown", "a query is live when all know the words it waits by", _words_unknown),
+        Mutant("give-up-lost", "what was on its way to a lost peer goes to others", _give_up_lost),
+        Mutant("spare-the-returned", "peers that come back make up for no copy under way", _spare_the_returned),
+        Mutant("begun-before-live", "a subscription is told from the beginning once it is live", _begun_before_live),
+        Mutant("settled-forgotten", "what was settled is left out of other epochs", _settled_forgotten),
+        Mutant("settled-early", "nothing is settled while somebody is missing", _settled_early),
+        Mutant("never-cut-off", "who may be cut off indexes under all roles", _never_cut_off),
+        Mutant("narrow-forever", "what was left out for a subscription heard of late is joined", _narrow_forever),
+        Mutant("one-round-of-leaving", "what a leaving peer acknowledged is with others", _one_round_of_leaving),
+        Mutant("gone-alone", "who leaves knows whether enough others stay", _gone_alone),
+        Mutant("late-removals", "what is published after a removal stays, though heard of first", _late_removals),
+        Mutant("one-stay", "a triple that is published again is another to the answers", _one_stay),
+        Mutant("rows-live-on", "what is made of what is over is over, too", _rows_live_on),
+        Mutant("withdraw-the-known", "answers are taken back that another may have told", _withdraw_the_known),
+        Mutant("answers-after-withdrawals", "what is taken back is not told later", _answers_after_withdrawals),
+        Mutant("always-sure", "what a subscriber never had is not taken back", _always_sure),
+        Mutant("never-sure", "what a subscriber has settled is taken back", _never_sure),
+        Mutant("known-late", "what came before a subscription was known is derived again for it", _known_late),
+        Mutant("one-keeper-of-records", "a query is live when enough peers keep its record", _one_keeper_of_records),
+        Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
+        Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
+        Mutant("begun-anew", "who lost its disk remembers so until it was told what others know", _begun_anew),
+        Mutant("first-at-once", "who began with nothing waits for those it was told of", _first_at_once),
+        Mutant("former-lives-forgotten", "who starts again misses those whom it knew before", _former_lives_forgotten),
+        Mutant("fellows-know", "who lost its disk is as good as missing to others", _fellows_know),
+        Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
+        Mutant("late-look", "all look at what is under way at one cut", _late_look),
+        Mutant("outbox-at-the-end", "what a split turn sent holds low marks back", _outbox_at_the_end),
+        Mutant(
+            "acknowledged-in-open-turns", "nothing is acknowledged before its turn is over", _acknowledged_in_open_turns
+        ),
+        Mutant("own-clock-only", "a message stamped after a cut is handled after it", _own_clock_only),
+        Mutant("unsteady-marks", "no low mark while copies may lack something", _unsteady_marks),
+        Mutant("bookmark-before-answers", "a bookmark follows the answers before it", _bookmark_before_answers),
+        Mutant("told-before-copies", "what a standing query answers is told when others have it", _told_before_copies),
+        Mutant("no-compare-after-takeover", "what is true no more is taken back", _no_compare_after_takeover),
+        Mutant("sure-at-once", "nothing is taken back while what it follows from may be on its way", _sure_at_once),
+        Mutant("names-taken-for-new", "a row that comes again has a name of its own", _names_taken_for_new),
+        Mutant("told-elsewhere-ignored", "what another replica told is compared with", _told_elsewhere_ignored),
+        Mutant("withdrawn-leaf-comes-back", "what a leaf took back stays so", _withdrawn_leaf_comes_back),
+        Mutant("leaf-answers-not-kept", "what leaves answered survives a restart", _leaf_answers_not_kept),
+        Mutant("bare-contents-not-repaired", "all replicas know what subscribers hold", _bare_contents_not_repaired),
+        Mutant("ends-untold", "who holds what another ends hears of it", _ends_untold),
+        Mutant("ended-unheard", "a query ends when all who keep it know of nobody who waits", _ended_unheard),
+        Mutant("strangers-unheard", "what a peer out of view sent is compared before a low mark", _strangers_unheard),
+        Mutant("unknown-withdrawals-refused", "what a replica cannot place yet it keeps", _unknown_withdrawals_refused),
+        Mutant("ended-rows-unanswered", "who sends what is over hears of it", _ended_rows_unanswered),
+        Mutant("over-not-in-snapshots", "what was taken back stays known", _over_not_in_snapshots),
+        Mutant("islands", "a peer with seeds that has met no member is no cluster, however long it waits", _islands),
+        Mutant("clusters-not-compared", "two clusters that meet become one, and all know it", _clusters_not_compared),
+        Mutant("stamps-uncorrected", "stamps of the future on the disk move to the past", _stamps_uncorrected),
+        Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
+    )
+}
+
+
+def _run(name: str, seed: int, configurations: Configurations = "daemon") -> Verdict:
+    """Run a mutant on a day; one that is bad with the rule as well tells nothing of it, and counts as good."""
+    verdict = MUTANTS[name].run(seed, configurations)
+    if verdict.good or not run_day(MUTANTS[name].days, seed, configurations=configurations).good:
+        verdict.problems.clear()
+    return verdict
+
+
+def catch(
+    name: str, *, seeds_max: int = SEEDS_MAX, share_seeds: int = 0, jobs: int = 1,
+    configurations: Configurations = "daemon",
+) -> Caught:  # fmt: skip
+    """Run a mutant until it is caught, and on at least ``share_seeds`` seeds to see how often it is.
+
+    It is caught on a day that is bad without the rule, and good with it.
+    """
+    first: int | None = None
+    kinds: tuple[str, ...] = ()
+    bad = seeds = 0
+    for verdict in _verdicts(name, seeds_max, jobs, configurations):
+        seeds += 1
+        if not verdict.good:
+            bad += 1
+            if first is None:
+                first, kinds = verdict.day.seed, tuple(sorted({problem.kind for problem in verdict.problems}))
+        if first is not None and seeds >= share_seeds:
+            break
+    return Caught(name, first, kinds, bad, seeds)
+
+
+def _verdicts(name: str, seeds: int, jobs: int, configurations: Configurations) -> Iterator[Verdict]:
+    run = partial(_run, name, configurations=configurations)
+    if jobs == 1:
+        yield from map(run, range(seeds))
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        try:
+            yield from pool.map(run, range(seeds), chunksize=_CHUNK)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_mutants(
+    names: list[str], *, seeds_max: int, jobs: int, configurations: Configurations = "daemon"
+) -> int:
+    """Run mutants and print how each was caught, as rows of a table; return 1 if one was not."""
+    print("| Rule removed | Days | First bad seed | What it broke | Bad seeds |")
+    print("|---|---|---|---|---|")
+    alive = []
+    for name in names:
+        share = min(_SHARE_SEEDS, seeds_max)
+        caught = catch(name, seeds_max=seeds_max, share_seeds=share, jobs=jobs, configurations=configurations)
+        if caught.first is None:
+            alive.append(name)
+        found = f"{caught.bad} of {caught.seeds}"
+        rule = f"{name}: {MUTANTS[name].rule} | {MUTANTS[name].days}"
+        first = "none" if caught.first is None else caught.first
+        print(f"| {rule} | {first} | {', '.join(caught.kinds)} | {found} |", flush=True)
+    print(f"{len(alive)} of {len(names)} mutants live" + (f": {', '.join(alive)}" if alive else ""))
+    return 1 if alive else 0
