@@ -18,6 +18,26 @@ THREE = Rule(
 )
 
 
+class Always:
+    """An effort that recomputes always, never, or now and then."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def anew(self, _changes, _facts):
+        return self.answer()
+
+    @property
+    def counts(self):
+        return self.answer()
+
+    def touched(self, changes, facts):
+        assert facts >= 0 <= changes
+
+
+MENDED, ANEW = Always(lambda: False), Always(lambda: True)
+
+
 class Numbers:
     """Terms by numbers, as a dictionary of terms gives them."""
 

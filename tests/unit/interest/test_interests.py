@@ -6,7 +6,7 @@ import os
 import random
 
 import pytest
-from athletes import ADDED, INTEREST, POTENTIAL, REMOVED, START, TARGET, athlete, changes, goals, home
+from athletes import INTEREST, START, athlete, changes, goals
 from interest_histories import UNIVERSE, changesets, random_interest, slice_of
 
 from p2prdf.errors import InterestOverflow, LocalProtocolError
@@ -26,69 +26,6 @@ def _replica(*triples: Triple) -> Interests:
 
 def _holds(interests: Interests, name: str = "athletes") -> tuple[set[Triple], set[Triple]]:
     return set(interests.target(name)), set(interests.potential(name))
-
-
-# --- the paper's example, and its errors ------------------------------------------------------------------
-
-
-def test_examples_1_to_9_of_the_paper() -> None:
-    interests = _replica(*START)
-    change = interests.apply(Changeset.of(REMOVED, ADDED)).changes["athletes"]
-    assert _holds(interests) == (TARGET, POTENTIAL)
-    assert set(change.removed) == {goals("Marcel", 1), goals("Cristiano_Ronaldo", 96)}
-    assert change.demoted == (athlete("Marcel"),)
-    assert set(change.added) == {goals("Cristiano_Ronaldo", 216), athlete("Rio_Ferdinand"), goals("Rio_Ferdinand", 10)}
-    assert change.promoted == ()
-
-
-def test_1_a_type_does_not_come_back_with_new_goals() -> None:
-    interests = _replica(athlete("x"), goals("x", 1))
-    interests.apply(changes((athlete("x"), goals("x", 1)), (goals("x", 2),)))
-    assert _holds(interests) == (set(), {goals("x", 2)})
-
-
-def test_2_a_subject_with_two_goals_may_lose_one() -> None:
-    interests = _replica(athlete("x"), goals("x", 1), goals("x", 2))
-    change = interests.apply(changes((goals("x", 1),))).changes["athletes"]
-    assert change == Change(removed=(goals("x", 1),))
-    assert _holds(interests) == ({athlete("x"), goals("x", 2)}, set())
-
-
-def test_3_a_homepage_goes_alone() -> None:
-    interests = _replica(athlete("x"), goals("x", 1), home("x"))
-    assert interests.apply(changes((home("x"),))).changes["athletes"] == Change(removed=(home("x"),))
-
-
-def test_4_a_promoted_triple_is_not_potentially_interesting_any_more() -> None:
-    interests = _replica(athlete("x"))
-    change = interests.apply(changes((), (goals("x", 1),))).changes["athletes"]
-    assert change == Change(added=(goals("x", 1),), promoted=(athlete("x"),))
-    assert _holds(interests) == ({athlete("x"), goals("x", 1)}, set())
-
-
-def test_5_potentially_interesting_triples_can_be_deleted_together_with_absent_ones() -> None:
-    interests = _replica(athlete("x"))
-    assert not interests.apply(changes((athlete("x"), goals("x", 1)))).changes
-    assert _holds(interests) == (set(), set())
-
-
-def test_6_triples_that_shared_a_deleted_type_do_not_stay() -> None:
-    interests = _replica(athlete("x"), goals("x", 1), goals("x", 2))
-    interests.apply(changes((athlete("x"), goals("x", 2))))
-    assert _holds(interests) == (set(), {goals("x", 1)})
-
-
-def test_deleted_and_inserted_stays_where_it_is() -> None:
-    interests = _replica(athlete("x"), goals("x", 1))
-    assert not interests.apply(changes((goals("x", 1), home("y")), (goals("x", 1), athlete("x")))).changes
-
-
-def test_two_changesets_are_one_of_both() -> None:
-    one, two = _replica(*START), _replica(*START)
-    one.apply(Changeset.of(REMOVED, ADDED))
-    two.apply(Changeset.of(REMOVED))
-    two.apply(Changeset.of((), ADDED))
-    assert _holds(one) == _holds(two)
 
 
 # --- against pyoxigraph --------------------------------------------------------------------------------

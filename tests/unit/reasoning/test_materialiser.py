@@ -1,4 +1,4 @@
-"""The materialiser against the stream-reasoning paper's example, and against closures worked out the slow way."""
+"""The materialiser against closures worked out the slow way; ``tests/papers/test_imars.py`` has the paper's example."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import random
 
 import pytest
 from rule_histories import (
+    ANEW,
+    MENDED,
     OF_PROPERTIES,
     THREE,
     TRANSITIVE,
+    Always,
     Given,
     Numbers,
     closure,
@@ -26,38 +29,7 @@ HISTORIES = int(os.environ.get("HISTORIES", "250"))
 IS_IN = TRANSITIVE.head.p
 RANGE = 10
 
-FIGURE = {
-    1: "AB11",
-    2: "AB11 BC12 AC11",
-    3: "AB11 BC12 AC11 CD13 BD12 AD11",
-    4: "AB11 BC12 AC11 CD13 BD12 AE14 ED14 AD14",
-    12: "BC12 CD13 BD12 AE14 ED14 AD14",
-    13: "CD13 AE14 ED14 AD14",
-    14: "AE14 ED14 AD14",
-    15: "",
-}
-"""Figure 4 of the paper: the pairs that hold at each second, and their expiration times."""
 STREAM = {1: ["AB"], 2: ["BC"], 3: ["CD"], 4: ["AE", "ED"]}
-
-
-class Always:
-    """Recomputes always, or never, or now and then."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def anew(self, _changes, _facts):
-        return self.answer()
-
-    @property
-    def counts(self):
-        return self.answer()
-
-    def touched(self, changes, facts):
-        assert facts >= 0 <= changes
-
-
-MENDED, ANEW = Always(lambda: False), Always(lambda: True)
 
 
 class Places:
@@ -80,17 +52,6 @@ class Places:
         return {f"{names[s]}{names[o]}{label if label != FOREVER else ''}" for (s, _, o), label in self.all}
 
 
-@pytest.mark.parametrize("effort", [MENDED, ANEW])
-@pytest.mark.parametrize("skipped", [(), (12,), (13, 14), (12, 13, 14)])
-def test_figure_4_second_by_second_and_with_seconds_left_out(effort, skipped):
-    places = Places(effort)
-    for now in range(1, 16):
-        if now not in skipped:
-            places.step(now, STREAM.get(now, ()))
-            if now in FIGURE:
-                assert places.held == set(FIGURE[now].split()), now
-
-
 def test_a_renewal_extends_consequences_and_reports_no_change():
     places = Places()
     for now in (1, 2, 3):
@@ -98,42 +59,6 @@ def test_a_renewal_extends_consequences_and_reports_no_change():
     change = places.step(4, STREAM[4])
     assert set(change.added.values()) == {14}
     assert (change.relabelled, change.removed) == ({places.fact("AD"): 14}, [])
-
-
-def test_a_fact_both_given_and_derived_stays_when_one_of_the_two_ends():
-    places = Places()
-    places.step(0, ["AC", "AB", "BC"], until=FOREVER)
-    change = places.step(0, back=["AB"])
-    assert places.held == {"AC", "BC"}
-    assert change.removed == [places.fact("AB")]
-    places.step(0, back=["AC"])
-    assert places.held == {"BC"}
-
-
-def test_a_fact_that_supports_only_itself_goes():
-    places = Places()
-    places.step(0, ["AB", "BA"], until=FOREVER)
-    assert places.held == {"AB", "BA", "AA", "BB"}
-    places.step(0, back=["AB"])
-    assert places.held == {"BA"}
-
-
-def test_a_renewal_around_a_cycle_raises_all_of_it():
-    places = Places()
-    places.step(1, ["AB", "BA"])
-    places.step(2, ["AB"])
-    assert places.held == {"AB12", "BA11", "AA11", "BB11"}
-    places.step(2, ["BA"])
-    assert places.held == {"AB12", "BA12", "AA12", "BB12"}
-
-
-def test_taking_a_fact_back_may_leave_a_shorter_support():
-    places = Places()
-    places.step(1, ["AB"])
-    places.step(2, ["BC", "AC"])
-    change = places.step(3, back=["AC"])
-    assert places.held == {"AB11", "BC12", "AC11"}
-    assert change.relabelled == {places.fact("AC"): 11}
 
 
 @pytest.mark.parametrize("until", [FOREVER, None], ids=["for ever", "expiring"])
