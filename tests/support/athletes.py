@@ -32,17 +32,17 @@ def triple(text: str) -> Triple:
 
 
 def athlete(who: str) -> Triple:
-    """Return that somebody is an athlete."""
+    """Return the triple that makes a subject an athlete."""
     return triple(f"{who} type Athlete")
 
 
 def goals(who: str, count: int) -> Triple:
-    """Return how many goals somebody has."""
+    """Return the triple with a subject's number of goals."""
     return triple(f"{who} goals {count}")
 
 
 def home(who: str) -> Triple:
-    """Return somebody's homepage."""
+    """Return the triple with a subject's homepage."""
     return triple(f"{who} homepage 'http://{who}.example/")
 
 

@@ -38,7 +38,7 @@ async def canary_server() -> AsyncIterator[CanaryServer]:
 
 
 class Secret:
-    """A secret that is found wherever it is told, also in base64 and hex."""
+    """A secret that is recognised in any text, also in base64 and hex."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text or f"canary{secrets.token_hex(16)}"

@@ -1,4 +1,4 @@
-"""A web server of changesets on a real socket, that can be told to misbehave."""
+"""A web server of changesets on a real socket, with faults on request."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Ran:
     channels: Channels
 
     def first(self) -> Counter[tuple[str, tuple[str, ...]]]:
-        """Return how often each binding was told as new."""
+        """Return how often each binding was reported as new."""
         return Counter((each.channel, each.binding) for _, each in self.told if each.first)
 
 
@@ -99,7 +99,7 @@ def random_history(seed: int, length: int = 40) -> History:
 
 
 def random_settings(seed: int) -> Settings:
-    """Return settings of any kind, all of which tell the same."""
+    """Return settings of any kind; all of them lead to the same bindings."""
     rng = random.Random(seed)
     kinds = list(Categories)
     return Settings(

@@ -65,7 +65,7 @@ class Subscriber:
             self.changed.set()
 
     def told(self, kind):
-        """Return the bindings of a kind, as often as they were told."""
+        """Return the bindings of a kind, each as often as it was reported."""
         return [binding for each, binding, removed in self.heard if each == kind and not removed]
 
     async def until(self, holds, seconds=SECONDS):

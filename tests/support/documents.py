@@ -155,7 +155,7 @@ class _Terminal:
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
         self.pid, self.handle = pty.fork()
-        if not self.pid:  # the child: nothing but exec may happen here
+        if not self.pid:  # the child: only exec may happen here
             os.chdir(directory)
             os.execvpe("bash", ["bash", "--noprofile", "--norc", "--noediting", "-i"], dict(environment))
         settings = termios.tcgetattr(self.handle)

@@ -1,4 +1,4 @@
-"""Disks for tests: one that fails when it is told to, one that keeps nobody waiting."""
+"""Disks for tests: one that fails on request, one without waiting times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QuickFiles(Files):
 
 
 class FailingFiles(Files):
-    """Fails the calls it is told to; a failed write may have written some of it."""
+    """Fails the chosen calls; a failed write may have written a part."""
 
     def __init__(self):
         self.errors = {}

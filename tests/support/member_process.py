@@ -1,4 +1,4 @@
-"""A keeper of interests, or a host of channels, as a process of its own."""
+"""A sync worker of interests, or a channel worker, as a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry: takes spans by OTLP over HTTP on a real socket, as long as it is told to."""
+"""A collector of OpenTelemetry: takes spans by OTLP over HTTP on a real socket, as long as a test wants."""
 
 from __future__ import annotations
 

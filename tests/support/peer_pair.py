@@ -139,9 +139,9 @@ class Pair:
         return self.requests
 
     def sequences(self) -> list[int]:
-        """Return the numbers of the solutions handed on so far."""
+        """Return the numbers of the solutions delivered so far."""
         return [each.first + at for each in self.notified for at in range(len(each.identity))]
 
     def identities(self) -> list[int]:
-        """Return the identities of the solutions handed on so far."""
+        """Return the identities of the solutions delivered so far."""
         return [identity for each in self.notified for identity in as_list(each.identity)]

@@ -112,7 +112,7 @@ def _refusal(name: str, value: Any) -> str | None:
 
 
 def _values(name: str, kind: str, option: Any) -> str:
-    """Return the values that a setting takes, as its checks tell."""
+    """Return the values that a setting takes, according to its checks."""
     if kind.startswith("str"):
         choices = re.search(r" is none of (.+)", _refusal(name, "no such value") or "")
         return "" if choices is None else ", ".join(f"`{each}`" for each in choices[1].split(", "))

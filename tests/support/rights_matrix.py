@@ -58,7 +58,7 @@ ROLES: Final[dict[str, frozenset[Verb]]] = {
     "observer": frozenset({Verb.OBSERVE}), "administrator": frozenset({Verb.ADMINISTER}),
     "everything": frozenset(Verb), "nobody": frozenset(), "node": frozenset(Verb),
 }  # fmt: skip
-"""Verbs by role; a role is the name of a client, but for the last one, which comes with a node's certificate."""
+"""Actions by role; a role is the name of a client, except for the last one, which comes with a node's certificate."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Case:
 
 
 def expected(case: Case, role: str) -> bool:
-    """Tell whether a role may."""
+    """Return whether a role may."""
     if role == "node":
         return True
     return case.within and (not case.verbs or not case.verbs.isdisjoint(ROLES[role]))

@@ -43,7 +43,7 @@ class Copy:
         self.ended: set[int] = set()
 
     def publish(self, triples, time: int, first_event: int) -> None:
-        """Take in publications, or with a time from GONE on removals, their roles perhaps in two messages."""
+        """Take in publications, or with a time from GONE on removals, their indexes perhaps in two messages."""
         first = self.chance.randrange(BOTH_KINDS + 1) & BOTH_KINDS if self.split else BOTH_KINDS
         make = self.tables.columns
         s, p, o = (make.column(list(column), "uint32") for column in zip(*triples, strict=True))
@@ -52,7 +52,7 @@ class Copy:
         for roles in (first, BOTH_KINDS & ~first):
             if roles:
                 joined = None
-                if self.probe is not None:  # roles that the other message names must be joined by whichever is first
+                if self.probe is not None:  # indexes that the other message names must be joined by whichever is first
                     chosen = [self._bits() | (BOTH_KINDS & ~roles if self.probe else 0) for _ in range(count)]
                     joined = make.column(chosen, "uint32")
                 times, bits = make.full(count, time), make.full(count, roles, "uint32")

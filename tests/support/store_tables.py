@@ -56,7 +56,7 @@ class Harness:
     tables: Tables
 
     def follow(self, derived: list[Derived]) -> Counter[tuple[int, ...]]:
-        """Return the answers that come of derived rows: identity, oldest, born, bindings."""
+        """Return the answers of derived rows: identity, ``min_ts``, ``max_ts``, bindings."""
         answers: Counter[tuple[int, ...]] = Counter()
         backlog = Backlog(self.tables.columns)
         while True:
@@ -71,7 +71,7 @@ class Harness:
             derived = self.tables.add_rows(backlog.take())
 
     def triples(self, triples, time: int, roles: int = EVERY_ROLE, first_event: int = 0, probed=None):
-        """Publish triples, and return the answers; ``probed``: the roles under which all of them are joined."""
+        """Publish triples, and return the answers; ``probed``: the indexes under which all of them are joined."""
         make = self.tables.columns
         s, p, o = (make.column(list(column), "uint32") for column in zip(*triples, strict=True))
         count = len(triples)

@@ -60,9 +60,9 @@ def _extended(
 def choices(
     query: ConjunctiveQuery, elements: Iterable[tuple[int, Triple]]
 ) -> list[tuple[tuple[str, ...], int, int]]:
-    """Return for each choice of elements that a leaf is answered by its row, and its oldest and youngest time.
+    """Return for each choice of elements that answers a leaf its row, and its oldest and youngest time.
 
-    Predicates are told.  Raises OverflowError for more than ``CHOICES_MAX``.
+    The directory of predicates is included.  Raises OverflowError for more than ``CHOICES_MAX``.
     """
     by_predicate: dict[str, list[tuple[int, Triple]]] = {}
     for element in elements:

@@ -56,8 +56,8 @@ _NO_STEP = re.compile(r"[>)][*?]")
 class WindowWriter(QueryWriter):
     """Writes queries with patterns on windows.
 
-    ``dense``: all nodes are in all windows at all times.  Else there are no paths that may have no step: the engine
-    knows none from a constant that is no node.
+    ``dense``: all nodes are in all windows at all times.  Otherwise there are no paths that may have no step:
+    the engine knows none from a constant that is no node.
     """
 
     def __init__(self, rng: random.Random, *, dense: bool, names: Sequence[str] = NAMES):

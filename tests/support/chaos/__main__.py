@@ -16,7 +16,7 @@ from chaos.subscriber_kills import SubscriberOptions, play_subscriber_kills
 
 
 def main() -> int:
-    """Run as told by the command line; return 1 if anything was lost, duplicated or phantom."""
+    """Run with the options of the command line; return 1 if anything was lost, duplicated or phantom."""
     arguments = _parser().parse_args()
     console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=True)
     if arguments.subscriber_kills:

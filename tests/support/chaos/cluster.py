@@ -103,7 +103,7 @@ class Node:
         return time.monotonic() - begun
 
     def begin(self) -> None:
-        """Run in the new process: tie its life to this one's, and go where it is to live."""
+        """Run in the new process: tie its life to this one's, and enter its namespace."""
         _die_with_parent()
         if self.enter is not None:
             self.enter()

@@ -1,9 +1,9 @@
 """The loop of faults: kills of one node and of all, pauses, and a bad network if there is a proxy.
 
-All choices come from the seed; moments depend on how fast processes start.  A node that was killed is started again,
-in the same place with the same data, after a random moment.  As long as ``down_max`` nodes are down no further one is
-killed, except all at once, which is every tenth kill.  After every fifth kill the loop waits until the cluster is
-whole, so that the time this takes can be told.
+All choices come from the seed; moments depend on how fast processes start.  A node that was killed is started
+again, in the same place with the same data, after a random moment.  As long as ``down_max`` nodes are down no
+further one is killed, except all at once, which is every tenth kill.  After every fifth kill the loop waits
+until the cluster is whole, and measures that time.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class FaultOptions:
     """From a kill to the new start."""
     down_max: int = 1
     all_every: int = 10
-    """Every so many kills all nodes at once; 0: never."""
+    """The number of kills for each kill of all nodes at once; 0: never."""
     pause_share: float = 0.0
     """Share of faults that are a pause (SIGSTOP) instead of a kill..."""
     pause_seconds: tuple[float, float] = (0.2, 4.0)
     silent_share: float = 0.0
-    """Share of kills that nobody is told of (half-open connections).  Needs the proxy."""
+    """Share of silent kills (half-open connections).  Needs the proxy."""
     network: bool = False
     """Delay, loss, cuts of links.  Needs the proxy."""
     network_seconds: tuple[float, float] = (0.5, 5.0)
@@ -61,7 +61,7 @@ class Kill:
 
 
 class Faults:
-    """Injects faults until told to stop, then makes everything whole again."""
+    """Injects faults until it is stopped, then makes everything whole again."""
 
     def __init__(self, cluster: Cluster, options: FaultOptions, seed: int):
         self.cluster = cluster
@@ -188,7 +188,7 @@ class Faults:
     @staticmethod
     async def _resume(node: Node, process: object, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        if node.process is process:  # it was not killed meanwhile
+        if node.process is process:  # it was not killed since
             node.resume()
 
     # --- network ---------------------------------------------------------------------------------

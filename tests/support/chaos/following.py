@@ -30,12 +30,12 @@ LEASE_SECONDS: Final = 3600.0
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """One standing query and everything that was handed over for it.
+    """One standing query and all its deliveries.
 
-    ``called_at``, ``live_at``: when subscribe was called and had returned (monotonic seconds).
-    ``repeated``: answers handed over a second time.  ``contradicted``: of these, with other terms.
-    ``taken_back``: said to be true no more; as nothing is removed, that is wrong, even if they come again.
-    ``gap``: answers that the home said were dropped.  ``gone``: why there is no subscription any more.
+    ``called_at``, ``live_at``: when subscribe was called and had returned (monotonic seconds). ``repeated``:
+    answers delivered a second time.  ``contradicted``: of these, with other terms. ``taken_back``: retracted;
+    as nothing is removed, that is wrong, even if they come again. ``gap``: answers that the coordinator
+    reported as dropped.  ``gone``: the reason for the end of the subscription.
     """
 
     query: Query

@@ -55,7 +55,7 @@ class Verdict:
     phantom: int = 0
     torn: int = 0
     gaps: int = 0
-    """Answers that the home said were dropped."""
+    """Answers that the coordinator reported as dropped."""
     gone: int = 0
     """Subscriptions that were refused when they were taken up again."""
     taken_back: int = 0
@@ -166,7 +166,7 @@ class Judge:
         return predicates, triples
 
     def losses(self, all_followed: Iterable[Followed]) -> list[Loss]:
-        """Explain some lost answers by the youngest publication that each is made of."""
+        """Explain some lost answers by the latest publication that each is made of."""
         first: dict[Triple, Publication] = {}
         for publication in self._ledger:
             if publication.acknowledged_at:

@@ -144,7 +144,7 @@ class Proxy:
         self._tell()
 
     def revive(self, name: str) -> None:
-        """Let a node be heard again; streams that hung meanwhile are reset."""
+        """Let a node be heard again; streams that hung are reset."""
         self._silent.discard(name)
         for stream in list(self._streams):
             if stream.hole and name in stream.ends:

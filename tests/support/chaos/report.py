@@ -62,7 +62,7 @@ def percentile(values: Iterable[float], part: float) -> float | None:
 
 @dataclass(slots=True)
 class Report:
-    """Everything a run found out."""
+    """All results of a run."""
 
     settings: dict[str, Any]
     seconds: float = 0.0

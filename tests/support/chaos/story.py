@@ -41,7 +41,7 @@ class Options:
 
     seconds: float = 60.0
     kills_max: int | None = None
-    """Stop after so many kills even if there is time left."""
+    """Stop after this number of kills even if there is time left."""
     nodes: int = 5
     seed: int = 1
     publications_per_second: float = 20.0
@@ -202,7 +202,7 @@ class _Story:
         return None if self._stopped else Publication(next(self._publications), due)
 
     async def _rest(self, judge: Judge) -> None:
-        """Wait until everything owed is there and nothing more comes, but not for ever."""
+        """Wait until everything owed is there and nothing more comes, up to a bound."""
         followed = [each for follower in self._followers for each in follower.followed if each.token is not None]
         deadline = time.monotonic() + self._options.rest_seconds
         count, since = -1, 0.0

@@ -230,7 +230,7 @@ async def _kill_again_and_again(
 
 
 async def _rest(judge: Judge, subscribers: list[Subscriber]) -> None:
-    """Wait until each file has at least the answers owed, and no more are added, but not for ever."""
+    """Wait until each file has at least the answers owed, and no more are added, up to a bound."""
     deadline = time.monotonic() + REST_SECONDS
     count, since = -1, 0.0
     while time.monotonic() < deadline:

@@ -26,7 +26,7 @@ START_SECONDS: Final = 1_700_000_400
 WINDOW_SECONDS: Final = 600
 SENSORS: Final = 1000
 NAMES: Final = 200_000
-"""Observations are named anew after so many: far more than are kept."""
+"""Number of names of observations before they are used again: far more than the elements kept."""
 BATCH: Final = 2000
 ROWS: Final = 20
 AHEAD_SECONDS: Final = 7200

@@ -39,7 +39,7 @@ _TALKS_BELIEVED: Final = 6
 """and of those that say to be nodes."""
 _SECONDS: Final = 20.0
 _POOL: Final = 40
-"""Genuine frames of each type at a time, made anew after each ``_RENEW`` mutations."""
+"""Number of genuine frames of each type, made again after each ``_RENEW`` mutations."""
 _RENEW: Final = 20_000
 _ASKED: Final = 25
 """Requests of one connection."""

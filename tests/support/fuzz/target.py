@@ -40,7 +40,7 @@ removed and published again counts as another, for both are kept.  A plan has ta
 almost empty. Nodes believe a member that its publication is incomplete until it reports the end.
 """
 PING_SECONDS_MAX: Final = 1.0
-"""The 99th percentile of a sign of life, under all that a sender can send from the same machine."""
+"""Bound in seconds of the 99th percentile of pings, under the full load of a sender on the same machine."""
 _SAME: Final = (
     "triples", "elements", "queries", "rows", "groups", "plans", "subscriptions_home", "answers_held", "keys_split",
     "indexes", "members_max", "contacts",
@@ -117,7 +117,7 @@ class Target:
     # --- looking ---------------------------------------------------------------------------------
 
     async def states(self) -> list[dict[str, Any]]:
-        """Return the states of all nodes.  Raises AssertionError if one has none to tell."""
+        """Return the states of all nodes.  Raises AssertionError if one has none."""
         found = []
         for node in self.nodes:
             state = None
@@ -147,7 +147,7 @@ class Target:
 
     async def warm(self) -> None:
         """Take note of how much memory the nodes have by now."""
-        self._memory = [0]  # callers meanwhile need not
+        self._memory = [0]  # callers need not in the meantime
         states = await self.states()
         self._memory, self._warm = [state["memory_bytes"] for state in states], [state["peer"] for state in states]
 
@@ -191,7 +191,7 @@ class Target:
         return seen
 
     async def _check_content(self, published: int) -> None:
-        """See whether all that was published is there, and the subscription lives."""
+        """Check that all published triples are there, and the subscription is live."""
         async with asyncio.timeout(60), p2prdf.connect(self.nodes[1].address) as client:
             rows = set((await client.query(_QUERY)).rows)
             expected = {(f"<urn:kept:s{number}>", f'"{number}"') for number in range(KEPT)}

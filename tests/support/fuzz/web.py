@@ -171,7 +171,7 @@ class Requests:
 
 
 class _Line:
-    """A connection to the gateway, made anew whenever it is closed."""
+    """A connection to the gateway, opened again whenever it is closed."""
 
     def __init__(self, port: int):
         self._port = port

@@ -18,7 +18,7 @@ NOT_HERE: Final = 77
 
 
 def main() -> int:
-    """Tell stories as told by the command line; return 1 if anything was wrong in one of them."""
+    """Run the stories named on the command line; return 1 if anything was wrong in one of them."""
     arguments = _arguments()
     try:
         enter()  # first of all: modules imported below may start threads

@@ -24,7 +24,7 @@ DRAIN_SECONDS: Final = 600
 
 
 async def measure(lan: Lan, sizes: Sequence[int], tell: Callable[[dict[str, Any]], None]) -> None:
-    """Publish until there are so many triples, let a node leave, and tell how long that took; for each size."""
+    """Publish up to each size, let a node leave, and print the time that it took."""
     cluster = HostCluster(lan, NODES, {"drain_seconds": DRAIN_SECONDS})
     try:
         await cluster.start()

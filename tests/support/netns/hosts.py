@@ -46,15 +46,15 @@ class HostCluster(Cluster):
 
     @property
     def addresses(self) -> list[str]:
-        """Names: a client that is connected to one node learns nothing of others that move meanwhile."""
+        """Names: a client that is connected to one node does not learn the new addresses of moved ones."""
         return [f"{node.name}.nodes:{PORT}" for node in self.nodes]
 
     def host(self, node: Node) -> Host:
-        """Return where a node lives."""
+        """Return the host of a node."""
         return self._hosts[node.name]
 
     async def grow(self, count: int) -> None:
-        """Start nodes at once until there are so many."""
+        """Start nodes at once, up to a number."""
         made = [self._make(number) for number in range(len(self.nodes), count)]
         self.nodes += made
         await asyncio.gather(*(node.start() for node in made))

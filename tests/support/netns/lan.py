@@ -88,7 +88,7 @@ class Host:
     _own: int
 
     def socket(self) -> socket.socket:
-        """Return a socket for datagrams that is at home there."""
+        """Return a socket for datagrams in the namespace of this host."""
         self.enter()
         try:
             return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -35,7 +35,7 @@ REST_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a story is told.  ``cut_seconds``: how long a broken network stays broken."""
+    """Settings of a story.  ``cut_seconds``: how long a broken network stays broken."""
 
     cut_seconds: float = 20.0
     rate: float = 10.0
@@ -73,7 +73,7 @@ class Story:
         await asyncio.sleep(self._settings.cut_seconds / 10)
 
     async def rolling_restart(self) -> None:
-        """Nodes are told to stop and started again, the last first, each when all are back from the one before."""
+        """Stop and start one node after the other, the last first, each when all are back from the one before."""
         for node in reversed(self._cluster.nodes):
             kill = await self._leave(node)
             await self._start(kill, node)
@@ -92,7 +92,7 @@ class Story:
         self.whole_seconds.append(await self._cluster.until_back())
 
     async def leaving_at_once(self) -> None:
-        """Six nodes more; then all six are told to stop at once, as a StatefulSet that starts pods in parallel does."""
+        """Add six nodes; then stop all six at once, as a StatefulSet that starts pods in parallel does."""
         before = len(self._cluster.nodes)
         await self._cluster.grow(before + 6)
         self.counts["newcomers"] += 6
@@ -162,7 +162,7 @@ class Story:
         return self._down(node)
 
     async def _vanish(self, node: Node) -> Kill:
-        """A host dies with its node: nothing tells so, no connection is refused."""
+        """A host dies with its node: nothing reports it, no connection is refused."""
         self._lan.pull(self._cluster.host(node))
         kill = self._down(node)
         await asyncio.sleep(1.0)

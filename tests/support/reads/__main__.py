@@ -64,7 +64,7 @@ def _asked() -> list[str]:
 async def _through_nodes(universities: int) -> list[str]:
     """Publish at five nodes with three copies of everything on their disks, and ask each of them in turn."""
     triples, queries = [*lubm.data(universities), *lubm.ontology()], _asked()
-    cluster = Cluster(5, {"drain_seconds": 1})  # all go at once: there is nobody to hand over to
+    cluster = Cluster(5, {"drain_seconds": 1})  # all go at once: no node remains for a handoff
     await cluster.start()
     clients = [await p2prdf.connect(node.address) for node in cluster.nodes]
     try:

@@ -150,7 +150,7 @@ class Peers:
         self.world.run_until(lambda: not any(each.open for each in batches))
 
     def ask(self, text: str, at: int | None = None) -> Read:
-        """Begin to read at a peer, by default at any that lives."""
+        """Begin to read at a peer, by default at any live one."""
         node = self.random.choice(self.world.living()) if at is None else self.world.nodes[at]
         return Read(self.world, node, text, self.random.getrandbits(32) + 1)
 

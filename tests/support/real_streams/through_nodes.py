@@ -21,7 +21,7 @@ __all__ = ["Outcome", "play"]
 QUIET_SECONDS = 2.0
 """After the last row that was waited for nothing may follow for so long."""
 SILENT_SECONDS = 60.0
-"""Silence of so many seconds ends the waiting: nodes are slower when one is missing."""
+"""Seconds of silence that end the waiting: nodes are slower when one is missing."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from p2prdf.peer.network.send_buffers import Outgoing
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
 def test_parts_of_one_publication_in_one_message_are_waited_for_once(columns):
-    """Routed anew, a message is split by roles; if each part brought all tokens, they would multiply (day 5000970)."""
+    """A re-routed message is split by indexes; with all counters in each part, they multiply (schedule 5000970)."""
     sent, released = [], []
     exchange = SimpleNamespace(
         own=SimpleNamespace(key=1), view=5, contact=lambda number: number, release=released.extend,
