@@ -60,6 +60,7 @@ def test_rewriting_replaces_wrong_output_and_adds_missing_output() -> None:
         ("nodes 1\nadvance 5\n", "some.txt:2: advance: '5' is not a time such as 5s"),
         ("nodes 1\ndeliver until Forward\n", "some.txt:2: deliver: no Forward is sent; sent were none"),
         ("nodes 1\ntrace some\n", "some.txt:2: trace: 'some' is not all, off, only or hide"),
+        ("nodes 1\ntrace only Forwrd\n", "some.txt:2: trace: there is no message 'Forwrd'"),
         ("nodes 1\ntrace all between n0 bob\n", "some.txt:2: trace: write between and two nodes"),
         ("nodes 1\nstatus n0 colour\n", "some.txt:2: status: status has no key 'colour'"),
         ("----\n", "some.txt:1: ---- follows no command"),

@@ -19,7 +19,7 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.oracle import Oracle, Publication
-from p2prdf.wire import contract
+from p2prdf.wire import contract, messages
 from p2prdf.wire.messages import WITHDRAWN, IndexTriples
 from scenario_files.cluster import Cluster
 from scenario_files.readable import BASE, full, short
@@ -181,6 +181,7 @@ class Scenario:
             return
         if len(words) != 2 or words[0] != "until":
             raise _Wrong("write deliver, or deliver until MESSAGE")
+        self._known(words[1:])
         sent, begin = self._world.sent, len(self._world.sent)
         if not self._world.deliver(lambda: words[1] in sent[begin:]):
             raise _Wrong(f"no {words[1]} is sent; sent were {', '.join(sorted(set(sent[begin:]))) or 'none'}")
@@ -216,9 +217,9 @@ class Scenario:
                 self._nothing(" ".join(words))
                 self._only = set()
             case "only":
-                self._only = set(words)
+                self._only = self._known(words)
             case "hide":
-                self._hidden = set(words)
+                self._hidden = self._known(words)
             case _:
                 raise _Wrong(f"{word!r} is not all, off, only or hide")
 
@@ -350,6 +351,14 @@ class Scenario:
         found = _OTHER_INDEX.search(line) if self._index else None
         if found is None or self._index in re.split(r"[ *]+", found[1] or found[2]):
             self._say(line)
+
+    @staticmethod
+    def _known(names: list[str]) -> set[str]:
+        """Return names of messages; a message that was renamed must not vanish from a trace unnoticed."""
+        for name in names:
+            if name not in messages.__all__:
+                raise _Wrong(f"there is no message {name!r} in p2prdf.wire.messages")
+        return set(names)
 
     @staticmethod
     def _nothing(rest: str) -> None:
