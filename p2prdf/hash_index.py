@@ -154,7 +154,7 @@ class HashIndex:
         """Do the same as :meth:`_walk` for a column of keys."""
         slots = self._slots_of(keys)
         ordinals = self._slots.take(slots, mode="wrap")
-        pending = self._unsettled(ordinals, keys)
+        pending = self._mismatches(ordinals, keys)
         at, wanted = slots.take(pending), keys.take(pending)
         while len(pending) > _SCALAR_MAX:
             at += 1
@@ -162,13 +162,13 @@ class HashIndex:
             seen = self._slots.take(at, mode="wrap")
             slots[pending] = at
             ordinals[pending] = seen
-            on = self._unsettled(seen, wanted)
+            on = self._mismatches(seen, wanted)
             pending, at, wanted = pending.take(on), at.take(on), wanted.take(on)
         for row, key, slot in zip(pending.tolist(), wanted.tolist(), at.tolist(), strict=True):
             ordinals[row], slots[row] = self._walk(key, slot)
         return ordinals.astype(np.int64), slots
 
-    def _unsettled(self, seen: npt.NDArray[np.int32], wanted: U64) -> I64:
+    def _mismatches(self, seen: npt.NDArray[np.int32], wanted: U64) -> I64:
         """Return the rows with a slot that holds another key: neither empty nor a hit."""
         # An empty slot's -1 reads an arbitrary key; its sign excludes it.  ``wrap`` is the cheapest mode of take; all
         # indices are in range anyway.

@@ -8,9 +8,9 @@ from typing import Final
 from p2prdf.rdf import expressions, values
 from p2prdf.rdf.moments import ExpressionError
 
-__all__ = ["ANSWERS_MAX", "CompiledExpression", "CompiledFilter"]
+__all__ = ["RESULTS_MAX", "CompiledExpression", "CompiledFilter"]
 
-ANSWERS_MAX: Final = 256
+RESULTS_MAX: Final = 256
 """Most results that a filter remembers, by its arguments; a full memory is cleared."""
 _REMEMBERED_LENGTH_MAX: Final = 512
 
@@ -21,22 +21,22 @@ class CompiledFilter:
     An error of the expression counts as false (SPARQL 1.1, section 17).
     """
 
-    __slots__ = ("_answers", "_test")
+    __slots__ = ("_results", "_test")
 
     def __init__(self, test: Callable[[expressions.Row], bool]):
         self._test = test
-        self._answers: dict[tuple[str | None, ...], bool] = {}
+        self._results: dict[tuple[str | None, ...], bool] = {}
 
     def __call__(self, row: expressions.Row) -> bool:
         """Return the effective boolean value; an error is false."""
         key = tuple(row)
-        known = self._answers.get(key)
+        known = self._results.get(key)
         if known is None:
             known = self._decide(key)
             if sum(len(term) for term in key if term is not None) <= _REMEMBERED_LENGTH_MAX:
-                if len(self._answers) >= ANSWERS_MAX:
-                    self._answers.clear()
-                self._answers[key] = known
+                if len(self._results) >= RESULTS_MAX:
+                    self._results.clear()
+                self._results[key] = known
         return known
 
     def _decide(self, row: expressions.Row) -> bool:

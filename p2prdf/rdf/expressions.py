@@ -27,7 +27,7 @@ Row = Sequence[str | None]
 """Canonical terms of an expression's variables, in order; None is unbound."""
 
 Constant = Value | tuple[Value, ...]
-"""A constant, or the members of a list behind IN."""
+"""A constant, or the members of a list after IN."""
 
 Evaluate = Callable[[Row], Value]
 Test = Callable[[Row], bool]

@@ -18,7 +18,7 @@ from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
-from p2prdf.rdf.fulltext import And, Condition, Expression, Near, Not, Or, Phrase, Similar, keys_asked, needed
+from p2prdf.rdf.fulltext import And, Condition, Expression, Near, Not, Or, Phrase, Similar, needed, phrase_keys
 
 __all__ = ["NOTHING", "Alternative", "alternatives", "count", "required"]
 
@@ -132,8 +132,8 @@ def _alternative(leaves: tuple[_Leaf, ...], language: str | None, whole: bool) -
 
 def _words(leaf: Phrase | Near, language: str | None) -> tuple[str, ...]:
     if isinstance(leaf, Phrase):
-        return keys_asked(leaf, language)
-    return tuple(chain.from_iterable(keys_asked(each, language) for each in leaf.phrases))
+        return phrase_keys(leaf, language)
+    return tuple(chain.from_iterable(phrase_keys(each, language) for each in leaf.phrases))
 
 
 def _required(expression: Expression, holds: bool, language: str | None) -> frozenset[str]:

@@ -34,7 +34,7 @@ from p2prdf.text.alternatives import alternatives, count, required
 if TYPE_CHECKING:
     from p2prdf.rdf.query import Pattern
 
-__all__ = ["CHOICES_MAX", "by_words", "telling_words"]
+__all__ = ["CHOICES_MAX", "by_words", "selective_words"]
 
 CHOICES_MAX: Final = 16
 """Most alternatives of a condition with one word chosen for each; beyond it, one word common to all is used."""
@@ -42,7 +42,7 @@ CHOICES_MAX: Final = 16
 Query = ConjunctiveQuery | StandingQuery
 
 
-def telling_words(condition: Condition) -> tuple[str, ...]:
+def selective_words(condition: Condition) -> tuple[str, ...]:
     """Return words such that every text that satisfies a condition contains one; empty if unknown.
 
     The words are in ascending order.
@@ -111,7 +111,7 @@ def _worded(
     elsewhere = sum(slot == o for other in query.patterns for slot in other) > 1
     if s < 0 or o not in conditions or elsewhere or not predicate.startswith("<"):
         return ""
-    choices = [words for each in conditions[o] if (words := telling_words(each))]
+    choices = [words for each in conditions[o] if (words := selective_words(each))]
     if not choices:
         return ""
     words = min(choices, key=_commonness_of_all)

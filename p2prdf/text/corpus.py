@@ -113,7 +113,7 @@ class CorpusWindow:
         assert isinstance(condition.expression, Similar), "that is what was made"
         behind = "" if condition.language is None else f', "{condition.language}"'
         made = condition.expression
-        return f"ftsimilar(?{variable.removeprefix('?')}, {made.given}, {made.reached}{behind})"
+        return f"ftsimilar(?{variable.removeprefix('?')}, {made.words_text}, {made.threshold_text}{behind})"
 
     # --- lines of text -----------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class Features:
                 self._names.append(feature)
                 self._uses.append(0)
                 self._seen.append(0)
-            self._file(feature, number)
+            self._insert(feature, number)
         self._uses[number] += 1
         return number
 
@@ -95,7 +95,7 @@ class Features:
             assert feature is not None, "it was in use"
             self._names[number] = None
             self._free.append(number)
-            self._unfile(feature)
+            self._delete(feature)
 
     def several(self, predicate: str, change: int) -> None:
         """Change the count of patterns with more than one feature for a predicate."""
@@ -176,7 +176,7 @@ class Features:
             case _:
                 return None if of.globs is None else of.globs.number(feature.value)
 
-    def _file(self, feature: Feature, number: int) -> None:
+    def _insert(self, feature: Feature, number: int) -> None:
         if feature.kind == "subject":
             self._subjects[str(feature.value)] = number
             return
@@ -200,7 +200,7 @@ class Features:
                 of.globs = of.globs or Globs()
                 of.globs.add(feature.value, number)
 
-    def _unfile(self, feature: Feature) -> None:
+    def _delete(self, feature: Feature) -> None:
         if feature.kind == "subject":
             del self._subjects[str(feature.value)]
             return

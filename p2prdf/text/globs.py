@@ -44,14 +44,14 @@ class Globs:
     def add(self, glob: str, number: int) -> None:
         """Add a new glob."""
         self._numbers[glob] = number
-        filed, key = self._filed_under(glob)
+        filed, key = self._index_key(glob)
         filed.setdefault(key, []).append(glob)
         self._remembered.clear()
 
     def remove(self, glob: str) -> None:
         """Remove a glob."""
         del self._numbers[glob]
-        filed, key = self._filed_under(glob)
+        filed, key = self._index_key(glob)
         filed[key].remove(glob)
         if not filed[key]:
             del filed[key]
@@ -78,7 +78,7 @@ class Globs:
             for part in dict.fromkeys(part for part in parts if part in self._middles):
                 yield from self._middles[part]
 
-    def _filed_under(self, glob: str) -> tuple[_Filed, str]:
+    def _index_key(self, glob: str) -> tuple[_Filed, str]:
         head, *middle, tail = glob.split("*")
         if head:
             return self._heads, head[:_EDGE_MAX]

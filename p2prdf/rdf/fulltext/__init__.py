@@ -28,7 +28,7 @@ from p2prdf.rdf.fulltext.expression import (
     Using,
     spelled,
 )
-from p2prdf.rdf.fulltext.parts import keys_asked
+from p2prdf.rdf.fulltext.parts import phrase_keys
 from p2prdf.rdf.fulltext.similarity import Needed, frequency_weight, needed, similarity_of, vector_of
 from p2prdf.rdf.fulltext.stems import algorithm_of_key
 from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression, parse_infix
@@ -37,7 +37,7 @@ from p2prdf.rdf.fulltext.words import globs_of, word_fits, words_of
 __all__ = [
     "FULL_TEXT", "And", "Condition", "Corpus", "Expression", "FullTextCall", "Gap", "Near", "Needed", "Not", "Or",
     "Phrase", "Similar", "Text", "Using", "algorithm_of_key", "condition_holds", "expression_holds",
-    "frequency_weight", "globs_of", "keys_asked", "needed", "parse_call", "parse_condition", "parse_expression",
+    "frequency_weight", "globs_of", "phrase_keys", "needed", "parse_call", "parse_condition", "parse_expression",
     "parse_infix", "recent_text_of", "similarity_of", "sole_condition", "spelled", "text_of", "vector_of",
     "with_full_text", "word_fits", "words_of",
 ]  # fmt: skip

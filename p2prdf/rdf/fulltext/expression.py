@@ -132,12 +132,12 @@ class Similar:
         object.__setattr__(self, "corpus", _checked(self.corpus, self.words))
 
     @property
-    def reached(self) -> str:
+    def threshold_text(self) -> str:
         """The threshold as written."""
         return f"{self.threshold / THRESHOLD_SCALE:.4f}".rstrip("0").rstrip(".")
 
     @property
-    def given(self) -> str:
+    def words_text(self) -> str:
         """The words and their comparison as written."""
         counted = "".join(f', "{word}" {count}' for word, count in self.corpus.counts)
         behind = "" if self.corpus == NO_CORPUS else f" using corpus[{self.corpus.texts}{counted}]"
@@ -231,7 +231,7 @@ def spelled(expression: Expression) -> str:
         case Phrase(words, using):
             return f'"{" ".join(words)}"{using}'
         case Similar():
-            return f"ftSIMILAR[{expression.reached}] {expression.given}"
+            return f"ftSIMILAR[{expression.threshold_text}] {expression.words_text}"
         case Near(phrases, gaps):
             rest = zip(gaps, phrases[1:], strict=True)
             return " ".join([spelled(phrases[0]), *(f"{_gap(gap)} {spelled(each)}" for gap, each in rest)])

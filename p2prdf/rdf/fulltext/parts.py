@@ -14,7 +14,7 @@ from p2prdf.rdf.fulltext import stems
 from p2prdf.rdf.fulltext.expression import PLAIN, Phrase, Using
 from p2prdf.rdf.fulltext.stop_words import stop_words_of
 
-__all__ = ["Part", "keys_asked", "length_of", "parts_of"]
+__all__ = ["Part", "phrase_keys", "length_of", "parts_of"]
 
 
 Part = tuple[int, str]
@@ -35,7 +35,7 @@ def length_of(phrase: Phrase, language: str | None) -> int:
     return len(phrase.words) if phrase.using == PLAIN else parts_of(phrase, language)[-1][0] + 1
 
 
-def keys_asked(phrase: Phrase, language: str | None) -> tuple[str, ...]:
+def phrase_keys(phrase: Phrase, language: str | None) -> tuple[str, ...]:
     """Return the keys of a phrase, in order, with repetitions."""
     return phrase.words if phrase.using == PLAIN else tuple(key for _, key in parts_of(phrase, language))
 

@@ -8,7 +8,7 @@ reads group graph patterns ``selects``          reads query forms, projections a
 the algebra by names ``laws``             moves patterns and conditions within joins ``graphs``           patterns of
 named graphs as triple patterns ``presence``         tests whether a named graph exists ``paths``            property
 paths as relations ``translation``      groups as relations (SPARQL 1.1, 18.2) ``correlation``      EXISTS over a
-pattern that uses outer variables ``ways``             the starting points of repeated paths ``leaves``
+pattern that uses outer variables ``path_seeds``       the starting points of repeated paths ``leaves``
 basic graph patterns as conjunctive queries ``assembly``         operators by number, in canonical order ``lowering``
 relations as operators by position: :mod:`p2prdf.rdf.algebra` ``query``            the entry point: ``parse_query``
 ===================  ==========================================================================

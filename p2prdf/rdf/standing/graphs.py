@@ -45,17 +45,17 @@ class Scope:
         return self.rename(name)
 
     @property
-    def apart(self) -> frozenset[str]:
+    def graph_variable(self) -> frozenset[str]:
         """The variable that names the graph, if it is one: it separates the solutions of different graphs."""
         return frozenset((self.graph[1:],)) if is_variable(self.graph) else frozenset()
 
-    def apart_in(self, relation: Relation) -> frozenset[str]:
-        """Return ``apart`` if a relation has that variable, else the empty set."""
-        return self.apart.intersection(variables(relation))
+    def graph_variable_in(self, relation: Relation) -> frozenset[str]:
+        """Return ``graph_variable`` if a relation has that variable, else the empty set."""
+        return self.graph_variable.intersection(variables(relation))
 
-    def same_in_all(self, relation: Relation) -> bool:
+    def is_same_in_all_graphs(self, relation: Relation) -> bool:
         """Tell whether a relation has the same solutions for all graphs, although the graph is a variable."""
-        return not self.apart <= certain(relation)
+        return not self.graph_variable <= certain(relation)
 
 
 def patterns_in(graph: str, s: str, p: str, o: str, fresh: Iterator[str]) -> tuple[Pattern, ...]:

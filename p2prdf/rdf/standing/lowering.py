@@ -17,6 +17,7 @@ from p2prdf.rdf.standing import laws, leaves, paths
 from p2prdf.rdf.standing.assembly import Assembly
 from p2prdf.rdf.standing.correlation import Correlation, is_stable
 from p2prdf.rdf.standing.inference import Inference, inferred_patterns, is_inferred, plain_pattern
+from p2prdf.rdf.standing.path_seeds import evaluable_order
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -43,7 +44,6 @@ from p2prdf.rdf.standing.relations import (
     variables,
 )
 from p2prdf.rdf.standing.syntax import Alternative, Path, Repeat, StreamWindow, is_variable
-from p2prdf.rdf.standing.ways import joined_in_order
 from p2prdf.rdf.tokens import refusal
 
 __all__ = ["Lowered", "Lowering"]
@@ -374,7 +374,7 @@ class Lowering:
             case Join() | PathPattern():
                 return self._join(relation, needed)
             case LeftJoin(exists=exists) if exists:
-                return self._asking_left_join(relation, needed)
+                return self._left_join_with_exists(relation, needed)
             case LeftJoin():
                 return self._left_join(relation, needed)
             case Minus(input, right, counted):
@@ -390,7 +390,7 @@ class Lowering:
     def _join(self, relation: Join | PathPattern, needed: frozenset[str]) -> Lowered:
         """Join operands one after the other; a path follows the operands that bind its start."""
         found: Lowered | None = None
-        operands = joined_in_order(_operands(relation))
+        operands = evaluable_order(_operands(relation))
         for at, (operand, seed) in enumerate(operands):
             rest = frozenset[str]().union(*(variables(other) for other, _ in operands[at + 1 :]))
             seen = frozenset[str]().union(*(variables(other) for other, _ in operands[:at]))
@@ -422,7 +422,7 @@ class Lowering:
             self._add(algebra.LeftJoin(left.number, right.number, _shared(left, right), kept)), names
         )
 
-    def _asking_left_join(self, relation: LeftJoin, needed: frozenset[str]) -> Lowered:
+    def _left_join_with_exists(self, relation: LeftJoin, needed: frozenset[str]) -> Lowered:
         """Lower an OPTIONAL with a condition that applies EXISTS to solutions of both sides.
 
         As in SPARQL 1.1, 18.5, the result is the joined solutions for which the condition holds, and the left

@@ -6,7 +6,7 @@ paths, become :class:`~p2prdf.rdf.standing.relations.PathPattern`.
 
 A path that may have no step (``*``, ``?``) relates every node of the graph to itself, including nodes that no triple
 pattern of the query matches.  No peer knows all nodes.  Such a path is evaluated from an end with known values
-(:mod:`p2prdf.rdf.standing.ways`), and refused if there is none.
+(:mod:`p2prdf.rdf.standing.path_seeds`), and refused if there is none.
 """
 
 from __future__ import annotations

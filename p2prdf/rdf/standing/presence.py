@@ -28,10 +28,10 @@ from p2prdf.rdf.standing.relations import (
     Union,
 )
 
-__all__ = ["where_it_is"]
+__all__ = ["if_graph_exists"]
 
 
-def where_it_is(relation: Relation, graph: str, at: int) -> Relation:
+def if_graph_exists(relation: Relation, graph: str, at: int) -> Relation:
     """Return the solutions of a relation in a named graph, none if the graph does not exist.
 
     ``at``: the position of GRAPH.

@@ -157,10 +157,10 @@ class _Translator:
         """
         relation = self._groups.group(select.group, names)
         aggregates = self._aggregates(select)
-        apart = names.apart_in(relation)
-        if apart:
+        graph_variable = names.graph_variable_in(relation)
+        if graph_variable:
             self._check_in_each_graph(select, aggregates=bool(aggregates))
-            projected += tuple(apart)
+            projected += tuple(graph_variable)
         if aggregates or select.having or select.keys is not None:
             relation = self._grouped(relation, select, aggregates, names)
         for condition in select.having:

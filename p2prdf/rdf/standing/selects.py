@@ -34,7 +34,7 @@ class QueryReader:
         cursor = self._cursor
         self._windows.registration()
         first = cursor.next()
-        self._windows.told()
+        self._windows.report_kind()
         template: list[tuple[str, str, str]] = []
         if first.is_word("SELECT"):
             form = Form.SELECT

@@ -19,7 +19,7 @@ from p2prdf.rdf.query import Filter
 from p2prdf.rdf.sparql import compile_expression
 from p2prdf.rdf.standing import graphs, laws, paths, syntax
 from p2prdf.rdf.standing.graphs import Scope
-from p2prdf.rdf.standing.presence import where_it_is
+from p2prdf.rdf.standing.presence import if_graph_exists
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -72,11 +72,11 @@ class GroupTranslator:
                     relation = self._optional(relation, inner, names)
                 case syntax.MinusGroup(inner):
                     right = self.group(inner, names)
-                    shared = frozenset(variables(relation)).intersection(variables(right)) - names.apart
+                    shared = frozenset(variables(relation)).intersection(variables(right)) - names.graph_variable
                     # MINUS keeps solutions without a common variable (18.5), so without shared variables it has no
                     # effect.
                     if shared:
-                        self._require_graph(relation, names, names.apart_in(right))
+                        self._require_graph(relation, names, names.graph_variable_in(right))
                         relation = Minus(relation, right, shared)
                 case syntax.Bind(expression, name, at):
                     relation = self.extended(relation, names(name), expression, names, at)
@@ -101,7 +101,7 @@ class GroupTranslator:
                 return self.group(group, dataclasses.replace(names, window=window))
             case syntax.UnionGroups(groups):
                 union = Union(tuple(self.group(inner, names) for inner in groups))
-                self._require_graph(union, names, names.apart_in(union))
+                self._require_graph(union, names, names.graph_variable_in(union))
                 return union
             case syntax.InlineData(variables_named, rows):
                 return Table(tuple(map(names, variables_named)), rows)
@@ -110,19 +110,19 @@ class GroupTranslator:
     def _graph(self, element: syntax.GraphGroup, names: Scope) -> Relation:
         """Return the solutions of a group in one graph, or in each graph."""
         within = dataclasses.replace(names, graph=renamed(element.name, names), at=element.at, window=None)
-        if within.apart and graphs.named_inside(element.group, element.name):
+        if within.graph_variable and graphs.named_inside(element.group, element.name):
             reason = (
                 f"{element.name} has no value inside its own braces, except in a triple pattern outside of OPTIONAL, "
                 "MINUS and EXISTS; write conditions on the graph after the braces"
             )
             raise tokens.refusal(self.text, element.at, f"GRAPH {element.name}", reason)
         relation = self.group(element.group, within)
-        self._require_graph(relation, within, within.apart)
-        return relation if within.apart else where_it_is(relation, within.graph, element.at)
+        self._require_graph(relation, within, within.graph_variable)
+        return relation if within.graph_variable else if_graph_exists(relation, within.graph, element.at)
 
-    def _require_graph(self, relation: Relation, names: Scope, apart: frozenset[str]) -> None:
+    def _require_graph(self, relation: Relation, names: Scope, graph_variable: frozenset[str]) -> None:
         """Refuse a part with the same solutions in all graphs, combined with a part that differs by graph."""
-        if apart and names.same_in_all(relation):
+        if graph_variable and names.is_same_in_all_graphs(relation):
             reason = (
                 "a part without a triple pattern, before OPTIONAL, MINUS or EXISTS, as a branch of UNION, or alone, "
                 "would hold in every possible graph"
@@ -134,7 +134,7 @@ class GroupTranslator:
         for number, each in enumerate(triples):
             s, o = renamed(each.subject, names), renamed(each.object, names)
             path = paths.normal(paths.renamed(each.path, names))
-            if names.apart and paths.repeats(path):
+            if names.graph_variable and paths.repeats(path):
                 reason = "its paths would have to stay in one graph, and the graph is a variable; name the graph"
                 raise tokens.refusal(self.text, each.at, "repeated property path in GRAPH", reason)
             if names.window is not None and paths.takes_any(path):
@@ -146,7 +146,7 @@ class GroupTranslator:
         count = len(graphs.condensed(pattern for part in basic for pattern in part.patterns))
         if count > PATTERNS_MAX:
             reason = f"{count} triple patterns in one group, more than {PATTERNS_MAX}"
-            if names.apart:
+            if names.graph_variable:
                 reason += "; with a variable graph, each predicate counts as one"
             raise tokens.refusal(self.text, triples[0].at, "triple patterns", reason)
         for part in (*basic, *(part for part in found if not isinstance(part, Basic))):
@@ -171,7 +171,7 @@ class GroupTranslator:
             else:
                 kept.append(condition)
                 exists += groups.items()
-        self._require_graph(left, names, names.apart_in(right))
+        self._require_graph(left, names, names.graph_variable_in(right))
         return LeftJoin(left, right, tuple(kept), tuple(exists))
 
     # --- expressions -------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class GroupTranslator:
         found = [symbol.value for symbol in symbols if symbol.kind == "var" and symbol.value in expression.groups]
         groups = {name: self.group(expression.groups[name], names) for name in found}
         for group in groups.values():
-            self._require_graph(asking, names, names.apart_in(group))
+            self._require_graph(asking, names, names.graph_variable_in(group))
         return groups
 
 

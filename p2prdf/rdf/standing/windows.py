@@ -69,7 +69,7 @@ class WindowReader:
         self._windows: dict[str, StreamWindow] = {}
         self._used: set[str] = set()
         self._registration: _Registration | None = None
-        self._told: tuple[Reported, Symbol] | None = None
+        self._reported: tuple[Reported, Symbol] | None = None
 
     # --- before the form ---------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class WindowReader:
         at = cursor.next().at
         kind = cursor.next()
         if kind.is_word(*_STREAMS):
-            self._tell(kind)
+            self._set_reported(kind)
         elif not kind.is_word("STREAM", "QUERY"):
             raise cursor.misplaced(kind)
         name = cursor.next()
@@ -97,16 +97,16 @@ class WindowReader:
         cursor.expect_word("AS")
         self._registration = _Registration(at, kind.is_word("STREAM"), every)
 
-    def told(self) -> None:
+    def report_kind(self) -> None:
         """Read RSTREAM, ISTREAM or DSTREAM, which may follow the keyword of the form."""
         if self._cursor.sees_word(*_STREAMS):
-            self._tell(self._cursor.next())
+            self._set_reported(self._cursor.next())
 
-    def _tell(self, symbol: Symbol) -> None:
-        if self._told is not None:
-            reason = f"the contents of reports are set already, by {self._told[1].value.upper()}"
+    def _set_reported(self, symbol: Symbol) -> None:
+        if self._reported is not None:
+            reason = f"the contents of reports are set already, by {self._reported[1].value.upper()}"
             raise self._cursor.refusal(symbol.at, symbol.value.upper(), reason)
-        self._told = _STREAMS[symbol.value.upper()], symbol
+        self._reported = _STREAMS[symbol.value.upper()], symbol
 
     # --- between form and pattern ------------------------------------------------------------
 
@@ -273,9 +273,9 @@ class WindowReader:
             self._refuse_reports()
             return None
         reported, at = Reported.CHANGES, 0
-        if self._told is not None:
-            reported, at = self._told[0], self._told[1].at
-            self._check_told(form, self._told[1])
+        if self._reported is not None:
+            reported, at = self._reported[0], self._reported[1].at
+            self._check_reported(form, self._reported[1])
         elif form is Form.SELECT and registration is not None and registration.streams and self._of_streams():
             reported, at = Reported.RSTREAM, registration.at  # a registered stream of C-SPARQL
         about_all = self._about_all()
@@ -306,10 +306,10 @@ class WindowReader:
         reason = "the query has no window, so it has no reports"
         if self._registration is not None:
             raise self._cursor.refusal(self._registration.at, "REGISTER", reason)
-        if self._told is not None:
-            raise self._cursor.refusal(self._told[1].at, self._told[1].value.upper(), reason)
+        if self._reported is not None:
+            raise self._cursor.refusal(self._reported[1].at, self._reported[1].value.upper(), reason)
 
-    def _check_told(self, form: Form, word: Symbol) -> None:
+    def _check_reported(self, form: Form, word: Symbol) -> None:
         if form is not Form.SELECT:
             reason = f"{form.name} has no column for the time of a report; leave the word out to get changes"
             raise self._cursor.refusal(word.at, f"{word.value.upper()} of {form.name}", reason)

@@ -281,14 +281,14 @@ def test_a_compiled_filter_takes_its_variables_in_order_and_turns_errors_into_fa
 
 
 def test_answers_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "ANSWERS_MAX", 10)
+    monkeypatch.setattr(compiled, "RESULTS_MAX", 10)
     holds = sparql.compile_filter(Filter("STRLEN ( ?v0 ) > 3 && ?v0 != \"bound\"", (0,)))
     for number in range(1000):
         assert holds((f'"{number}"',)) == (number > 999)
-        assert len(holds._answers) <= 10
+        assert len(holds._results) <= 10
     long = '"' + "x" * 1000 + '"'
     assert holds((long,))
-    assert (long,) not in holds._answers
+    assert (long,) not in holds._results
 
 
 def test_a_filter_of_one_shape_is_parsed_once() -> None:

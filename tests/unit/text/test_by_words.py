@@ -13,7 +13,7 @@ from p2prdf.rdf.fulltext import condition_holds, parse_condition, text_of
 from p2prdf.rdf.query import ConjunctiveQuery, Filter
 from p2prdf.rdf.spelling import spell_pattern
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.text.by_words import by_words, telling_words
+from p2prdf.text.by_words import by_words, selective_words
 
 P, Q = "<urn:p>", "<urn:q>"
 
@@ -43,7 +43,7 @@ P, Q = "<urn:p>", "<urn:q>"
     ],
 )  # fmt: skip
 def test_of_each_alternative_the_most_telling_word_is_chosen(condition, words):
-    assert telling_words(parse_condition(condition)) == words
+    assert selective_words(parse_condition(condition)) == words
 
 
 def test_every_text_that_satisfies_a_condition_has_one_of_its_words():
@@ -51,7 +51,7 @@ def test_every_text_that_satisfies_a_condition_has_one_of_its_words():
     chosen = satisfied = 0
     for _ in range(600):
         condition = random_condition(rng)
-        words = telling_words(condition)
+        words = selective_words(condition)
         chosen += bool(words)
         for _ in range(20):
             text = text_of(random_literal(rng))

@@ -33,7 +33,7 @@ from p2prdf.rdf.standing.relations import (
 )
 from p2prdf.rdf.standing.syntax import StreamWindow, is_variable
 
-__all__ = ["joined_in_order"]
+__all__ = ["evaluable_order"]
 
 _Place: TypeAlias = tuple[str, StreamWindow | None]
 """A graph, or a window: the scope in which terms are nodes."""
@@ -43,7 +43,7 @@ def _place(path: PathPattern) -> _Place:
     return path.graph, path.window
 
 
-def joined_in_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | None]]:
+def evaluable_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | None]]:
     """Return the operands of a join in an order that makes paths evaluable, each with its start.
 
     The start is a variable bound by operands before it; None: the path starts from a constant or has no start.
