@@ -70,7 +70,7 @@ class Alone:
         return self.peer.submit(done, now=self.now)
 
     def settle(self) -> None:
-        """Let the peer work until there is nothing left to do now."""
+        """Let the peer work until it is idle."""
         while (deadline := self.peer.deadline) is not None and deadline <= self.now:
             self._do(self.peer.wake(now=self.now))
 
@@ -100,7 +100,7 @@ class Alone:
         return [each.subscription for each in found if isinstance(each, contract.Subscribed)]
 
     def publish(self, triples: Sequence[Triple], *, removed: bool = False) -> None:
-        """Publish triples, or remove them, and let all be done that follows from it."""
+        """Publish triples, or remove them, and do all work that follows."""
         columns = [ARRAYS.column(self.dictionary.intern_all(column), "uint32") for column in zip(*triples, strict=True)]
         self._requests += 1
         request = contract.Publish(self._requests, 9, self._events, *columns, removed=removed)

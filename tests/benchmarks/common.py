@@ -21,7 +21,7 @@ from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.messages import Groups
 
 RAREST_FIRST = (4, 3, 2, 1, 0)
-"""The order the planner chooses for the seed's paths: from the literal end."""
+"""The planner's order for the seed's paths: from the literal end."""
 
 PREDICATE_OBJECT = 1 << (keys.P | keys.O)
 """The one index these queries wait on, as a set of indexes."""

@@ -150,7 +150,7 @@ def spell(query: ConjunctiveQuery) -> str:
 
 
 async def subscribe(overlay: Overlay, texts: list[str]) -> tuple[list[p2prdf.client.Subscription], float]:
-    """Leave queries at all nodes; return the subscriptions and the seconds it took."""
+    """Subscribe to queries at all nodes; return the subscriptions and the seconds it took."""
     start = time.perf_counter()
     held: list[p2prdf.client.Subscription] = []
     for first in range(0, len(texts), 50):

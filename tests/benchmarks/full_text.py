@@ -37,14 +37,14 @@ from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import Groups
 
 GROWTH_MAX = 3.0
-"""Most that a triple may take among 100,000 queries, compared with 1,000."""
+"""Bound of a triple's time among 100,000 queries, as a multiple of that among 1,000."""
 FASTER_MIN = 50.0
-"""Least by which the index beats the scan at 10,000 queries."""
+"""Least factor by which the index beats the scan at 10,000 queries."""
 
 SECONDS_MAX = 6.0
-"""A scan is measured for about so long; the index for all triples."""
+"""Seconds of a scan's measurement; the index is measured for all triples."""
 SCAN_BATCH_MAX = 20
-"""A batch of a scan takes seconds, and batches of a thousand would be no faster: filters are asked one by one."""
+"""Batch of a scan: it takes seconds, and batches of a thousand would not be faster, as filters run one by one."""
 TRIPLES = 3000
 WORDS, PER_TOPIC, TOPICS, PLANTED = 50_000, 10, 2, 2
 LENGTH = 60
@@ -57,7 +57,7 @@ WAYS = {
     "without stop words": '("{0}" ftAND "{1}" ftAND ftNOT "never{2}") using stop words',
     "by similarity": 'ftSIMILAR[0.15] "{0} {1}" using corpus[100000, "{0}" 5, "{1}" 5000]',
 }
-"""Ways in which words are compared, and how conditions say so of a topic, another word and a number."""
+"""Ways of comparing words, and conditions in each of them for a topic, another word and a number."""
 
 
 class Scan(FullText):

@@ -23,7 +23,7 @@ SENSORS, ROOMS = 1000, 50
 RATES = (100, 500, 1000)
 """Publications per second."""
 ANSWERS_MIN = 1000
-"""A row of the table rests on as many answers at least."""
+"""Least number of answers behind a row of the table."""
 QUERY = """SELECT ?n ?house WHERE {
   ?sensor <urn:bench:in> ?room . ?room <urn:bench:of> ?house . ?sensor <urn:bench:value> ?n }"""
 

@@ -27,11 +27,11 @@ BAR = 50.0
 STORED = 100_000
 QUERIES = 10_000
 ANSWERS_MAX = real_data.ANSWERS_MAX
-"""Of all patterns of a query, and of those on each side of its operator."""
+"""Bound on the answers of all patterns of a query, and of those on each side of its operator."""
 BATCHES = {10: 40, 100: 20, 1000: 6}
-"""Triples per batch, and how many batches are published and removed again."""
+"""Triples per batch, and the number of batches that are published and removed again."""
 REEXECUTIONS = 3
-"""Batches of each size after which all queries are run again, at most, and again when they are removed."""
+"""Bound on the batches of each size after which all queries run again, and again when they are removed."""
 STREAM = 20_000
 LOADED_AT_ONCE = 10_000
 
@@ -46,7 +46,7 @@ KINDS = {
     "COUNT GROUP BY": "SELECT {one} (COUNT(*) AS ?n) WHERE {{ {a} . {b} }} GROUP BY {one}",
     "DISTINCT": "SELECT DISTINCT {one} WHERE {{ {a} . {b} }}",
 }
-"""Equally many of each; ``{a}`` and ``{b}`` have a variable in common."""
+"""Kinds of queries, equally many of each; ``{a}`` and ``{b}`` have a variable in common."""
 
 
 # --- queries -------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ async def _run(console: Console, seconds: float, live: int) -> bool:
 
 
 async def _publish(clients: list[Client], calls: int, seconds: float) -> tuple[float, list[float]]:
-    """Publish triple after triple in so many tasks; return calls per second and the milliseconds of each call."""
+    """Publish triple after triple in ``calls`` tasks; return calls per second and the milliseconds of each call."""
     taken: list[float] = []
     start = time.perf_counter()
 

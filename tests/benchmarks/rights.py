@@ -82,7 +82,7 @@ def _looking(console: Console, texts: list[list[str]]) -> None:
 
 
 class _Node:
-    """One node with rights, and clients of all names at it."""
+    """One node with permissions, and clients of all names at it."""
 
     def __init__(self, folder: Path):
         certificates = Certificates(folder)

@@ -48,7 +48,7 @@ class Done:
 
 
 class _Measured(FailingWorld):
-    """A world that knows how much time each peer takes."""
+    """A world that measures the CPU time of each peer."""
 
     def __init__(self, options: WorldOptions, failures: Failures):
         self.spent: Counter[int] = Counter()

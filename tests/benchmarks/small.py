@@ -36,7 +36,7 @@ class Run(NamedTuple):
 
 
 async def _publish(client: Client, texts: list[tuple[str, str, str]]) -> list[float]:
-    """Publish triple by triple; return how long each took, in milliseconds."""
+    """Publish triple by triple; return the milliseconds of each call."""
     waits = []
     for triple in texts:
         start = time.perf_counter()

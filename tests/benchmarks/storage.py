@@ -29,7 +29,7 @@ from p2prdf_node.storage import Storage
 
 BATCH = 1000
 SIZES = ((1_000, 2000), (100_000, 400), (4_000_000, 30))
-"""Bytes of a record, and how many of them."""
+"""Bytes of a record, and the number of records."""
 
 
 def _engine(console: Console, folder: Path, quick: bool) -> None:

@@ -89,10 +89,10 @@ class _Nobody:
     """A requester; all its requests succeed here."""
 
     def completed(self, node: Node, request: int, outcome: Outcome) -> None:
-        """Leave it."""
+        """Ignore the outcome."""
 
     def cut_off(self, node: Node) -> None:
-        """Leave it."""
+        """Ignore the end."""
 
 
 def _unbounded(leaf: Leaf, order: list[int]) -> object:

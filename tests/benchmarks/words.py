@@ -28,7 +28,7 @@ from p2prdf.wire.messages import IndexTriples, Parcel
 from p2prdf_lab.workloads.passages import find_texts, read_passages
 
 BAR = 0.5
-"""Part of the conditions of queries by the predicate that the busiest peer may meet of queries by words, if rare."""
+"""Bound on the busiest peer's conditions with keyword routing, as a part of those by predicate, if rare."""
 _PREDICATE: Final = "<http://schema.org/articleBody>"
 _PASSAGE: Final = 50
 

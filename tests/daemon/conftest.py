@@ -197,9 +197,9 @@ def keeping_all(tmp_path_factory):
 
 @pytest.fixture
 def spark(tmp_path_factory):
-    """A session with two cores on this machine, in which a task is tried three times.
+    """A session with two cores on this machine; each task has three attempts.
 
-    One for all: it takes longer to start than most that is done in it.
+    All tests share one: its start takes longer than most of their work.
     """
     from p2prdf.publish import session
 

@@ -228,7 +228,7 @@ async def test_subscription_attached_at_another_node_omits_acknowledged_solution
 
 @BOTH_OVERLAYS
 async def test_holder_of_a_subscription_hears_at_once_that_another_client_has_ended_it(overlay, ns):
-    """At the same node or at another, left there or taken up; its lease is of a day, and says nothing for hours."""
+    """At the same node or at another, attached or not; its lease is a day long, and would show nothing for hours."""
     query = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}"
     for holder, other in itertools.product(overlay[:3], overlay[:2]):
         async with p2prdf.connect(holder.address) as first, p2prdf.connect(other.address) as second:

@@ -35,7 +35,7 @@ def chain(name, numbers):
 
 @pytest.mark.long
 async def test_a_bookmark_follows_all_answers_before_its_time(launcher, tmp_path):
-    """Also while a node is killed: the bookmark waits until its part is done by others."""
+    """Also while a node is killed: the bookmark waits until others have done its part."""
     nodes = [launcher.start(data=tmp_path / "data0")]
     nodes += [launcher.launch(data=tmp_path / f"data{at}", bootstrap=nodes[0].address) for at in range(1, 5)]
     for node in nodes[1:]:

@@ -124,7 +124,7 @@ async def test_publications_without_a_worker_are_kept_and_a_later_worker_reports
         async with subscribed(client, "lone") as subscriber:
             async with hosting(keeping_all[3].address):
                 await subscriber.exactly({("<urn:a>",)})
-            # That one has left in order, and another begins where it was.
+            # That worker has left in order, and another goes on in its place.
             await client.channels.publish(base, [("<urn:c>", TYPE, "<urn:Person>")])
             async with hosting(keeping_all[0].address):
                 await subscriber.exactly({("<urn:a>",), ("<urn:c>",)})
@@ -152,7 +152,7 @@ async def test_the_same_again_from_the_same_publisher_is_no_other_publication(ke
 
 
 class Stubborn(Host):
-    """A host that takes itself for the only one."""
+    """A channel worker that takes itself for the only one."""
 
     async def _share(self, overlay):
         for member in self.registry.roll.members():
@@ -200,7 +200,7 @@ async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(ke
         assert await channels.create("well", base, PEOPLE)
         with pytest.raises(LocalProtocolError, match="another channel well"):
             await channels.create("well", base, "SELECT ?y { ?y a <urn:Other> }")
-        # Graphs and deletions that are none.
+        # Bad graphs and deletions.
         for graph, what in (
             ([], "without statements"),
             ([("<urn:a>", "<urn:p>", "_:b")], "no canonical term"),
@@ -223,7 +223,7 @@ async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(ke
         ], graph=CHANNELS_GRAPH)  # fmt: skip
         await client.publish([("<urn:p2prdf:request:1>", "<urn:p2prdf:asks>", '"]"')],
                              graph="<urn:p2prdf:channel-requests>")  # fmt: skip
-        # The largest graph that is taken is, and comes back.
+        # The largest permitted graph is accepted, and comes back.
         most = [(f"<urn:s{n}>", "<urn:p>", terms.literal("x" * 970)) for n in range(4200)]
         async with subscribed(client, "well") as subscriber:
             await channels.publish(base, [*most, ("<urn:big>", TYPE, "<urn:Person>")])
@@ -272,7 +272,7 @@ async def test_a_host_that_is_killed_or_hangs_amid_publications_is_replaced(keep
                             await one.end()
                     await client.channels.delete(base, (f"<urn:s{number - 10}>", "?p", "?o"))
                     await subscriber.exactly(people(*({*range(number)} - {*range(30, number, 40)})))
-                stopped.process.send_signal(signal.SIGCONT)  # it has things to write that do not hold any more
+                stopped.process.send_signal(signal.SIGCONT)  # it has pending reports that are not valid any more
                 await client.channels.publish(base, student(number))
                 await subscriber.exactly(people(*({*range(number + 1)} - {*range(30, number, 40)})))
                 for kind in ("tentative", "confirmed"):

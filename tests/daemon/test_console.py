@@ -271,7 +271,7 @@ async def test_hostile_terms_are_shown_as_text_and_never_run(keeping_all, ns, ch
         await page.until("document.querySelector('#subscription .pattern')?.innerText.includes('onerror')")
         active = "'main img, main script, main a:not(.row-link), main iframe'"
         assert await page.value(f"document.querySelectorAll({active}).length") == 0
-        # And were something of the page ever to take it for markup, the browser would not.
+        # If a part of the page took it for markup, the browser would still not run it.
         markup = "document.body.insertAdjacentHTML('beforeend', '<b>x</b>')"
         tried = f"(() => {{ try {{ {markup} }} catch (error) {{ return error.name }} }})()"
         assert await page.value(tried) == "TypeError"

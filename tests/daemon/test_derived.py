@@ -128,12 +128,12 @@ async def test_recursive_rules_are_followed_to_their_end_and_taken_back_with_the
             texts = {(a, part, '"a text"'), (b, part, '"a text"')}
             assert (first.added, first.removed) == (6, 1)
             assert await holds(other, graph) == {(a, part, c), (d, near, a), *texts, *places}
-            # A circle: each part of each, and nothing stays of it when it is broken.
+            # A circle: each is part of each, and breaking it leaves nothing of it.
             await other.publish([(c, part, a)])
             await other.retract([(c, part, '"a text"')])
             circle = {(x, part, y) for x in (a, b, c) for y in (a, b, c)} - {(a, part, b), (b, part, c), (c, part, a)}
             await until(steps, client, graph, {(d, near, a), (a, RDF_TYPE, kind), *places, *circle})
-            await other.publish([(a, part, c)])  # it followed; now it is said
+            await other.publish([(a, part, c)])  # it was derived; now it is published
             await other.retract([(b, part, c)])
             ends = {(d, near, a), (a, RDF_TYPE, kind), *places}
             await until(steps, client, graph, {*ends, *((x, part, x) for x in (a, c)), (c, part, b)})

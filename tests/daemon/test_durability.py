@@ -23,7 +23,7 @@ def state_of(node_status):
 
 
 async def test_acknowledged_triples_survive_kill_9_and_restart(launcher, tmp_path, status, until):
-    """Again and again, in the middle of a publication; a triple that was acknowledged is held ever after."""
+    """Several times, in the middle of a publication; every acknowledged triple is held for good."""
     first = launcher.start(data=tmp_path / "data")
     node, acknowledged = first, 0
     for _ in range(4):

@@ -18,7 +18,7 @@ _names = itertools.count()
 
 @pytest.fixture
 def overlay(keeping_all):
-    """Nodes that have a history."""
+    """Nodes with retention of earlier triples."""
     return keeping_all
 
 
@@ -79,7 +79,7 @@ def read(follower, start, count, *, rows_max=None):
 
 
 def begin(follower):
-    """Make the subscription; return the place where nothing has come yet."""
+    """Make the subscription; return its first place, before any row."""
     place = follower.advance(BEGINNING, None)
     assert place != BEGINNING
     assert follower.rows(BEGINNING, place) == []

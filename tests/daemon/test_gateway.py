@@ -208,7 +208,7 @@ async def test_requests_outside_the_protocol_are_answered_with_a_problem(keeping
 
 
 async def test_another_library_asks_and_updates(keeping_all, ns):
-    """rdflib's stores speak the protocol as they found it elsewhere."""
+    """rdflib's stores use the protocol as they do with other servers."""
     async with gateway(keeping_all[2].address) as (session, _):
         url = f"{session._base_url}/sparql"
 
@@ -849,7 +849,7 @@ async def test_the_description_names_all_that_is_served(keeping_all):
 
 
 async def test_every_bad_request_is_answered_with_the_reason(keeping_all):
-    """Requests drawn from the description, and bytes that are none: never a failure of the gateway's own."""
+    """Requests drawn from the description, and bytes that are no request: none is answered with a failure."""
     rng, paths, seen = Random(11), description()["paths"], set()
     texts = ["", "x", "SELECT * { ?s ?p ?o } LIMIT 1", "ASK { <urn:a> <urn:b> <urn:c> }", "urn:g", "\x00\ud7ff", "-1",
              "<urn:a> <urn:b> <urn:c> .", "{" * 3000, "indexed", "now", "é" * 500, "%%%", "1e999", "nan"]  # fmt: skip

@@ -141,13 +141,13 @@ async def test_targets_are_exact_at_each_point_of_their_interests_lives(keeping_
         assert (await client.interests.verify("one"))["equal"]
         there = await on()
         await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there), "<urn:g:two>": slice_of(there, OTHER)})
-        # A predicate that is a variable asks for the whole dataset.
+        # A variable predicate needs the whole dataset.
         await client.interests.add(dataset, update, ALL, name="all", graph="<urn:g:all>")
         there = await on()
         expected = {"<urn:g:one>": slice_of(there), "<urn:g:all>": slice_of(there, ALL)}
         await exact(endpoint, dataset, expected)
         await client.interests.remove("all")
-        # Forgotten: the target stays as it is.
+        # A removed interest leaves its target unchanged.
         assert await client.interests.remove(two) == 1
         assert [each.name for each in await client.interests.registered()] == ["one"]
         left = slice_of(there, OTHER)

@@ -28,7 +28,7 @@ def told(node, event):
 
 
 async def until_back(cluster, until):
-    """Wait until everybody knows all others, and speaks for subscriptions again."""
+    """Wait until all nodes know each other, and may be primaries again."""
 
     async def back():
         peers = [(state or {}).get("peer") for state in await cluster.statuses()]
@@ -38,7 +38,7 @@ async def until_back(cluster, until):
 
 
 async def until_whole(nodes, status, until):
-    """Wait until all copies are where they belong."""
+    """Wait until all copies are at their replicas."""
 
     async def whole():
         peers = [(await status(node))["peer"] for node in nodes]
@@ -146,7 +146,7 @@ async def test_a_node_that_left_in_order_is_not_waited_for_and_a_killed_node_is(
 
 
 async def test_a_leaving_node_reports_it_and_a_second_signal_ends_the_waiting(launcher, status, until):
-    """The only other node does not answer, so there is nobody to hand anything over to."""
+    """The only other node does not answer, so there is no node for a handoff."""
     options = {"ping_strikes_linked": 100_000, "drain_seconds": 600, "replicas": 2, "copies_min": 2}
     node, other = launcher.overlay(2, **options)
     await until_whole([node, other], status, until)

@@ -1,4 +1,4 @@
-"""Metrics of nodes that have a disk, and certificates, which those of most tests have not."""
+"""Metrics of nodes with disks and certificates, which nodes of other tests lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real nodes that have no room: they say so, why, and when to try again."""
+"""Real nodes at their bounds: they refuse with the reason and a time to retry."""
 
 from __future__ import annotations
 

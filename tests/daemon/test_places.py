@@ -12,7 +12,7 @@ import p2prdf
 from p2prdf import keys
 
 KINDS = ["kademlia", "chord overlay"]
-"""Two ways in which nodes know of each other: all by a view, or some as neighbours."""
+"""Two ways in which nodes know of each other: complete views, or neighbours."""
 
 
 def place_of(subject):

@@ -291,7 +291,7 @@ async def test_a_subscription_since_a_time_gets_publications_from_then_on(keepin
     query = f"SELECT ?s {{ ?s <{ns}p> <{ns}o> }}"
     async with p2prdf.connect(keeping_all[1].address) as client, asyncio.timeout(SECONDS):
         standing = await client.subscribe(query)
-        for name in ("early", "middle", "late"):  # each later by a round trip, and that by more than a millisecond
+        for name in ("early", "middle", "late"):  # each later by a round trip, which takes more than a millisecond
             await client.publish([(f"<{ns}{name}>", f"<{ns}p>", f"<{ns}o>")])
             await client.subscribe(query)
         born = {(solution := await anext(standing))["s"]: solution.born for _ in range(3)}

@@ -1,4 +1,4 @@
-"""Nothing that is published, asked or left has anybody ask a server that it names, or read a file."""
+"""No publication, query or subscription makes a process contact a server that it names, or read a file."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_no_rule_names_another_server(text):
 
 @pytest.mark.parametrize("text", ENTITIES)
 async def test_entities_of_rdf_xml_are_not_fetched(text):
-    """Files are read with RDF/XML; an entity that is defined elsewhere stays undefined, which ends the file."""
+    """Files are read with RDF/XML; an external entity stays undefined, which ends the file."""
     async with canary_server() as canary:
         data = text.format(canary.url, *_XML).encode()
 

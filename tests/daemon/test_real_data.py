@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not real_data.available(), reason="the shared da
 
 
 async def subscribe_all(clients, queries):
-    """Leave every query at one of the nodes, forty at a time."""
+    """Subscribe to every query at one of the nodes, forty at a time."""
     held = [None] * len(queries)
 
     async def one(at):
@@ -29,7 +29,7 @@ async def subscribe_all(clients, queries):
 
 
 async def collect(subscription, expected, bag, identities):
-    """Take solutions until as many as expected are here."""
+    """Take solutions until the expected number has come."""
     async for batch in subscription.batches():
         assert batch.lost == 0
         bag.update(zip(*batch.columns, strict=True))

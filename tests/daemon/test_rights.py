@@ -63,7 +63,7 @@ class Matrix:
             return await client.status()
 
     async def errors(self):
-        """How often it was said that something is not allowed."""
+        """Return the number of refusals for lack of permission."""
         return (await self.state())["clients"].get("errors_not-allowed", 0)
 
 
@@ -109,7 +109,7 @@ async def places(matrix, owner, session, role, case):
 
 
 async def answered(matrix, session, case, place):
-    """Say something; return whether it was allowed."""
+    """Send something; return whether it was allowed."""
     if not case.answered:
         before = await matrix.errors()
         session.tell(case.make(0, place))
@@ -252,7 +252,7 @@ async def test_a_subscription_stays_its_owners_at_other_nodes_through_failures_a
         token = subscription.token()
 
     async def tried(node, *, attach=True):
-        """Mallory has the token, and gets nothing for it but to wait before the next time."""
+        """Mallory has the token; every attempt is refused, and the next one has to wait."""
         async with p2prdf.connect(node.address, tls=mallory) as client:
             assert "is another client's" in await refused(client.unsubscribe(subscription.id))
             if attach:

@@ -1,4 +1,4 @@
-"""Rules that are left with real nodes: they conclude together, also when one of them is killed."""
+"""Rules left in real nodes: they derive together, also when one of them is killed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_consequences_are_in_the_graph_for_all_and_go_with_their_support(k
 
 
 async def test_a_node_that_is_killed_is_not_missed(launcher, ns):
-    """Facts it had the gates of are concluded and taken back by others; every change of the graph comes once."""
+    """Others derive and take back the facts of its gates; every change of the graph comes once."""
     nodes = launcher.overlay(5)
     rules, graph = parse_rules(transitive(ns)), f"<{ns}all>"
     addresses = ",".join(node.address for node in nodes[:2])

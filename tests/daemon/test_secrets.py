@@ -1,4 +1,4 @@
-"""Planted secrets: they are in files, and in nothing that a process says, shows or is started with."""
+"""Planted secrets: they are in files, and in no output, answer, command line or environment of a process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS = 20.0
 
 
 def private(path: Path, text: str) -> Path:
-    """Write a file that nobody else may read."""
+    """Write a file that only its owner may read."""
     path.write_text(text)
     path.chmod(0o600)
     return path
@@ -46,14 +46,14 @@ def started_with(pid: int) -> bytes:
 
 
 class Told:
-    """All that was said and shown, by where."""
+    """All output and answers, by their source."""
 
     def __init__(self, *secrets: Secret):
         self.secrets = secrets
         self.said: dict[str, bytes] = {}
 
     def add(self, where: str, what: bytes | str) -> None:
-        """Take note of something."""
+        """Record a text."""
         self.said[where] = what if isinstance(what, bytes) else what.encode("utf-8", "surrogateescape")
 
     def leaks(self) -> list[str]:

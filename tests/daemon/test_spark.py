@@ -36,7 +36,7 @@ def write(frame, overlay, **options):
 
 
 async def answers(overlay, query, wanted, **more):
-    """Return the answers to a standing query with history, when there are as many as wanted and no more come."""
+    """Return the answers to a standing query with history, once the wanted number has come and no more follow."""
     async with p2prdf.connect(overlay[0].address) as client:
         subscription = await client.subscribe(query, since="beginning", **more)
         held = {}

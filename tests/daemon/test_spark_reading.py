@@ -24,7 +24,7 @@ def ns():
 
 @pytest.fixture
 def overlay(keeping_all):
-    """Nodes that have a history."""
+    """Nodes with retention of earlier triples."""
     return keeping_all
 
 

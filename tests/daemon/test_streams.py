@@ -21,7 +21,7 @@ from p2prdf.rdf.terms import lexical
 
 SECONDS = 120.0
 IDLE_SECONDS = 3
-"""A publisher that says nothing for so long is not waited for: more than a busy machine keeps one from saying it."""
+"""Seconds of silence after which a publisher is not waited for: longer than a busy machine delays a heartbeat."""
 RANGE, STEP = 10_000, 2_000
 SENSORS = 3
 OPTIONS = {"hello_seconds": 1, "stream_idle_seconds": IDLE_SECONDS}
@@ -99,7 +99,7 @@ class Readings:
 
 
 class CountedReadings(Readings):
-    """The same, of which the last seven elements are looked at, at each third."""
+    """The same readings, with the last seven elements evaluated at each third one."""
 
     def query(self, told):
         return super().query(told).replace("[RANGE PT10S STEP PT2S]", "[ELEMENTS 7 STEP 3]")

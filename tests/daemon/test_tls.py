@@ -268,7 +268,7 @@ async def test_a_client_reports_the_reason_of_a_tls_failure(gate, launcher_in):
 
 @pytest.mark.parametrize("shown", ["client", "expired node", "revoked node"])
 async def test_a_client_takes_only_a_node_for_a_node(gate, shown):
-    """A server that shows a client's certificate, or one that is out of date; of lists clients know nothing."""
+    """A server that shows a client's certificate, or an expired one; clients have no revocation lists."""
     folder = gate.folders[shown]
     context = context_of(folder / "ca.crt", folder / "tls.crt", folder / "tls.key", server=True)
     heard = []

@@ -435,13 +435,13 @@ async def test_a_webhook_removed_during_its_renewal_is_removed_as_well(keeping_a
 
 
 async def is_all(client, *predicates):
-    """Tell whether that is said of all webhooks of the overlay."""
+    """Tell whether these are all reports about webhooks in the overlay."""
     told = await client.query(f"SELECT ?s ?p {{ GRAPH {WEBHOOKS_GRAPH} {{ ?s {WEBHOOK} ?w ; ?p ?o }} }}")
     return [row[1] for row in told.rows] == list(predicates)
 
 
 async def test_a_report_about_no_webhook_is_removed_after_a_while(keeping_all, ns, until, monkeypatch):
-    """Its gateway was gone before it knew that the webhook was removed; another gateway's key is no reason."""
+    """Its gateway was gone before it knew of the webhook's removal; another gateway's key is no reason."""
     monkeypatch.setattr("p2prdf.gateway.webhooks.host._ORPHAN_SECONDS", 0.3)
     foreign = SigningKeys(f"k1 {base64.b64encode(b'f' * 32).decode()}", source="")
     made = WebhookRegistration("e" * 32, "", ns, "http://127.0.0.1:1/", query(ns), f"{9:016x}", 0, 100, 1, "k1")

@@ -27,7 +27,7 @@ def started(launcher, tmp_path, count, *, module):
 
 
 def kill(node, data, *, ahead):
-    """Kill a node, and let its directory say that it lived until then by its own clock."""
+    """Kill a node, and set the time of last use in its directory to its own clock."""
     node.kill()
     until = time.time() + ahead
     os.utime(data / "lock", (until, until))

@@ -1,4 +1,4 @@
-"""A real browser without a window, driven by its DevTools protocol over the WebSocket client that is there anyway."""
+"""A real browser without a window, driven by its DevTools protocol over an installed WebSocket client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def program():
 
 
 class BrowserProcess:
-    """A running browser with a profile of its own in ``folder``; ``url`` is where its DevTools are."""
+    """A running browser with a profile of its own in ``folder``; ``url`` is the address of its DevTools."""
 
     def __init__(self, folder):
         words = ["--headless=new", "--remote-debugging-port=0", f"--user-data-dir={folder}", "--disable-gpu",
@@ -60,7 +60,7 @@ class BrowserProcess:
 
 
 class Browser:
-    """A conversation with a running browser: ``async with Browser(url) as browser``."""
+    """A connection to a running browser: ``async with Browser(url) as browser``."""
 
     def __init__(self, url):
         self._url = url
@@ -105,7 +105,7 @@ class Browser:
         return said["result"]
 
     async def page(self, url=None):
-        """Open a page of a profile of its own: nothing is kept from one to the next."""
+        """Open a page with a profile of its own: pages share no data."""
         context = (await self.send("Target.createBrowserContext"))["browserContextId"]
         self._contexts.append(context)
         target = await self.send("Target.createTarget", url="about:blank", browserContextId=context)
@@ -125,7 +125,7 @@ class Page:
         self._browser = browser
         self._session = session
         self.requested = []
-        """Addresses that it has asked for."""
+        """Addresses that the page has requested."""
         self.dialogs = []
         self.failures = []
         """Uncaught exceptions, and complaints of the browser, as texts."""
@@ -192,7 +192,7 @@ class Page:
                 await self.send("Input.dispatchKeyEvent", type="char", text="\r" if key == "Enter" else key)
 
     async def look(self, width, height, *, dark=False):
-        """Be so wide and high, light or dark."""
+        """Set width and height of the page, and light or dark mode."""
         await self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )

@@ -44,11 +44,11 @@ class Secret:
         self.text = text or f"canary{secrets.token_hex(16)}"
 
     def told_in(self, said: bytes | str) -> list[str]:
-        """Return the spellings of the secret that something has."""
+        """Return the spellings of the secret that a text contains."""
         data = said if isinstance(said, bytes) else said.encode("utf-8", "surrogateescape")
         raw = self.text.encode()
         spelled = {"itself": raw, "hex": raw.hex().encode(), "HEX": raw.hex().upper().encode(), "repr": repr(raw)[2:-1].encode()}  # noqa: E501
-        for behind in range(3):  # as part of something longer it begins anywhere within three bytes
+        for behind in range(3):  # as a part of something longer it begins at any of three byte offsets
             whole = base64.b64encode(b"x" * behind + raw)
             spelled[f"base64 from {behind}"] = whole[4 * (behind > 0) : 4 * ((behind + len(raw)) // 3)]
         return [name for name, each in spelled.items() if each in data]

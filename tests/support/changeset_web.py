@@ -18,7 +18,10 @@ Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 
 
 class ChangesetWeb:
-    """Serves a folder.  ``faults``: by path, answers that come first, each once; None in their place is the file's."""
+    """Serves a folder.
+
+    ``faults``: by path, answers that come before the file's, each once; None stands for the file's own answer.
+    """
 
     def __init__(self, folder: Path, *, index: bool):
         self.folder = folder
@@ -74,7 +77,7 @@ async def served(folder: Path, *, index: bool = True) -> AsyncIterator[Changeset
 
 
 def put(folder: Path, name: str, text: str | None = None) -> Path:
-    """Write a file of changesets; its triple is its name's unless a text is given."""
+    """Write a file of changesets; its triple is made from its name unless a text is given."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     data = (LINE.format(f":{name}") if text is None else text).encode()

@@ -49,11 +49,11 @@ CHANNELS = {
 
 @dataclass(frozen=True)
 class History:
-    """Operations in order: a graph to publish, or a pattern to delete; and when channels are created."""
+    """Operations in order: a graph to publish, or a pattern to delete; and the creation of channels."""
 
     operations: tuple[tuple[Triple, ...] | Triple, ...]
     created: dict[str, int]
-    """By channel: before which operation."""
+    """The operation before which each channel is created."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Ran:
 
 
 class Ticks:
-    """A timer that goes on by random steps each time it is looked at."""
+    """A timer that advances by random steps at each reading."""
 
     def __init__(self, seed: int, step: float = 0.0001):
         self._random = random.Random(seed)
@@ -153,7 +153,7 @@ def states(history: History) -> list[dict[str, set[tuple[str, ...]]]]:
 
 
 def expected(history: History) -> Counter[tuple[str, tuple[str, ...]]]:
-    """Return how often each binding came to hold on each channel since it was created."""
+    """Return how often each binding began to hold on each channel since the channel was created."""
     every = states(history)
     return Counter(
         (name, row)

@@ -19,7 +19,7 @@ SECONDS = 60.0
 
 @contextlib.asynccontextmanager
 async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host, tls=None):
-    """Run a host in this process; it leaves in order."""
+    """Run a channel worker in this process; it leaves in order."""
     host = kind(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds, tls=tls),
         HostConfig(lease_seconds=lease_seconds, check_seconds=0.5, settle_seconds=settle_seconds),
@@ -34,7 +34,7 @@ async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host
 
 
 class HostProcess(MemberProcess):
-    """A host as a process of its own."""
+    """A channel worker as a process of its own."""
 
     words = ("serve", "channels")
     called = "host"
@@ -79,7 +79,7 @@ class Subscriber:
             raise AssertionError(f"it did not come true: {self.held}") from None
 
     async def exactly(self, bindings):
-        """Wait until just these hold, and all of them for sure."""
+        """Wait until exactly these bindings hold, all of them confirmed."""
         wanted = set(bindings)
         await self.until(
             lambda each: each.held.keys() == wanted and all(kinds != {"tentative"} for kinds in each.held.values())
@@ -105,7 +105,7 @@ async def subscribed(client, *names):
 
 
 async def evaluated_by(client, name, hosts):
-    """Return which of some hosts evaluates a channel, once one does."""
+    """Return the worker that evaluates a channel, once one does."""
     async with asyncio.timeout(SECONDS):
         while True:
             (found,) = await client.channels.stats(name)

@@ -19,10 +19,10 @@ __all__ = ["Distribution", "group_of"]
 
 _GROUPS: Final = (
     ("spark", ("tests/daemon/test_spark", "tests/daemon/test_fleet.py")),
-    ("setup", ("tests/lab/test_experiment.py",)),  # made ready once for all tests of the file, and that takes long
+    ("setup", ("tests/lab/test_experiment.py",)),  # prepared once for all tests of the file, which takes long
     ("nodes", ("tests/daemon/", "tests/cli/test_demo.py", "tests/cli/test_with_nodes.py")),
 )
-"""Each group's beginnings of names; the first that fits counts."""
+"""Prefixes of the names of each group; the first match counts."""
 
 
 def group_of(name: str) -> str:

@@ -84,7 +84,7 @@ class Block:
 
 @dataclass
 class Command:
-    """A command of a document, and the output shown for it.  Without text: more output of the command before."""
+    """A command of a document, and its expected output.  Without text: more output of the command before."""
 
     terminal: str
     text: str
@@ -94,7 +94,7 @@ class Command:
 
 @dataclass
 class Typed:
-    """A command that was typed, all it had printed when its output had come, and when that was (monotonic seconds)."""
+    """A typed command, its output up to the expected end, and the time of that (monotonic seconds)."""
 
     command: Command
     printed: str
@@ -192,7 +192,7 @@ class _Terminal:
             os.write(self.handle, (text + "\n").encode())
 
     def interrupt_again(self) -> None:
-        """Repeat a ``^C`` that came while the shell was starting the next command, when no program receives it."""
+        """Repeat a ``^C`` that came while the shell was starting the next command, when no program received it."""
         if self.interrupted and self.status is None and not self.ended:
             os.write(self.handle, b"\x03")
 
@@ -263,7 +263,7 @@ class Session:
 
     def __init__(self, directory: Path, *, seconds: float = SECONDS, free_ports: bool = True,
                  environment: Mapping[str, str] | None = None) -> None:  # fmt: skip
-        """``environment``: variables in place of those by which the running interpreter's p2prdf is found."""
+        """``environment``: variables that replace those by which the running interpreter's p2prdf is found."""
         self.directory = directory
         self.seconds = seconds
         self.typed = 0
@@ -286,7 +286,7 @@ class Session:
             self._environment |= environment
 
     def _use_this_interpreter(self) -> None:
-        """Let ``p2prdf`` and ``python`` be those of this process, wherever it found its modules."""
+        """Make ``p2prdf`` and ``python`` those of this process, from any place of its modules."""
         programs = self.directory / "programs"
         programs.mkdir(exist_ok=True)
         for name, arguments in {"p2prdf": "-m p2prdf_cli ", "python": "", "python3": ""}.items():

@@ -32,7 +32,7 @@ def cases() -> list[dict[str, Any]]:
 
 
 def rule_sets_of(case: dict[str, Any]) -> list[str]:
-    """Return the rule sets that a case is about: OWL's if a regime of it is OWL's, RDFS's if one is not."""
+    """Return the rule sets of a case: OWL's if one of its regimes is OWL's, RDFS's if one is not."""
     regimes = case["regimes"]
     below = any(not regime.startswith("OWL") for regime in regimes)
     return [*(["rdfs"] if below else []), *(["owl2rl"] if any(regime.startswith("OWL") for regime in regimes) else [])]

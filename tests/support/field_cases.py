@@ -1,4 +1,4 @@
-"""Faults that were reported from the field: a folder each, beside the repository."""
+"""Faults reported by users: a folder for each, beside the repository."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class KubeApi:
     # --- pods ------------------------------------------------------------------------------------
 
     def driver(self, name: str) -> None:
-        """Say that there is a pod in which the driver runs."""
+        """Create the pod in which the driver runs."""
         metadata = {"name": name, "namespace": "default", "uid": "0", "labels": {}}
         self.created[name] = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": []}}
 

@@ -37,6 +37,6 @@ class MemberProcess:
     async def end(self, how=signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(how)
-            self.process.send_signal(signal.SIGCONT)  # one that hangs hears of nothing else
+            self.process.send_signal(signal.SIGCONT)  # a paused process hears of nothing else
         await self.process.communicate()
         return self.process.returncode

@@ -70,7 +70,7 @@ class Node:
         task.add_done_callback(self.tasks.discard)
 
     def join_by(self, nodes):
-        """Change the bootstrap addresses before the start: to those of nodes that were made later, say."""
+        """Change the bootstrap addresses before the start, to those of nodes made later, for example."""
         addresses = tuple(f"127.0.0.1:{node.port}" for node in nodes)
         self.member.config = dataclasses.replace(self.member.config, bootstrap=addresses)
         self.member._doors = Doors(addresses)
@@ -80,7 +80,7 @@ class Node:
         self.spawn(self.member.run(), "run")
 
     async def crash(self, door_open=False):
-        """Go away without a word, from the stream port too unless ``door_open``."""
+        """End without a goodbye, at the stream port too unless ``door_open``."""
         if isinstance(self.member, Membership):
             self.member._datagrams.close()
         else:
@@ -95,7 +95,7 @@ class Node:
             self.door.close()
 
     def deaf_to(self, ports):
-        """Lose all datagrams from some ports; without any, hear everything again."""
+        """Drop all datagrams from some ports; without any, receive everything again."""
         if isinstance(self.member, Membership):
             listener, name = self.member._datagrams._protocol, "datagram_received"
         else:
@@ -152,7 +152,7 @@ def all_know_all(nodes):
 
 
 def one_ring(nodes):
-    """Tell whether nodes of a Chord overlay have the successors they should have."""
+    """Tell whether nodes of a Chord overlay have their right successors."""
 
     for node in nodes:
         ahead = sorted((other.key for other in nodes), key=lambda key: (key - node.key - 1) % (1 << 64))

@@ -1,4 +1,4 @@
-"""Two peers against their contract: without sockets, a line between them that can be cut, and time by hand."""
+"""Two peers against their contract: without sockets, a link between them that can be cut, and manual time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<p>",), (0, 1), ("s", "o"))
 
 
 class Pair:
-    """Two peers that know each other, and a line between them that can be cut."""
+    """Two peers that know each other, and a link between them that can be cut."""
 
     def __init__(self, columns=ARRAYS, **config):
         self.now = 1000.0
@@ -95,7 +95,7 @@ class Pair:
         self.pass_time(30.0)
 
     def listen(self, at: Contact) -> list[Message]:
-        """Return a list that gets all that comes to one of them from now on."""
+        """Return a list that collects all further messages to one of them."""
         heard: list[Message] = []
         peer = self.peers[at.key]
         receive = peer.receive

@@ -23,7 +23,7 @@ WITH_TOKEN: Final = {"p2prdf-fleet"}
 BY_OPERATORS: Final = re.compile(r"p2prdf-(cluster|tls|gateway|(gateway|keeper|host|fleet)-tls)")
 """Secrets that are no part of manifests."""
 AFTER_DRAINING_SECONDS: Final = 15
-"""For the last write, the disk and the end of the process."""
+"""Seconds for the last write, the disk and the end of the process."""
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
 _VOLUMES: Final = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret", "downwardAPI"}
 _TLS: Final = {"P2PRDF_TLS_CERT", "P2PRDF_TLS_KEY", "P2PRDF_TLS_CA"}
@@ -40,7 +40,7 @@ class Pod:
 
     @property
     def containers(self) -> list[Manifest]:
-        """All containers, those that come before the others, too."""
+        """All containers, init containers included."""
         return [*self.spec.get("initContainers", ()), *self.spec["containers"]]
 
     @property
@@ -125,7 +125,7 @@ def probes(documents: Documents) -> Iterator[str]:
 
 
 def resources(documents: Documents) -> Iterator[str]:
-    """Requests and limits of everything; Spark says those of its executors."""
+    """Everything has requests and limits; Spark sets those of its executors."""
     for pod in pods(documents):
         for container in pod.containers if pod.owner is not None else ():
             given = container.get("resources", {})
@@ -135,7 +135,7 @@ def resources(documents: Documents) -> Iterator[str]:
 
 
 def no_tokens(documents: Documents) -> Iterator[str]:
-    """No pod can speak with Kubernetes, but those that must."""
+    """No pod can use the Kubernetes API, except those that must."""
     accounts = {each["metadata"]["name"]: each for each in _of_kind(documents, "ServiceAccount")}
     for pod in pods(documents):
         account = pod.spec.get("serviceAccountName")
@@ -160,7 +160,7 @@ def images(documents: Documents) -> Iterator[str]:
 
 
 def disruption(documents: Documents) -> Iterator[str]:
-    """Where there are several, one at a time is evicted."""
+    """Of several pods, one at a time is evicted."""
     budgets = [each["spec"] for each in _of_kind(documents, "PodDisruptionBudget")]
     for pod in pods(documents):
         if not pod.serves or pod.owner is None or pod.owner["spec"].get("replicas") == 1:
@@ -172,7 +172,7 @@ def disruption(documents: Documents) -> Iterator[str]:
 
 
 def grace(documents: Documents) -> Iterator[str]:
-    """Pods are given the time that they take to leave."""
+    """Pods get the time that they take to leave."""
     maps = {each["metadata"]["name"]: each.get("data", {}) for each in _of_kind(documents, "ConfigMap")}
     for pod in pods(documents):
         for container in pod.spec["containers"] if pod.serves else ():
@@ -241,7 +241,7 @@ def scaling(documents: Documents) -> Iterator[str]:
 
 
 def spread(documents: Documents) -> Iterator[str]:
-    """Nodes say their zone, so that copies lie in several, and are spread over zones and hosts."""
+    """Nodes report their zone, so that copies lie in several, and are spread over zones and hosts."""
     for pod in pods(documents):
         if pod.labels.get("app.kubernetes.io/name") != "p2prdf" or pod.owner is None:
             continue
@@ -258,7 +258,7 @@ def spread(documents: Documents) -> Iterator[str]:
 
 
 def tls(documents: Documents) -> Iterator[str]:
-    """Where one pod has a certificate, all have: nodes with TLS and pods without do not speak with each other."""
+    """With TLS all pods have a certificate: nodes with TLS refuse pods without."""
     with_tls = {}
     for pod in pods(documents):
         mounted = {each["name"]: each["mountPath"] for each in pod.containers[0].get("volumeMounts", ())}

@@ -25,7 +25,7 @@ LITERALS = ('"1"', '"a"@en')
 
 
 def random_schema(rng, size, *, broken=True):
-    """Return triples of a schema with some statements of any kind; ``broken``: of lists that are none, too."""
+    """Return triples of a schema with some statements of any kind; ``broken``: malformed lists, too."""
     found = set()
     classes = [*CLASSES]
     for number in range(size):
@@ -56,7 +56,7 @@ def random_schema(rng, size, *, broken=True):
 
 
 def random_data(rng, size, *, same=True):
-    """Return triples of individuals; ``same``: some may be said to be the same."""
+    """Return triples of individuals; ``same``: some are declared the same."""
     found = set()
     for _ in range(size):
         found.add((rng.choice(THINGS), rng.choice(PROPERTIES), rng.choice((*THINGS, *THINGS, *LITERALS))))

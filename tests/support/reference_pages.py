@@ -88,7 +88,7 @@ def errors_page(silent: Callable[[P2PRDFError], int] = complain) -> str:
 
 
 def _texts(module: Any, name: str) -> dict[str, str]:
-    """Return the texts below the fields of a class."""
+    """Return the docstrings below the fields of a class."""
     (found,) = (each for each in ast.parse(inspect.getsource(module)).body
                 if isinstance(each, ast.ClassDef) and each.name == name)  # fmt: skip
     texts = {}
@@ -183,7 +183,7 @@ def metrics_page() -> str:
 
 _BLOCK: Final = re.compile(r"<!-- made from the code: (.+?) -->\n.*?<!-- end -->", re.DOTALL)
 _OF_COMMANDS: Final = ("p2prdf", "exit codes")
-"""Blocks of the page of commands that are about none in particular."""
+"""Blocks of the page of commands that belong to no single command."""
 
 
 def _commands(command: Any, path: str = "") -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Points:
 
 
 def open_target(name: str, *, attempts: int = 6) -> Target:
-    """Return the target of a name; updates have at most three triples."""
+    """Return the target of a name, with at most three triples in an update."""
     if not name.startswith("http"):
         return TripleFiles(Path(name))
     config = EndpointConfig(f"{name}/update", f"{name}/query", GRAPH, 3, attempts=attempts, pause_seconds=0.01)
@@ -87,7 +87,7 @@ def open_target(name: str, *, attempts: int = 6) -> Target:
 
 
 async def follow(folder: Path, target: Target, state: Path, points: Points) -> Replica:
-    """Take a replica up or begin it, and apply all changesets."""
+    """Resume a replica or begin it, and apply all changesets."""
     replica = Replica.load(state, target)
     if replica is None:
         interests = Interests()

@@ -68,7 +68,7 @@ class Place:
     own: int
     others: int
     others_live: int
-    """One that is delivered to its owner just now, at this node."""
+    """A subscription that is being delivered to its owner at this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def expected(case: Case, role: str) -> bool:
 
 
 def missing() -> set[str]:
-    """Return the names of requests that there is no case for."""
+    """Return the names of requests without a case."""
     return {kind.__name__ for kind in ACTIONS} - {case.kind.__name__ for case in CASES}
 
 

@@ -19,7 +19,7 @@ class Visit:
     def __init__(self, writer):
         self.heard = []
         self.terms = {}
-        """By publication: those of its frame."""
+        """The terms of each publication's frame."""
         self.news = asyncio.Event()
         self._writer = writer
 
@@ -55,9 +55,8 @@ class Visit:
 class ScriptedNode:
     """Answers by ``on``, a map from a message's type to a function of the visit and the message.
 
-    Without one: pings, publications, acknowledgements and ends of subscriptions and streams are confirmed, else nothing
-    is.
-    ``greet`` is called with each visit after the welcome.
+    Without such a function pings, publications, acknowledgements and ends of subscriptions and streams are
+    confirmed, and nothing else. ``greet`` is called with each visit after the welcome.
     """
 
     def __init__(self, *, credit=64, others=(), on=None, greet=lambda _visit: None):
@@ -74,11 +73,11 @@ class ScriptedNode:
             **(on or {}),
         }
         self.came = asyncio.Event()
-        """Somebody has connected."""
+        """Set when a client has connected."""
         self.port = 0
         self._server = None
         self._writers = {}
-        """With the task that reads."""
+        """Connections, each with the task that reads."""
 
     @property
     def address(self):

@@ -56,7 +56,7 @@ class Wire:
 
 
 class Parser:
-    """A parser that knows one query that is good, and one that is bad."""
+    """A parser that accepts one query and refuses another."""
 
     pending = 0
 
@@ -106,7 +106,7 @@ class World:
         return wire
 
     def hold_to(self, rights):
-        """Have another file of rights."""
+        """Replace the permissions file."""
         self.table = read_rights(rights)
         self.clients.rights_changed()
 
@@ -126,7 +126,7 @@ class World:
         return found
 
     def subscribed(self, wire, number=50):
-        """Go through a subscription."""
+        """Make a subscription."""
         wire.take(messages.ClientSubscribe(1, "good", "csbv", False, 60.0))
         while self.work:
             asyncio.run(self.work.pop())

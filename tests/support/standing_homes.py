@@ -25,7 +25,7 @@ __all__ = ["Replica", "equal"]
 
 
 class _Whole:
-    """Cuts nothing."""
+    """A cutter that cuts nothing."""
 
     def slices(self, count, _):
         return [(0, count)] if count else []

@@ -29,7 +29,7 @@ steps = st.one_of(
     st.tuples(st.just("subscribe"), st.integers(0, 3)),
 )
 scripts = st.lists(steps, min_size=1, max_size=8)
-"""The last part of publications and removals: by how many steps they come late."""
+"""Scripts of steps; the last part of a publication or removal is its delay in steps."""
 
 
 class Copy:
@@ -105,7 +105,7 @@ class Copy:
 
 
 def play(script, copies: list[Copy], then: Callable[[], None] = lambda: None, *, times: int = 1):
-    """Give every copy the same publications and subscriptions, each so often, and do something after each.
+    """Give every copy the same publications and subscriptions, each a number of times, with a step after each.
 
     Returns the queries with the stamps of all their subscriptions, and the log of publications.
     """
@@ -138,7 +138,7 @@ def _record(step, time: int, asked: dict, log: list) -> Callable[[Copy], None]:
         return lambda _: None
     plan = list(asked)[step[1] % len(asked)]
     query, stamps = asked[plan]
-    if not stamps:  # it has ended, which it does for good
+    if not stamps:  # it has ended for good
         return lambda _: None
     if step[0] == "end":
         stamps.clear()

@@ -14,7 +14,7 @@ ROLES_AND_KINDS = [(role, per_event) for role in keys.ROLES for per_event in (Fa
 
 
 def items_of(tables: Tables) -> Iterator[tuple]:
-    """Yield everything held: where it belongs, its ring key, its item identity."""
+    """Yield all items: their type, ring key and identity."""
     for role, per_event in ROLES_AND_KINDS:
         handle, ring, identities = map(as_list, tables.triple_items(role, per_event))
         for _, *item in zip(handle, ring, identities, strict=True):

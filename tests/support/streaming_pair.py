@@ -53,14 +53,14 @@ class Streaming(Pair):
         ]
 
     def end(self, upto, publisher=9):
-        """Have a publisher close, and let that come round."""
+        """Have a publisher close, and let all peers hear of it."""
         self.requests += 1
         self.submit(LOW, EndStream(self.requests, keys.term_hash(STREAM), publisher, 1000, upto, publisher + 1))
         self.pass_time(2.0)
         assert isinstance(self.completed[self.requests], StreamEnded)
 
     def say(self, upto, seconds=5.0):
-        """Let the publisher say how far it is, until that has come round."""
+        """Have the publisher send a heartbeat, and let all peers hear of it."""
         for _ in range(int(seconds)):
             self.submit(LOW, Heartbeat(keys.term_hash(STREAM), 9, 1000, upto))
             self.pass_time(1.0)

@@ -19,7 +19,7 @@ RESPELLED = {
     '"x"@EN': '"x"@en', '"x"@En-gB': '"x"@en-gb', f'"x"^^<{terms.XSD}string>': '"x"', '"\\u00e9"': '"é"',
     "<urn:\\u00e9>": "<urn:é>",
 }  # fmt: skip
-"""Terms in another spelling, and how the same terms are spelled canonically."""
+"""Terms in another spelling, with the canonical spelling."""
 
 BAD_IRIS = [
     "<rel>", "<//x>", "<>", "<a>", "<1:a>", "<urn:a b>", "<urn:a\x01>", "<urn:a{>", "<urn:a}>", "<urn:a|>", "<urn:a^>",

@@ -24,7 +24,7 @@ __all__ = ["RealQuery", "needs_texts", "publications", "real_queries"]
 DATA = Path(__file__).parents[2] / "../shared/data/text"
 
 OTHER_WORDS = {("wikipedia", 208, "http://en.wikipedia.org/wiki/Azerbaijan#s33")}
-"""Query and subject: a capital I with a dot, folded, is an i and a combining mark, which is no word's end here."""
+"""Query and subject: a folded capital I with a dot is an i and a combining mark, which ends no word here."""
 
 needs_texts = pytest.mark.skipif(not DATA.exists(), reason="the texts of shared/data are not beside the repository")
 

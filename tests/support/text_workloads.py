@@ -20,10 +20,10 @@ STEMS = {
     "en": {"teas": "tea", "pots": "pot", "potted": "pot", "pothole": "pothol"},
     "fr": {"blue": "blu", "tea": "te", "teas": "te", "pots": "pot", "pothole": "pothol"},
 }
-"""Of WORDS, where they are not the words themselves."""
+"""Stems of WORDS that differ from the words."""
 STOPPED = {"en": {"the"}, "fr": set()}
 THRESHOLDS = (300, 1700, 3000, 4500, 6300, 8500, 9300)
-"""Such that no text of a few words is just as similar, or nearly so."""
+"""Thresholds in ten-thousandths, none of them near the similarity of a text of a few words."""
 GLOBS = ("tea*", "*pot", "p*t", "*o*", "re*d", "gr*e*n")
 SUBJECTS = tuple(f"<urn:s{n}>" for n in range(3))
 PREDICATES = tuple(f"<urn:p{n}>" for n in range(3))

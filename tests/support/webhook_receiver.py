@@ -111,12 +111,12 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}"
 
     async def answer(self, path, mode):
-        """Have requests of a path answered so from now on."""
+        """Set the answer to requests of a path from now on."""
         self.process.stdin.write(json.dumps({path: mode}).encode() + b"\n")
         await asyncio.wait_for(self._line(until_set=True), SECONDS)
 
     async def all_of_it(self):
-        """Read all that was sent until now."""
+        """Read all requests received so far."""
         await self.answer("/nobody", 200)
 
     async def _line(self, *, until_set=False):
@@ -129,7 +129,7 @@ class Receiver:
                 return
 
     async def until(self, holds, seconds=SECONDS):
-        """Wait until something is true of the requests of a path, or of all; return them."""
+        """Wait until a condition holds for the requests of a path, or for all; return them."""
         try:
             async with asyncio.timeout(seconds):
                 while not holds(self):

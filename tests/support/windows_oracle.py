@@ -36,7 +36,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Extent:
-    """Which elements a window holds: those of the last ``range`` milliseconds, or all from ``start`` on."""
+    """The elements that a window holds: those of the last ``range`` milliseconds, or all from ``start`` on."""
 
     stream: str
     range: int | None
@@ -116,7 +116,7 @@ class WindowsOracle:
         for window in self._windows:
             graph = ox.NamedNode(window[1:-1])
             self._store.clear_graph(graph)
-            self._store.add_graph(graph)  # a window is there, also an empty one
+            self._store.add_graph(graph)  # a window exists, even an empty one
             self._store.extend(_quad((*triple, window)) for triple in self.contents(window, now))
         found = self._store.query(self._query)
         if isinstance(found, ox.QueryBoolean):

@@ -1,4 +1,4 @@
-"""Sub-keys: number 0 is the key, they lie evenly, stay where they are, and columns are as single ones."""
+"""Sub-keys: number 0 is the key; they are evenly spread and stable, and columns equal single computations."""
 
 from __future__ import annotations
 

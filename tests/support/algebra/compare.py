@@ -1,4 +1,4 @@
-"""A query's solutions as the engine compared with gives them, and a history in which each step is compared."""
+"""A query's solutions by the reference engine, and a history with a comparison after each step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tally:
     deltas: int = 0
     answers: int = 0
     changed: int = 0
-    """Steps at which the solutions are others than before."""
+    """Steps with other solutions than the step before."""
     refused: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 

@@ -18,7 +18,7 @@ Statement = Triple | tuple[str, str, str, str]
 """A triple of the default graph, or one and its graph."""
 Terms = tuple[str | None, ...]
 CHOICES_MAX = 5000
-"""Most choices of elements that are listed for a leaf."""
+"""Bound on the choices of elements listed for a leaf."""
 
 
 def answers(query: ConjunctiveQuery, triples: Iterable[Triple]) -> Counter[tuple[str, ...]]:

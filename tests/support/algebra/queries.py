@@ -66,31 +66,32 @@ def draw_statements(rng: random.Random, count: int) -> list[Statement]:
 
 
 DEPTH = 3
-"""Of nested groups."""
+"""Bound on the depth of nested groups."""
 _VARIABLE = re.compile(r"\?[a-z]+[0-9]*")
 _EITHER = re.compile(r"<<(.*?)\|\|(.*?)>>")
 
 
 def _note(names: dict[str, bool], found: Iterable[str], *, certain: bool = False) -> None:
-    """Take names into a scope, with whether every solution binds them."""
+    """Add names to a scope, with whether every solution binds them."""
     for name in found:
         names[name] = names.get(name, False) or certain
 
 
 def for_us(text: str) -> str:
-    """Return a query as it is asked here."""
+    """Return a query as it is given to p2prdf."""
     return _EITHER.sub(r"\1", text)
 
 
 def for_engine(text: str) -> str:
-    """Return a query as the engine is asked."""
+    """Return a query as it is given to the engine."""
     return _EITHER.sub(r"\2", text)
 
 
 def _truth(variable: str) -> str:
     """Return a variable as a condition.
 
-    The engine knows no truth of strings with a language tag, which SPARQL 1.1 (17.2.2) defines, so it is asked for it.
+    The engine has no effective boolean value for strings with a language tag, which SPARQL 1.1 (17.2.2)
+    defines, so the condition computes it.
     """
     theirs = f'IF(ISLITERAL({variable}) && LANG({variable}) != "", STRLEN(STR({variable})) > 0, {variable})'
     return f"<<{variable}||{theirs}>>"
@@ -103,9 +104,9 @@ class QueryWriter:
         self._rng = rng
         self._fresh = 0
         self._graphs = False
-        """Whether the query that is written asks for graphs."""
+        """Whether the query being written asks for graphs."""
         self._graph = ""
-        """The variable that names the graph where something is written, if there is one."""
+        """The variable that names the current graph, if there is one."""
 
     def query(self) -> str:
         """Return a query: mostly SELECT, some ASK and CONSTRUCT."""

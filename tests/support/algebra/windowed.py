@@ -48,7 +48,7 @@ from p2prdf.rdf.standing.query import parse_query
 STREAMS = ("<urn:s>", "<urn:t>")
 NAMES = ("<urn:w>", "<urn:v>")
 SECONDS = 12
-"""How long elements come."""
+"""Seconds during which elements come."""
 _NAMED = re.compile(r"WINDOW (<[^>]*>)")
 _NO_STEP = re.compile(r"[>)][*?]")
 

@@ -38,7 +38,7 @@ READY_SECONDS: Final = 60.0
 WHOLE_SECONDS: Final = 60.0
 STATUS_SECONDS: Final = 3.0
 STOP_SECONDS: Final = 45.0
-"""A node that leaves takes 20 s at most (``drain_seconds``), and something for its disk."""
+"""Bound in seconds of a node's leaving: 20 s (``drain_seconds``), and time for its disk."""
 POLL_SECONDS: Final = 0.05
 LOG_TAIL_BYTES: Final = 2000
 PORTS: Final = range(20_000, 32_000)
@@ -72,7 +72,7 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether the node can do something."""
+        """Whether the node's process runs and is not paused."""
         return self.ready and not self.paused
 
     @property
@@ -83,7 +83,7 @@ class Node:
     async def start(self) -> float:
         """Start the process; return the seconds until it is ready.  Raises NodeFailed."""
         if self._dying is not None:
-            await self._dying.wait()  # until then it has the port
+            await self._dying.wait()  # it holds the port until then
         begun = time.monotonic()
         self.starts += 1
         with self.log.open("ab") as log:
@@ -146,7 +146,7 @@ class Node:
             self.paused = False
 
     def check(self) -> None:
-        """Take note of a process that ended without having been asked to."""
+        """Record a process that ended without having been asked to."""
         if self.process is not None and self.process.returncode is not None:
             self.failures.append(f"{self.name} ended with status {self.process.returncode}: {self.tail()}")
             self._forget()
@@ -156,7 +156,7 @@ class Node:
         return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode("utf-8", "replace").strip() or "(it wrote no log)"
 
     def tracebacks(self) -> int:
-        """Count errors in the log that nobody expected."""
+        """Count unexpected errors in the log."""
         return self.log.read_bytes().count(b"Traceback")
 
     async def status(self) -> dict[str, Any] | None:
@@ -238,7 +238,7 @@ class Cluster:
         return [failure for node in self.nodes for failure in node.failures]
 
     async def statuses(self) -> list[dict[str, Any] | None]:
-        """Return the state of every node, None where there is none to be had."""
+        """Return the state of every node, None for a node that gives none."""
         return await asyncio.gather(*(node.status() for node in self.nodes))
 
     async def until_whole(self, seconds: float = WHOLE_SECONDS) -> float:
@@ -262,7 +262,7 @@ class Cluster:
         return met and peer["in_step"] and not peer["comparing"] and not peer["rejoining"]
 
     async def stop(self, seconds: float = STOP_SECONDS) -> list[str]:
-        """Ask all nodes to stop in order; return those that did not end well, and in time."""
+        """Ask all nodes to stop in order; return those that failed, or took too long."""
         for node in self.nodes:
             if node.process is not None:
                 node.resume()
@@ -314,7 +314,7 @@ def _pair(address: str) -> tuple[str, int]:
 
 
 def sender_of(received: bytes, by_front: Mapping[str, str]) -> str | None:
-    """Return which node opened a stream, by the hello in its first frame; "" if it is no node."""
+    """Return the node that opened a stream, by the hello in its first frame; "" if it is no node."""
     bodies: Sequence[bytes] = FrameReader().feed(received)
     if not bodies:
         return None

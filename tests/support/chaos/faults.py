@@ -21,7 +21,7 @@ from chaos.cluster import Cluster, Node, NodeFailed
 __all__ = ["Faults", "FaultOptions", "Kill"]
 
 WHOLE_EVERY: Final = 5
-"""Kills between two waits for a whole cluster."""
+"""Number of kills between two waits for a whole cluster."""
 POLL_SECONDS: Final = 0.05
 
 
@@ -30,21 +30,21 @@ class FaultOptions:
     """Faults of the cluster.  Seconds are drawn evenly between two bounds."""
 
     kill_seconds: tuple[float, float] = (1.0, 5.0)
-    """From one kill to the next."""
+    """Seconds from one kill to the next."""
     down_seconds: tuple[float, float] = (0.0, 2.0)
-    """From a kill to the new start."""
+    """Seconds from a kill to the new start."""
     down_max: int = 1
     all_every: int = 10
     """The number of kills for each kill of all nodes at once; 0: never."""
     pause_share: float = 0.0
-    """Share of faults that are a pause (SIGSTOP) instead of a kill..."""
+    """Share of faults that are a pause (SIGSTOP) instead of a kill."""
     pause_seconds: tuple[float, float] = (0.2, 4.0)
     silent_share: float = 0.0
     """Share of silent kills (half-open connections).  Needs the proxy."""
     network: bool = False
-    """Delay, loss, cuts of links.  Needs the proxy."""
+    """Whether links have delay, loss and cuts.  Needs the proxy."""
     network_seconds: tuple[float, float] = (0.5, 5.0)
-    """How long a fault of the network lasts, and how long it is quiet between two."""
+    """Seconds that a fault of the network lasts, and seconds between two."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class Kill:
     at: float
     nodes: list[str]
     ready_seconds: list[float] = field(default_factory=list)
-    """From each process's start to its being ready."""
+    """Seconds from each process's start until it was ready."""
     back_at: float = 0.0
-    """When all of them were ready."""
+    """The time at which all of them were ready."""
 
 
 class Faults:
@@ -67,12 +67,14 @@ class Faults:
         self.cluster = cluster
         self.kills: list[Kill] = []
         self.counts: Counter[str] = Counter()
-        """Faults by kind."""
+        """Number of faults by kind."""
         self.whole_seconds: list[float] = []
-        """From the last start of a node until the cluster was whole again: all nodes known, all copies restored."""
+        """Seconds from the last start of a node until all nodes were known and all copies restored."""
         self._options = options
         self._rng = random.Random(seed)
-        self._links = random.Random(seed + 1)  # its own, for the two draw at moments that nobody decides
+        self._links = random.Random(
+            seed + 1
+        )  # a generator of its own: both loops draw at moments that depend on the machine
         self._restarts: dict[asyncio.Task[None], None] = {}
         self._pauses: dict[asyncio.Task[None], None] = {}
         self._stopped = asyncio.Event()

@@ -1,6 +1,6 @@
 """Followers: clients that hold standing queries and keep every answer.
 
-That a connection breaks is the client library's affair; when it gives up, they come back with their tokens.
+The client library handles broken connections; when it gives up, followers come back with their tokens.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class Followed:
     called_at: float = 0.0
     live_at: float = 0.0
     token: bytes | None = None
-    """Where to go on; None before the subscription is there."""
+    """Resume token; None before the subscription is there."""
     gone: str = ""
 
     @property
     def rows(self) -> Counter[Row]:
-        """The bag of answers, each identity once, without those that were taken back."""
+        """The bag of answers, each identity once, without the retracted ones."""
         return Counter(self.answers.values()) - Counter(self.taken_back.values())
 
     @property
     def held(self) -> int:
-        """How many answers it holds."""
+        """The number of answers held."""
         return len(self.answers) - len(self.taken_back)
 
     def take(self, batch: Batch) -> None:
@@ -84,7 +84,7 @@ class Follower:
     ):
         self.followed = [Followed(query) for query in queries]
         self.live = asyncio.Event()
-        """All queries have been taken in."""
+        """Set when all queries have been subscribed to."""
         self.failures: Counter[str] = Counter()
         """Connections and requests that failed, by code."""
         self._addresses = list(addresses)

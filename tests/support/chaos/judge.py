@@ -28,12 +28,12 @@ from chaos.queries import Query, Row, Triple, evaluate, store_of
 __all__ = ["Judge", "Loss", "Verdict"]
 
 LOSSES_MAX: Final = 20
-"""Lost answers that are explained; the rest is counted."""
+"""Bound on the lost answers that are explained; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A lost answer: the publication that should have completed it, and when that was (seconds since the start)."""
+    """A lost answer: the publication that should have completed it, and its time in seconds since the start."""
 
     query: str
     row: Row
@@ -57,9 +57,9 @@ class Verdict:
     gaps: int = 0
     """Answers that the coordinator reported as dropped."""
     gone: int = 0
-    """Subscriptions that were refused when they were taken up again."""
+    """Subscriptions that were refused when they were resumed."""
     taken_back: int = 0
-    """Answers that were said to be true no more."""
+    """Answers that were retracted."""
 
     @property
     def good(self) -> bool:

@@ -28,10 +28,10 @@ _JOINED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Probes of one kind that were late one after the other; seconds since the beginning.
+    """Consecutive late probes of one kind; times are seconds since the beginning.
 
-    ``first_acknowledged``: when the first of them was acknowledged to its publisher: from then on it is the overlay or
-    the subscriber's client that was late.
+    ``first_acknowledged``: when the first of them was acknowledged to its publisher. The overlay or the
+    subscriber's client caused the delay after that time.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Outage:
 
 
 class Probes:
-    """Makes probes, and remembers each and when its answer came (monotonic seconds)."""
+    """Makes probes, and records each with the time of its answer (monotonic seconds)."""
 
     def __init__(self) -> None:
         self.made: dict[str, Publication] = {}
@@ -71,7 +71,7 @@ class Probes:
         self._stopped = True
 
     async def next_publication(self) -> Publication | None:
-        """Return the next probe when it is due, however late the one before it was."""
+        """Return the next probe when it is due, independent of the delay of the one before."""
         self._next = (self._next or time.monotonic()) + PROBE_SECONDS
         await asyncio.sleep(max(0.0, self._next - time.monotonic()))
         if self._stopped:
@@ -86,13 +86,13 @@ class Probes:
         return probe
 
     def take(self, row: Row, now: float) -> None:
-        """Take note of an answer; the first one counts."""
+        """Record an answer; the first one counts."""
         self.arrived.setdefault(row[0], now)
 
     def delays(self, since: float, until: float) -> list[float]:
-        """Return the delays of probes due within a stretch of time; infinite where no answer came.
+        """Return the delays of probes due within a period; infinite without an answer.
 
-        Those that were not acknowledged to their publisher, for it gave them up, are left out.
+        Probes that their publisher gave up, and that were not acknowledged, are left out.
         """
         return [
             self.arrived.get(subject, math.inf) - probe.due

@@ -64,9 +64,10 @@ class Way:
 
 
 class Proxy:
-    """All fronts.  ``identify`` is given a stream's first bytes; it returns the sender, or None for more bytes.
+    """All fronts.
 
-    A sender that is not a node (a client, say) has a name too: its ways are as any other's.
+    ``identify`` gets a stream's first bytes; it returns the sender, or None if it needs more bytes. A sender
+    that is not a node (a client, say) has a name too: its links are as any other's.
     """
 
     def __init__(self, identify: Identify = lambda _received: "", *, seed: int = 0):
@@ -83,7 +84,7 @@ class Proxy:
     # --- fronts ----------------------------------------------------------------------------------
 
     async def open(self, name: str, target: Address, *, front: Address = ("127.0.0.1", 0)) -> Address:
-        """Put a front before a node that listens at ``target`` (or will); return the front's address."""
+        """Put a front before the node that listens at ``target``, now or later; return the front's address."""
         stream, datagram = bind_pair(*front)
         made = _Front(self, name, target)
         self._fronts[name] = made
@@ -128,7 +129,7 @@ class Proxy:
         self._tell()
 
     def reset(self, nodes: Iterable[str]) -> int:
-        """Break the streams that begin or end at some nodes; return how many that were."""
+        """Break the streams that begin or end at some nodes; return their number."""
         chosen = set(nodes)
         found = [stream for stream in self._streams if chosen & stream.ends]
         for stream in found:
@@ -177,7 +178,7 @@ class Proxy:
         try:
             await stream.run(self._identify, target)
         except OSError:
-            pass  # nobody listens there, or the first bytes did not come
+            pass  # no process listens there, or the first bytes did not come
         finally:
             stream.close()
             del self._streams[stream]
@@ -211,7 +212,7 @@ class Proxy:
         self._fronts[sender].send(datagram, self._fronts[receiver].target)
 
     def lag(self, way: Way) -> float:
-        """Draw how long something takes on a way."""
+        """Draw the delay of a chunk or datagram on a link."""
         return way.delay + (way.jitter * self._rng.random() if way.jitter else 0.0)
 
 
@@ -246,7 +247,7 @@ class _Front(asyncio.DatagramProtocol):
         self._proxy.post(self._name, data, addr)
 
     def error_received(self, exc: Exception) -> None:
-        """Nobody listens there: a lost datagram like any other."""
+        """No process listens there: a lost datagram like any other."""
 
     def send(self, datagram: bytes, to: Address) -> None:
         assert self._transport is not None
@@ -273,7 +274,7 @@ class _End:
 
 
 _Waiting = asyncio.Queue[tuple[float, bytes | None]]
-"""Chunks and when they are to arrive."""
+"""Chunks and their times of arrival."""
 
 
 class _Stream:
@@ -335,7 +336,7 @@ class _Stream:
                 task.cancel()
             outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         if any(isinstance(outcome, OSError) for outcome in outcomes):
-            self.abort()  # broken at one end: the other is to know
+            self.abort()  # broken at one end: reset the other
 
     async def _pump(self, source: _End, sink: _End, sender: str, receiver: str, first: bytes) -> None:
         """Carry one direction: a reader that stamps chunks with their time, a writer that keeps it."""

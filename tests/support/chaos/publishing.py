@@ -25,13 +25,13 @@ __all__ = ["Attempt", "Publication", "Publisher", "Source"]
 
 CONNECT_SECONDS: Final = 2.0
 SILENCE_SECONDS: Final = 15.0
-"""A node that does not acknowledge for so long is given up; publications go to another."""
+"""Seconds without an acknowledgement after which a node is given up; publications go to another."""
 AGAIN_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to publish: at which node, and when (monotonic seconds)."""
+    """One attempt to publish: its node, and its time (monotonic seconds)."""
 
     node: str
     called_at: float
@@ -39,7 +39,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Publication:
-    """Triples published at once.  ``due``: when that was to happen; ``acknowledged_at``: 0 if it never was."""
+    """Triples published at once.  ``due``: planned time; ``acknowledged_at``: 0 without an acknowledgement."""
 
     triples: Sequence[Triple]
     due: float
@@ -50,7 +50,7 @@ class Publication:
 
 
 Source = Callable[[], Awaitable[Publication | None]]
-"""Gives the next publication when it is due, None at the end."""
+"""A function that returns the next publication when it is due, None at the end."""
 
 
 class Publisher:
@@ -70,7 +70,7 @@ class Publisher:
         reconnect_seconds: float = 0.0,
     ):
         self.publications: list[Publication] = []
-        """Everything that was attempted."""
+        """All attempts."""
         self.failures: Counter[str] = Counter()
         """Connections and publications that failed, by code; all but ``refused`` were tried again."""
         self.number = rng.getrandbits(64)
@@ -86,7 +86,7 @@ class Publisher:
 
     @property
     def unfinished(self) -> int:
-        """Publications that are under way."""
+        """The number of publications under way."""
         return len(self._pending)
 
     async def run(self) -> None:

@@ -63,13 +63,13 @@ class Query:
         return p if shown and not p.startswith("?") else None
 
     def __str__(self) -> str:
-        """Name the query for people: text, IRIs without their beginnings."""
+        """Format the query for people: its text, IRIs without their beginnings."""
         short = _IRI.sub(lambda found: f":{found[1]}", self.text)
         return f"{short} ({self.algorithm}{', per event' if self.per_event else ''})"
 
 
 def store_of(triples: Iterable[Triple]) -> ox.Store:
-    """Return an independent store of some triples."""
+    """Return a pyoxigraph store of some triples."""
     store = ox.Store()
     store.bulk_load("\n".join(f"{s} {p} {o} ." for s, p, o in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
     return store

@@ -75,7 +75,7 @@ class Report:
     """Errors that clients met and retried, by kind of client and code."""
     faults: dict[str, int] = field(default_factory=dict)
     delays: list[float] = field(default_factory=list)
-    """Of all probes."""
+    """Delays of all probes."""
     gaps: list[Gap] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)

@@ -31,7 +31,7 @@ FOLLOWERS: Final = 3
 LATE_FOLLOWERS: Final = 3
 """Followers that come during the faults, one after each third of the time."""
 QUIET_SECONDS: Final = 2.0
-"""How long nothing more may come before the verdict."""
+"""Seconds without any further answer before the verdict."""
 POLL_SECONDS: Final = 0.1
 
 
@@ -47,19 +47,19 @@ class Options:
     publications_per_second: float = 20.0
     """Publications a second by all publishers together, of 1 to 40 triples each."""
     rest_seconds: float = 60.0
-    """How long publications, and then answers, may take after the last fault."""
+    """Bound in seconds for publications, and then for answers, after the last fault."""
     give_up: float = 0.1
     """Share of broken publications that are given up."""
     reconnect_seconds: float = 0.0
     """Seconds for which the publishers' library looks for another node; an error that it does not hide is a problem."""
     proxy: bool = False
     hogs: int = 0
-    """Processes of normal priority beside, each of which uses a whole processor, until the verdict."""
+    """Number of extra processes of normal priority, each of which uses a whole processor, until the verdict."""
     faults: FaultOptions = field(default_factory=FaultOptions)
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of every node."""
     folder: Path | None = None
-    """Where logs and data go, and stay."""
+    """Folder of logs and data, which are kept."""
 
 
 class Happenings(Protocol):
@@ -69,10 +69,10 @@ class Happenings(Protocol):
     counts: Counter[str]
     """The number of events, by kind."""
     whole_seconds: list[float]
-    """From something that happened until the cluster was whole again."""
+    """Seconds from an event until the cluster was whole again."""
 
     async def run(self, *, until: float = float("inf"), kills_max: int | None = None) -> None:
-        """Let it happen; all nodes run at the end.  Raises NodeFailed."""
+        """Run the events; all nodes run at the end.  Raises NodeFailed."""
         ...
 
 
@@ -101,7 +101,7 @@ def _hogs(count: int) -> Iterator[None]:
 async def play_on(
     cluster: Cluster, options: Options, happenings: Happenings, *, before_closing: Callable[[], None] = lambda: None
 ) -> Report:
-    """Start a cluster, let things happen to it, judge, and take it down; before that, ``before_closing``."""
+    """Start a cluster, run the events, judge, and take the cluster down; call ``before_closing`` before that."""
     try:
         await cluster.start()
         report = await _Story(cluster, options, happenings).play()
@@ -137,7 +137,7 @@ class _Story:
         self._report = Report({**asdict(options), "folder": str(cluster.folder)})
 
     async def play(self) -> Report:
-        """Tell it in order."""
+        """Run all parts in order."""
         queries = workload.generated_queries() + workload.real_queries()
         for number in range(FOLLOWERS):
             self._follow(queries[number::FOLLOWERS])

@@ -54,7 +54,7 @@ class SubscriberOptions:
 
     kills: int = 100
     life_seconds: tuple[float, float] = (0.0, 3.0)
-    """From a start to the next kill."""
+    """Seconds from a start to the next kill."""
     nodes: int = 5
     seed: int = 1
     publications_per_second: float = 20.0

@@ -22,7 +22,7 @@ from p2prdf.client import Subscription
 from p2prdf.continuous.reports import time_of
 
 START_SECONDS: Final = 1_700_000_400
-"""A multiple of the window."""
+"""Event time of the beginning, a multiple of the window."""
 WINDOW_SECONDS: Final = 600
 SENSORS: Final = 1000
 NAMES: Final = 200_000
@@ -30,7 +30,7 @@ NAMES: Final = 200_000
 BATCH: Final = 2000
 ROWS: Final = 20
 AHEAD_SECONDS: Final = 7200
-"""No more than so far ahead of the last report is published, in event time."""
+"""Bound, in event time, of the publisher's lead over the last report."""
 FLAT: Final = 1.5
 """Bound of growth: in the second half, elements and memory stay below this many times their values at its beginning."""
 QUERY: Final = """PREFIX : <urn:> REGISTER RSTREAM :out AS
@@ -97,7 +97,7 @@ async def _read(subscription: Subscription, counts: dict[int, int]) -> None:
 
 
 def _wrong(counts: dict[int, int], elements: int, seconds: float) -> list[str]:
-    """Compare reports with how many observations there were."""
+    """Compare reports with the true counts."""
     step = 2 * seconds / elements
     expected: dict[int, int] = {}
     for number in range(elements // 2):

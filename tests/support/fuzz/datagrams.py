@@ -36,12 +36,12 @@ _HEADER_BYTES: Final = OVERHEAD - 16
 
 
 class _Queues:
-    """How much waits in the sockets of nodes, by the kernel's table; nothing is known of other systems' kernels."""
+    """Bytes waiting in the sockets of nodes, by the kernel's table; other kernels than Linux show none."""
 
     _TABLE: Final = Path("/proc/net/udp")
 
     def look(self, ports: list[int]) -> tuple[int, int]:
-        """Return the bytes in the fullest queue, and how many datagrams were dropped for want of room."""
+        """Return the bytes in the fullest queue, and the number of datagrams dropped for want of room."""
         try:
             rows = [line.split() for line in self._TABLE.read_text("ascii").splitlines()[1:]]
         except OSError:
@@ -90,7 +90,7 @@ class _Maker:
     def _forged(self) -> tuple[int, bytes]:
         place = self._place()
         datagram = self._sealed(self._others, self._payload(), place)
-        if self._rng.random() < 0.5:  # it says that it is of the cluster's key
+        if self._rng.random() < 0.5:  # its header names the cluster's key
             datagram = datagram[:1] + self._sealed(self._ours, b"", place)[1:5] + datagram[5:]
         return place, datagram
 
@@ -190,7 +190,7 @@ _GENUINE_REFUSED_MAX: Final = 0
 
 
 def _record(target: Target) -> deque[tuple[int, bytes]]:
-    """Keep the last datagrams that the nodes said to each other, once they are delivered."""
+    """Keep the last datagrams between the nodes, once they are delivered."""
     proxy = target.cluster.proxy
     assert proxy is not None
     recorded: deque[tuple[int, bytes]] = deque(maxlen=_RECORDED)

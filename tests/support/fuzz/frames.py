@@ -34,9 +34,9 @@ from p2prdf_node.session import ACTIONS
 __all__ = ["run"]
 
 _TALKS: Final = 48
-"""Connections at a time,"""
+"""Number of simultaneous connections."""
 _TALKS_BELIEVED: Final = 6
-"""and of those that say to be nodes."""
+"""Number of simultaneous connections that claim to be of nodes."""
 _SECONDS: Final = 20.0
 _POOL: Final = 40
 """Number of genuine frames of each type, made again after each ``_RENEW`` mutations."""
@@ -53,14 +53,14 @@ _SHARES: Final = {"malformed": 0.6, "requests": 0.3, "parcels": 0.1}
 
 
 class _Talk(asyncio.Protocol):
-    """One connection: says something, and reads until the other side ends it."""
+    """One connection: sends something, and reads until the other side ends it."""
 
     def __init__(self, data: bytes, ended: asyncio.Future[bytes], *, hang_up: bool, later: bytes):
         self._data, self._ended, self._hang_up, self._later = data, ended, hang_up, later
         self._read = bytearray()
 
     def connection_made(self, transport: Any) -> None:
-        """Say everything at once."""
+        """Send everything at once."""
         transport.write(self._data)
         if self._later:
             asyncio.get_running_loop().call_later(_LATER_SECONDS, transport.write, self._later)
@@ -100,7 +100,7 @@ class _Source:
     def __init__(self, rng: Random, contacts: list[m.Contact], known: list[int]):
         self.rng, self.contacts, self.known = rng, contacts, known
         self.reason = ""
-        """Why the last frame was taken for none."""
+        """The reason why the last frame was refused."""
         self._made = 0
         self._renew()
 
@@ -113,7 +113,7 @@ class _Source:
         self._encoder = FrameCodec(self._dictionary, LISTS)
 
     def mutated(self) -> tuple[bytes, list[Any] | None, bool]:
-        """Return a mutated frame, its messages if it is taken for some, and whether more of it would be waited for."""
+        """Return a mutated frame, its messages if it is valid, and whether a reader would wait for more of it."""
         self._made += 1
         if self._made % _RENEW == 0:
             self._renew()
@@ -129,9 +129,10 @@ class _Source:
         return frame, decoded, bool(reader.pending)
 
     def malformed(self, *, trusted: bool) -> tuple[bytes, bool]:
-        """Return a frame that no decoder takes, and whether more of it would be waited for.
+        """Return a frame that no decoder takes, and whether a reader would wait for more of it.
 
-        ``trusted``: nor one that knows terms by the digests that come with them, and does not look at them again.
+        ``trusted``: a decoder that takes terms by the digests that come with them, without a check, refuses it
+        as well.
         """
         while True:
             frame, decoded, pending = self.mutated()
@@ -141,7 +142,7 @@ class _Source:
                 return frame, pending
 
     def unfit(self) -> tuple[bytes, bool]:
-        """Return a frame that cannot be the first one of a connection, well-formed or not."""
+        """Return a frame that cannot be the first of a connection, well-formed or not."""
         while True:
             frame, decoded, pending = self.mutated()
             if frame != _END and (decoded is None or (pending and not decoded)):
@@ -163,7 +164,7 @@ class _Source:
             return framed(body)
 
     def taken(self, wanted: Callable[[Any], bool]) -> bytes | None:
-        """Return a mutated frame that is taken for messages that are all ``wanted``; None if that was not to be had."""
+        """Return a mutated frame with messages that are all ``wanted``; None if none was found."""
         for _ in range(20):
             frame, decoded, pending = self.mutated()
             if decoded and not pending and all(map(wanted, decoded)):
@@ -182,7 +183,7 @@ class _Run:
         self._hello = _encoded(m.ClientHello(agent="fuzz"))
 
     async def spend(self, count: int, talk: Callable[[], Any], talks: int) -> float:
-        """Have ``count`` frames dealt with by ``talks`` at a time; return the seconds it took."""
+        """Run ``talks`` at a time until ``count`` frames have been processed; return the seconds."""
         began = time.monotonic()
 
         async def talking() -> None:
@@ -231,7 +232,7 @@ class _Run:
         waits = rng.random() < _WAITING
         answered = await (_said(port, said, later=_END) if waits else _said(port, said + _END))
         pongs = sum(isinstance(each, m.ClientPong) and each.request >= 1_000_000 for each in answered)
-        self.done += min(pongs + 1, _ASKED)  # one that is no request after all ends it, and was dealt with
+        self.done += min(pongs + 1, _ASKED)  # a frame that is no request ends the connection, and was processed
         self.counts.update(type(each).__name__ for each in answered)
         last = answered[-1] if answered else None
         self.report.check(isinstance(last, m.ClientError), f"the last answer was {last!r:.300}")

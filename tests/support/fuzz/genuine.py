@@ -49,8 +49,8 @@ _FEW_ROWS: Final = 6
 class Maker:
     """Draws messages; terms are those of ``dictionary``.
 
-    ``contacts``: peers that messages may be about, beside some that nobody is at; ``known``: numbers that mean
-    something, beside some that mean nothing.
+    ``contacts``: peers that messages may be about, beside addresses without a peer; ``known``: numbers that
+    mean something, beside some that mean nothing.
     """
 
     def __init__(

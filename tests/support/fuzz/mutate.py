@@ -21,7 +21,7 @@ _BOMBS: Final = (
     b"\xdd\xff\xff\xff\xff", b"\x93\x06\xdb\xff\xff\xff\xff", b"\x93\x06\xdd\x7f\xff\xff\xff", b"\xdf\xff\xff\xff\xff",
     b"\xc6\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01", b"\x93\x06\x91\xa2\xff\xfe\x90", b"\x93\x06\x90\xdc\xff\xff",
 )  # fmt: skip
-"""Headers that promise more than there is, and text that is none."""
+"""Headers that promise more than there is, and invalid text."""
 _TERMS: Final = ("", "x", "<>", "<a", '"', "<a\nb>", '"\n"', "<\x00>", "_:b", "<" + "a" * 5000 + ">", '"\\', "\ud800", 7)  # noqa: E501
 
 

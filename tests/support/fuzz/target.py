@@ -23,7 +23,7 @@ __all__ = ["Report", "Target"]
 
 NODES: Final = 3
 KEPT: Final = 200
-"""Triples that are there before."""
+"""Number of triples published before the run."""
 _QUERY: Final = "SELECT ?s ?o { ?s <urn:kept:p> ?o }"
 _WATCHED: Final = "SELECT ?s { ?s <urn:watch:p> ?o }"
 GROWTH_BYTES_MAX: Final = 32 << 20
@@ -71,7 +71,7 @@ class Report:
 class Target:
     """Nodes with some content: an asynchronous context manager.
 
-    ``proxied``: all they say to each other passes through this process.  ``folder``: where their disks are.
+    ``proxied``: all messages between them pass through this process.  ``folder``: the folder of their disks.
     """
 
     def __init__(self, report: Report, *, proxied: bool = False, folder: Path | None = None, **settings: object):
@@ -135,7 +135,7 @@ class Target:
         return await Watch.start(self.nodes[0].address, self.report.name.replace(" ", "-") if publishing else "")
 
     async def quiet(self) -> None:
-        """Wait until nothing is under way any more."""
+        """Wait until no message is in flight any more."""
         async with asyncio.timeout(60):
             while not all(state["peer"]["quiet"] for state in await self.states()):
                 await asyncio.sleep(0.05)
@@ -146,7 +146,7 @@ class Target:
         return bool(self._memory)
 
     async def warm(self) -> None:
-        """Take note of how much memory the nodes have by now."""
+        """Record the memory that the nodes use by now."""
         self._memory = [0]  # callers need not in the meantime
         states = await self.states()
         self._memory, self._warm = [state["memory_bytes"] for state in states], [state["peer"] for state in states]
@@ -212,7 +212,7 @@ class Target:
 
     @property
     def contacts(self) -> list[Contact]:
-        """How the nodes know each other; after :meth:`begin`."""
+        """The nodes' contacts; available after :meth:`begin`."""
         found = []
         for state in self._before:
             host, _, port = state["address"].rpartition(":")

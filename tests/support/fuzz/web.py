@@ -23,7 +23,7 @@ from fuzz.target import GROWTH_BYTES_MAX, Report, Target
 __all__ = ["Requests", "run"]
 
 _CLIENTS: Final = 8
-"""Connections at a time: fewer than the queries that a gateway answers at a time, so nothing is too busy."""
+"""Number of simultaneous connections: below a gateway's bound of queries, so no request is refused as busy."""
 _SECONDS: Final = 60.0
 _MORE_SECONDS: Final = 0.05
 _METHODS: Final = ("GET", "POST", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get", "X" * 50)
@@ -75,7 +75,7 @@ class Requests:
         ]
 
     def make(self) -> tuple[str, bytes, bool]:
-        """Return the name of an operation, a request for it, more or less, and whether nothing is missing of that."""
+        """Return the name of an operation, a request for it, and whether the request is complete."""
         rng = self._rng
         path, method, operation = rng.choice(self._operations)
         name = f"{method} {path}"
@@ -179,7 +179,7 @@ class _Line:
     async def ask(self, request: bytes, *, whole: bool = True) -> int | None:
         """Send a request on a connection of its own; return the status, None if it was closed without one.
 
-        If it is not ``whole`` it is not waited for long: perhaps there is more to come.
+        An incomplete request (not ``whole``) is waited for only shortly: the gateway may wait for its rest.
         """
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 20)
         try:
@@ -244,7 +244,7 @@ async def _through(gateway: GatewayProcess, target: Target, requests: Requests, 
                 await target.warm()
             status = await line.ask(request, whole=whole)
             statuses[status] += 1
-            late = status == 503 and b"timeout=" in request  # it asked for an answer sooner than there can be one
+            late = status == 503 and b"timeout=" in request  # its timeout was shorter than any answer takes
             report.check(status is None or 0 <= status < 500 or late, f"{request[:300]!r} was answered with {status}")
 
     async with asyncio.TaskGroup() as group:

@@ -20,7 +20,7 @@ __all__ = ["measure"]
 NODES: Final = 5
 BATCH: Final = 1000
 DRAIN_SECONDS: Final = 600
-"""Never the reason why a node has left."""
+"""Setting of the nodes: so long that no node's leaving reaches it."""
 
 
 async def measure(lan: Lan, sizes: Sequence[int], tell: Callable[[dict[str, Any]], None]) -> None:

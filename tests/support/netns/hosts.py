@@ -22,7 +22,7 @@ __all__ = ["HostCluster"]
 
 PORT: Final = 7400
 DOORS: Final = 2
-"""Nodes that others join by."""
+"""Number of seeds."""
 SECRET: Final = "known to the hosts of one test alone"
 BACK_SECONDS: Final = 300.0
 LEAVE_SECONDS: Final = 240.0
@@ -123,7 +123,7 @@ class HostCluster(Cluster):
         return node
 
     def _place(self, node: Node) -> None:
-        """Tell a node where it is, and clients where it is to be found."""
+        """Give a node its address, and clients the names."""
         address = self.host(node).address
         settings = {
             "listen": f"0.0.0.0:{PORT}", "advertise": address, "data": node.folder / "data", "log_format": "json",

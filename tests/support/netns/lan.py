@@ -96,7 +96,7 @@ class Host:
             _call("setns", self._own, CLONE_NEWNET)
 
     def enter(self) -> None:
-        """Put the calling process there; for new processes, before they begin."""
+        """Put the calling process into the namespace; for new processes, before they begin."""
         _call("setns", self._namespace, CLONE_NEWNET)
 
     def ip(self, *commands: str) -> None:
@@ -134,7 +134,7 @@ class Lan:
         self._folder.cleanup()
 
     def add(self, name: str) -> Host:
-        """Make a host with an address that nobody had before."""
+        """Make a host with a new address."""
         namespace = self._namespace()
         address = self.fresh_address()
         host = self.hosts[name] = Host(name, address, f"to-{name}", namespace, self._own)
@@ -146,14 +146,14 @@ class Lan:
         return str(NETWORK[next(self._addresses)])
 
     def readdress(self, host: Host, address: str) -> None:
-        """Give a host another address, as a pod has that was started elsewhere; the old one is nobody's then."""
+        """Give a host another address, as a pod gets that is started elsewhere; the old one belongs to nobody then."""
         host.ip("addr flush dev eth0 scope global", f"addr add {address}/{NETWORK.prefixlen} dev eth0")
         host.address = address
         for other in self._everyone():  # otherwise they would send to the former holder of the address
             _ip(other, [f"neigh flush to {address}"])
 
     def call(self, name: str, host: Host | None) -> None:
-        """Let a name lead to a host, or to nobody."""
+        """Point a name to a host, or to nobody."""
         self._names.pop(name, None)
         if host is not None:
             self._names[name] = host.address
@@ -217,7 +217,7 @@ class Lan:
         ])  # fmt: skip
 
     def _write_names(self) -> None:
-        """Write the file in place: it is mounted elsewhere."""
+        """Write the file in place, as it is mounted elsewhere."""
         lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in self._names.items())]
         text = "".join(f"{line}\n" for line in lines)
         with self._hosts_file.open("r+" if self._hosts_file.exists() else "w") as file:

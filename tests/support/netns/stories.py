@@ -30,7 +30,7 @@ RECONNECT_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 120.0
 """A node that leaves for good must be able to hand over everything, on a busy machine as well."""
 REST_SECONDS: Final = 300.0
-"""How long answers may take at the end, should the machine be busy; it is waited only as long as some are missing."""
+"""Bound in seconds for answers at the end, on a busy machine; waiting ends when none is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Story:
         self.counts: Counter[str] = Counter()
         self.whole_seconds: list[float] = []
         self.leave_seconds: list[float] = []
-        """From a SIGTERM to the end of the process."""
+        """Seconds from a SIGTERM to the end of the process."""
         self._cluster = cluster
         self._lan = cluster.lan
         self._happen: Callable[[], Awaitable[None]] = getattr(self, name)
         self._settings = settings
 
     async def run(self, *, until: float = float("inf"), kills_max: int | None = None) -> None:
-        """Let it happen, once, and wait until everything is whole.  Raises NodeFailed."""
+        """Run the story once, and wait until everything is whole.  Raises NodeFailed."""
         await asyncio.sleep(1.0)  # something is published before
         await self._happen()
         await asyncio.sleep(1.0)
@@ -81,7 +81,7 @@ class Story:
             self.whole_seconds.append(await self._cluster.until_back())
 
     async def scaling(self) -> None:
-        """Six nodes more at once; then they leave again for good, one after the other, the last first."""
+        """Add six nodes at once; then let them leave for good, one after the other, the last first."""
         before = len(self._cluster.nodes)
         await self._cluster.grow(before + 6)
         self.counts["newcomers"] += 6
@@ -107,7 +107,7 @@ class Story:
         await self._broken("partitions", lambda: self._lan.part(hosts[:2], hosts[2:]), self._lan.heal)
 
     async def one_way(self) -> None:
-        """Nothing that one host sends arrives at the others; then nothing that they send arrives at another one."""
+        """Lose everything that one host sends to the others; then everything that they send to another one."""
         hosts = [self._cluster.host(node) for node in self._cluster.nodes]
         await self._broken("deaf ways out", lambda: self._lan.cut(hosts[:1], hosts[1:]), self._lan.heal)
         await self._broken("deaf ways in", lambda: self._lan.cut(hosts[:-1], hosts[-1:]), self._lan.heal)
@@ -118,7 +118,7 @@ class Story:
         await self._broken("pulled cables", lambda: self._lan.pull(host), lambda: self._lan.plug(host))
 
     async def new_addresses(self) -> None:
-        """Every node in turn goes, and comes back elsewhere with its disk: asked to, killed, or with its host."""
+        """Stop every node in turn, and start it elsewhere with its disk: asked to, killed, or with its host."""
         ways = (self._leave, self._kill, self._vanish)
         for number, node in enumerate(self._cluster.nodes):
             way = ways[number % len(ways)]
@@ -192,7 +192,7 @@ STORIES: Final = {
     "new_addresses": 5,
     "exchanged_addresses": 5,
 }
-"""Stories and how many nodes there are at their beginning."""
+"""Stories and the number of nodes at their beginning."""
 LIMITS: Final = {"leaving_at_once"}
 """Stories about behaviour that is not promised: they run only on request."""
 

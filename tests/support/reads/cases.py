@@ -1,4 +1,4 @@
-"""W3C cases through simulated peers: asked once in all forms, and left as standing queries while their data comes."""
+"""W3C cases through simulated peers: asked once in all forms, and subscribed to while their data comes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from reads.peers import Peers, Terms, Triple, understood
 __all__ = ["answered_cases", "ask_once", "play"]
 
 EXTRA = 6
-"""Triples that are published among those of a case and removed again, at most."""
+"""Bound on the triples that are published among those of a case and removed again."""
 
 
 def answered_cases() -> list[dict[str, Any]]:
-    """Return all cases but those that are refused."""
+    """Return all cases except the refused ones."""
     return [case for case in cases() if case["name"] not in REFUSED]
 
 

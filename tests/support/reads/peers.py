@@ -50,7 +50,7 @@ class Read:
         self.done = False
         self.refused: contract.Failed | None = None
         self.seconds = world.now
-        """When it began; when done, how long it took."""
+        """Time of the beginning; when done, the duration."""
         self._world = world
         self._node = node
         self._held: dict[int, tuple[str, ...]] = {}

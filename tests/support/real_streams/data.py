@@ -27,7 +27,7 @@ __all__ = ["DATA", "NAMES", "Dataset", "Query", "available", "load"]
 DATA = Path(__file__).parents[3] / "../shared/data/streams"
 NAMES = ("csrbench", "citybench")
 CITY_STEP_SECONDS = 300
-"""The queries of CityBench say how long their windows are, not how often they move; readings come every so often."""
+"""Step of CityBench's windows, which its queries do not give; it equals the interval of readings."""
 
 Triple = tuple[str, str, str]
 
@@ -39,16 +39,16 @@ def available() -> bool:
 
 @dataclass(frozen=True)
 class Query:
-    """A query as RSP-QL: a stream of all that is in its window, report by report.
+    """A query as RSP-QL: a stream of the contents of its window, report by report.
 
-    ``published``: by the times of reports, in milliseconds, how many rows the data set says there are, and which, None:
-    it does not list them.
+    ``published``: the number of rows in the data set's own answers by the times of reports, in milliseconds;
+    None: it lists none.
     """
 
     name: str
     text: str
     windows: dict[str, Extent]
-    """By their names, and all alike."""
+    """The extents of windows by their names; all are equal."""
     published: dict[int, tuple[int, Rows | None]]
 
     @property
@@ -74,7 +74,7 @@ class Dataset:
 
     @property
     def end(self) -> int:
-        """Up to when it is said that all elements are there: as many milliseconds as the longest step asks for."""
+        """The time up to which elements are promised: the end plus the longest step, in milliseconds."""
         step = max(query.extent.step for query in self.queries)
         return -(-self.elements[-1].time // step) * step
 

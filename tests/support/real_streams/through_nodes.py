@@ -19,7 +19,7 @@ from real_streams.data import Dataset, Query
 __all__ = ["Outcome", "play"]
 
 QUIET_SECONDS = 2.0
-"""After the last row that was waited for nothing may follow for so long."""
+"""Seconds of silence required after the last expected row."""
 SILENT_SECONDS = 60.0
 """Seconds of silence that end the waiting: nodes are slower when one is missing."""
 
@@ -53,7 +53,7 @@ class _Heard:
     doubled: int = 0
 
     async def listen(self, subscription: Subscription, wanted: int, published: asyncio.Event) -> None:
-        """Take rows until all is published, there are as many as wanted, and nothing follows, or nothing comes."""
+        """Take rows until all is published, the wanted number has come and nothing follows, or none comes any more."""
         batches = subscription.batches()
         while True:
             following = asyncio.ensure_future(anext(batches))
@@ -76,7 +76,7 @@ class _Heard:
 async def play(dataset: Dataset, clients: Sequence[Client], *, pause_seconds: float = 0.0) -> Outcome:
     """Publish a data set at the first client's node, read its queries at all nodes, and compare.
 
-    ``pause_seconds``: between elements of different times; none: all of them as fast as it goes.
+    ``pause_seconds``: pause between elements of different times; 0: all of them as fast as possible.
     """
     outcome = Outcome(elements=len(dataset.elements))
     expected = [_expected(dataset, query) for query in dataset.queries]
@@ -107,7 +107,7 @@ async def play(dataset: Dataset, clients: Sequence[Client], *, pause_seconds: fl
 async def _publish(
     dataset: Dataset, stream: Stream, heard: Sequence[_Heard], pause_seconds: float, outcome: Outcome
 ) -> list[tuple[int, float]]:
-    """Publish all elements; return event times in their order, each with the moment when all up to it were there."""
+    """Publish all elements; return event times in order, each with the moment of its complete acknowledgement."""
     batches, acknowledged = dataset.batches(), list[tuple[int, float]]()
     numbers = [0]
     for batch in batches:
@@ -136,7 +136,7 @@ async def _publish(
 
 
 def _since(acknowledged: Sequence[tuple[int, float]], report: int) -> float:
-    """Return when all was acknowledged that a report may have."""
+    """Return the moment at which all elements of a report were acknowledged."""
     return acknowledged[bisect.bisect_right(acknowledged, (report, float("inf"))) - 1][1]
 
 

@@ -28,9 +28,9 @@ from spark_check.reading import Reading
 CLUSTER = "local-cluster[2,1,1024]"
 START_SECONDS = 240.0
 SECONDS_PER_TRIPLE = 0.002
-"""Before a driver is given up: slower than the slowest machine that this was run on."""
+"""Seconds per triple before a driver is given up: more than on the slowest machine used so far."""
 STOP_SECONDS, STOP_SECONDS_PER_TRIPLE = 45.0, 0.0001
-"""Five nodes that stop at once on two cores go through all that they hold."""
+"""Seconds for five nodes that stop at once on two cores: a constant, and a part for each triple."""
 TRIPLES_BY_FILE = 10_000
 RATE_BAR = 300_000
 
@@ -131,9 +131,9 @@ class _Check:
         self._followers += [Follower(query, per_event=True) for query in PER_EVENT]
         self._wrong: list[str] = []
         self._live = asyncio.Event()
-        """All subscriptions are."""
+        """Set when all subscriptions exist."""
         self._forgotten = 0
-        """Triples that a node took in which was killed."""
+        """Triples taken in by nodes that were killed."""
 
     async def run(self) -> list[str]:
         """Run the whole check; return the errors."""
@@ -197,7 +197,7 @@ class _Check:
         return self._forgotten + sum(state["clients"].get("triples", 0) for state in states if state is not None)
 
     def _pace(self, count: int) -> str:
-        """Return a rate for each partition: a small stream would be over before anything can be killed."""
+        """Return a rate for each partition: a small stream would be over before anything could be killed."""
         return "0" if count >= 200_000 else f"{count / 2 / 20:.0f}"
 
     async def _batch(self, part: Path, count: int) -> None:
@@ -238,7 +238,7 @@ class _Check:
         await self._tell(what, [told], count, seconds)
 
     async def _stream(self, part: Path, count: int) -> None:
-        """A stream; its driver is killed inside a commit, for which the report it writes is made to block."""
+        """A stream; its driver is killed inside a commit, which blocks on the writing of its report."""
         report, checkpoint = self._folder / "stream.report", self._folder / "stream.checkpoint"
         os.mkfifo(report)
         arguments = (

@@ -11,7 +11,7 @@ from p2prdf.publish import read_rdf, read_report, session, stream_rdf
 
 
 def main() -> None:
-    """Publish as a batch, as a stream, or several times to see how fast that is; or read."""
+    """Publish as a batch, as a stream, or several times to measure the rate; or read."""
     parser = argparse.ArgumentParser("spark_check.driver")
     parser.add_argument("kind", choices=("batch", "stream", "rate", "read"))
     parser.add_argument("--input", default="")
@@ -51,7 +51,7 @@ def _read(spark, chosen) -> None:
 
 
 def _rate(spark, chosen, options) -> None:
-    """Print how long each round took: of the same rows, read from a columnar file and from lines."""
+    """Print the time of each round with the same rows, read from a columnar file and from lines."""
     columns = str(Path(chosen.input).with_name("columns"))
     read_rdf(spark, chosen.input).drop("graph").repartition(2).write.parquet(columns)
     for source, frame in (("columns", spark.read.parquet(columns)), ("lines", read_rdf(spark, chosen.input))):

@@ -23,7 +23,7 @@ PER_EVENT = tuple(
 
 
 def choose_queries(store: ox.Store, triples: list[tuple[str, str, str]], count: int) -> list[str]:
-    """Return the benchmark's queries that have not too many answers, and drawn ones: 1 to 4 patterns."""
+    """Return the benchmark's queries with few enough answers, and drawn ones: 1 to 4 patterns."""
     walker, chosen = real_data.Walker(triples, seed=3), []
     candidates = list(lubm.queries().values())
     while len(chosen) < count:

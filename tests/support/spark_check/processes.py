@@ -38,7 +38,7 @@ class Driver:
     async def start(cls, name: str, folder: Path, *arguments: str) -> Driver:
         """Start ``spark_check.driver`` with arguments."""
         log = folder / f"{name}.log"
-        here = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK}  # a cluster's user says so, too
+        here = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK}  # as a cluster's user sets it, too
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "spark_check.driver", *arguments, start_new_session=True, env=os.environ | here,

@@ -78,7 +78,7 @@ class Reading:
         return f"reading {self.query}: {missing} missing, {extra} too many" if missing or extra else ""
 
     def _rows(self) -> Counter[tuple[str | None, ...]]:
-        """Return the rows of the files that Spark has noted to be there."""
+        """Return the rows of the files that Spark's log lists."""
         names = [each.value for each in self._store.query(self.query).variables]
         files: set[str] = set()
         for log in (self._folder / "rows/_spark_metadata").glob("[0-9]*"):

@@ -36,7 +36,7 @@ def names(pairs):
 
 
 class Steps:
-    """A timer that stands still; ``now`` is set."""
+    """A timer that stands still; a test sets ``now``."""
 
     now = 0.0
 
@@ -333,7 +333,7 @@ def test_a_channel_that_gains_nothing_is_switched_off_and_costs_a_share_only() -
     channels, publish = speculating(1.0, testing=0.7)
     for number in range(4):
         publish(f"<urn:x{number}>", "<urn:p>", f"<urn:y{number + 100}>")
-    for number in range(5, 500):  # the same shape, about something else: candidates are false
+    for number in range(5, 500):  # the same shape, but no true bindings: all candidates are false
         for name in ("x", "y"):
             channels.knowledge.numbers.intern(f"<urn:{name}{number}>")
         publish(f"<urn:x{number}>", "<urn:r>", f"<urn:y{number}>")

@@ -104,7 +104,7 @@ class TestRewriting:
         assert log.rewrites(10) == [], "it is under way"
         log.retry([was])
         assert log.rewrites(10) == [(was, new)]
-        # The old one is heard to be gone before the new one is heard of.
+        # The removal of the old graph arrives before the new graph.
         assert take(log, old, removed=True, stamp=at(40)) == Heard()
         assert log.settle(40) == [], "up to its removal all has not come yet"
         assert take(log, graph(1, 10, fact(2))) == Heard(), "no publication"

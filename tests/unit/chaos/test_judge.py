@@ -1,4 +1,4 @@
-"""The judge sees every kind of wrong, and no wrong where there is none."""
+"""The judge finds every kind of error, and none in a right history."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_distinct_and_bag_answers_of_the_independent_evaluator():
 
 
 def probed(*pairs, given_up=()):
-    """Probes by when they were due and how long their answers took; None: none came."""
+    """Probes by their due time and the delay of their answers; None: no answer came."""
     probes = Probes()
     for number, (due, delay) in enumerate(pairs):
         acknowledged = 0.0 if number in given_up else due + 0.01

@@ -1,4 +1,4 @@
-"""Bookmarks as an application sees them."""
+"""Bookmarks in the client library."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ async def test_a_subscription_that_is_gone_ends_at_once():
 
 @pytest.mark.parametrize("broken", [breaking, silent], ids=["breaks off", "does not answer"])
 async def test_requests_in_flight_are_asked_again_at_another_node(broken):
-    """One that says nothing is left when the answer is overdue."""
+    """A silent node is left when the answer is overdue."""
     kinds = (messages.ClientSubscribe, messages.ClientAttach, messages.ClientUnsubscribe, messages.ClientStatus)
     answers = {
         messages.ClientSubscribe: subscribed,
@@ -277,7 +277,7 @@ async def test_a_node_that_welcomes_and_breaks_off_ends_no_outage_and_is_not_sto
 
 
 async def test_a_coordinator_that_does_not_answer_ends_its_subscription_alone():
-    """The node works: it is not left because one subscription cannot be attached there."""
+    """The node works: the client does not leave it for one subscription that cannot be attached there."""
     other = NUMBER + 1
 
     def begin(visit, message):
@@ -356,7 +356,7 @@ async def test_a_busy_node_is_asked_again_for_as_long_as_is_wanted(busy_seconds)
 
 
 async def test_publications_that_are_refused_together_wait_together():
-    """Not one after the other: each would wait for all that were refused before it."""
+    """One after the other, each would wait for all the publications refused before it."""
 
     def hold(visit, _message):
         if len(visit.of(messages.ClientPublish)) == 20:
@@ -379,7 +379,7 @@ async def test_publications_that_are_refused_together_wait_together():
 
 
 async def test_an_address_that_says_nothing_holds_nobody_up():
-    """The first connection is tried at one after the other, the next at all that are known."""
+    """The first connection tries one address after the other, the next one all known addresses at once."""
     first, last = ScriptedNode(), ScriptedNode()
     with socket.create_server(("127.0.0.1", 0)) as mute:  # the system takes connections, nobody welcomes
         quiet = f"127.0.0.1:{mute.getsockname()[1]}"

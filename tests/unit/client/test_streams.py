@@ -94,7 +94,7 @@ def test_elements_have_one_time_or_each_its_own_and_are_numbered_through():
 
 
 def test_a_time_is_never_promised_while_an_element_of_it_is_not_acknowledged():
-    """Three frames: of the last, which is acknowledged first, nothing is promised, and of the first not much."""
+    """Three frames: acknowledging the last promises nothing, the first then only the time before the second."""
     asked = []
     node = ScriptedNode(on={messages.ClientPublish: lambda _, each: asked.append(each.request)})
 

@@ -1,4 +1,4 @@
-"""Resume tokens: which query a token belongs to."""
+"""Resume tokens, and the query that each of them belongs to."""
 
 from __future__ import annotations
 

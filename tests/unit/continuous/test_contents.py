@@ -87,7 +87,7 @@ def test_an_answer_acknowledged_and_retracted_before_it_came_is_over(columns):
 
 @MATERIALS
 def test_an_answer_with_both_acknowledgements_at_once_is_over(columns):
-    """As a replica hears of it that was not there."""
+    """A replica that was not there hears of it in this way."""
     told = Told(columns)
     told.acknowledge(1, 1 ^ WITHDRAWN)
     assert told.contents.bare == []

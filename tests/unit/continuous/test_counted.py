@@ -215,7 +215,7 @@ def test_an_element_that_comes_late_has_no_number_but_a_place_in_the_windows_to_
     assert place.reported[3, 5500] == of(4000, 5000, 5500)
     place = late_place("RSTREAM")
     place.element(3500, "<urn:3500>", "<urn:b>")
-    place.element(4000, "<urn:zzzz>", "<urn:b>")  # of the last one's time and behind it in order: not late
+    place.element(4000, "<urn:zzzz>", "<urn:b>")  # same time as the last one and behind it in order: not late
     place.element(5000, "<urn:5000>", "<urn:b>")
     place.upto(5000)
     assert place.reported[3, 5000] == Counter([*of(4000, 5000), ("<urn:zzzz>", "<urn:b>")])
@@ -264,7 +264,7 @@ def test_elements_are_forgotten_but_for_those_of_the_next_reports_and_of_the_one
 
 
 def test_an_evaluator_that_knows_less_waits_until_it_has_the_counted_elements():
-    """Elements up to the mark are counted already: which of them comes behind it is known with all of them."""
+    """Elements up to the mark are counted already; the position of the next one is known only with all of them."""
     place = Place(text_of(2, 2, "RSTREAM"))
     for time in (1000, 2000, 3000, 4000):
         place.element(time, f"<urn:{time}>", "<urn:b>")
@@ -307,7 +307,7 @@ def test_a_mark_goes_on_alone():
 
 
 def test_an_element_that_was_counted_is_found_by_its_triple_among_those_of_its_time():
-    """A late element of the same time comes before it: it is not taken for the last one that was counted."""
+    """A late element of the same time comes before it, and is not taken for the last counted one."""
     place = Place(text_of(1, 1, "RSTREAM"))
     place.element(1000, "<urn:m>", "<urn:b>")
     place.upto(1000)
@@ -336,7 +336,7 @@ def test_a_new_evaluator_counts_from_the_first_retained_element_and_so_does_its_
     place.keep()
     place.begin()
     place.element(6000, "<urn:6000>", "<urn:b>")
-    upto(6000, 3500)  # it is known how far they were counted
+    upto(6000, 3500)  # the position of the last counted element is known
     assert place.reported == {(1, 4000): of(3000, 4000), (2, 6000): of(4000, 5000, 6000)}
     assert place.reports.reports["begins"] is None
 

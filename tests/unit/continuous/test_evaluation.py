@@ -445,7 +445,7 @@ def test_a_watermark_does_not_restart_a_comparison_in_progress(monkeypatch):
     other = Place(place.replica.dictionary, LISTS, place.record)
     for number in range(30):
         _hear(place, number, 25, f"<urn:c{number}>")
-        if number >= 4:  # of the first four only the one before knows why they follow
+        if number >= 4:  # the first four are known to the former evaluator alone
             _hear(other, number, 25, f"<urn:c{number}>")
     for message in place.work():
         place.take_own(message)
@@ -589,7 +589,7 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_the_subscriber_holds_the_truth_and_hears_each_change_once_on_any_evaluator(seed, monkeypatch):
-    """Also where some hear of it that others never do, and where names were given that nobody took over."""
+    """Also if some replicas never receive a report, and if reported names are lost with their evaluator."""
     rng = Random(f"evaluation {seed}")
     monkeypatch.setattr("p2prdf.continuous.evaluation.PIECE", rng.choice((1, 2, 2048)))
     marked = seed % 2 == 1

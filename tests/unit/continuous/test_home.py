@@ -77,7 +77,7 @@ def test_equal_queries_share_a_group_and_names_do_not_matter():
 
 
 def test_queries_with_the_same_coordinator_key_stay_apart(monkeypatch):
-    """Of many queries some two have equal keys: neither gets the other's answers, here or at another replica."""
+    """Among many queries two have equal keys: neither gets the other's answers, here or at another replica."""
     monkeypatch.setattr(keys, "text_key", lambda _: keys.Key(1 << 63))
     home, replica = Home(LISTS, log_rows_max=100), Home(LISTS, log_rows_max=100)
     kept = []
@@ -127,7 +127,7 @@ def test_a_group_goes_on_for_a_late_subscription_after_its_last_one_ended():
 
 
 def test_answers_of_an_orphaned_group_are_held_while_there_is_room(monkeypatch):
-    """A query with very many answers is left without them, and drives out no other."""
+    """An orphaned query with very many answers loses them, and displaces no other query."""
     monkeypatch.setattr("p2prdf.continuous.home.LEFT_ANSWERS_MAX", 3)
     home, left = Home(LISTS, log_rows_max=100), []
     for number, count in enumerate((2, 4, 1)):
@@ -190,7 +190,7 @@ def test_an_answer_that_comes_again_younger_goes_only_to_those_in_between():
 
 
 def test_the_last_subscription_ends_the_group():
-    """And a later opening of the query makes a new one."""
+    """A later subscription to the query makes a new group."""
     home = Home(LISTS, log_rows_max=100)
     one, two = opened(home, 1, since=10), opened(home, 2, since=20)
     assert home.close(one.number, 50) is None

@@ -108,7 +108,7 @@ KEPT = RANGE + LATE_MS + 3 * EVERY
 
 
 def elements(random: Random, count: int) -> list[Told]:
-    """Answers of elements over several times as long as they are kept."""
+    """Answers of elements over several retention times."""
     found = []
     for number in range(count):
         oldest = random.randrange(0, 5 * LATE_MS, 1000)

@@ -30,7 +30,7 @@ def test_counted_rates_decide_over_assumptions():
 
 
 def test_where_nothing_was_counted_yet_the_constants_decide():
-    """Counts of zero everywhere say nothing: a young overlay must not evaluate in the order written."""
+    """Counts of zero everywhere decide nothing: a new overlay must not evaluate in the order written."""
     path = query((0, ~0, 1), (1, ~1, 2), (2, ~0, ~2))
     assert evaluation_order(path, {0: 0, 1: 0, 2: 0}) == (2, 1, 0)
 

@@ -284,7 +284,7 @@ HOUR = 3_600_000
 
 
 def test_a_new_evaluator_goes_on_at_the_last_report_after_elements_were_dropped():
-    """A triple that is said again and again is in the window all the time, also when the first saying is forgotten."""
+    """A triple that is repeated is in the window all the time, even after its first element has been dropped."""
     for stream, expected in (("ISTREAM", {0: 1}), ("DSTREAM", {}), ("", {})):
         place = Place(ALL, stream)
         identity = 0
@@ -305,7 +305,7 @@ def test_a_new_evaluator_goes_on_at_the_last_report_after_elements_were_dropped(
 
 
 def test_a_fast_playback_is_reported_whole():
-    """All of an hour is there before anything is reported: nothing is forgotten that is still to be."""
+    """An hour of elements is there before anything is reported: none that a report still needs is dropped."""
     place = Place(ALL, "ISTREAM")
     times = list(range(1000, HOUR, 60_000))
     for identity, time in enumerate(reversed(times)):

@@ -1,4 +1,4 @@
-"""Answers go through a window from one report to another, as the definition of the window says."""
+"""Answers enter and leave a window between reports as the definition of the window requires."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def holds(window: Window, oldest: int, youngest: int, report: int) -> bool:
 def test_an_answer_is_in_the_windows_that_have_all_its_elements(
     window: Window, every: int, answers: list[tuple[int, int, int]], made: set[int]
 ) -> None:
-    """``answers``: two times, and before which report they come; only some of the reports are ``made``."""
+    """``answers``: two times, and the report before which they come; only some of the reports are ``made``."""
     queue = WindowQueue(window, every)
     held: dict[tuple[int, ...], int] = {}
     waiting = [(came, number, min(a, b), max(a, b)) for number, (a, b, came) in enumerate(answers)]

@@ -12,7 +12,7 @@ from p2prdf.rdf.ntriples import Syntax
 
 
 class Endless:
-    """A body of which nothing comes any more."""
+    """A body that never ends and has no further data."""
 
     def __init__(self):
         self.asked = asyncio.Event()

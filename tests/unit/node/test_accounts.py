@@ -1,4 +1,4 @@
-"""Rights, quotas and ownership in the sessions of a node: by the client's name, over all of its connections."""
+"""Permissions, quotas and ownership in a node's sessions: by the client's name, over all of its connections."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_client_that_acts_for_another_has_the_others_account():
         with pytest.raises(NotAllowed):
             world.client(who, name)
     with pytest.raises(NotAllowed, match="client gate may not speak for client alice"):
-        World().client(identity("gate"), "alice")  # nobody has said that it may
+        World().client(identity("gate"), "alice")  # no section permits it
 
 
 def test_without_a_permissions_file_everybody_may_all_except_with_others_subscriptions():

@@ -1,4 +1,4 @@
-"""A real peer behind a driver and a disk that the test drives: nothing is said before it is kept."""
+"""A real peer behind a driver and a disk that the test drives: nothing is sent before it is persisted."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Node:
         return s, p, s
 
     def receive(self, first, count):
-        """Have the other peer send triples that are for this one."""
+        """Have the other peer send triples with keys of this one."""
         self.transfer += 1
         stamp = hlc.from_seconds(self.clock())
         times, events = np.full(count, stamp, np.uint64), np.arange(first, first + count, dtype=np.uint64)
@@ -277,7 +277,7 @@ def busy_node(tmp_path):
 
 
 async def test_the_loop_goes_on_with_other_things_between_the_turns_of_a_busy_node(tmp_path):
-    """As it answers datagrams of the failure detector, however much waits for the peer."""
+    """Between them it answers datagrams of the failure detector, however much work waits for the peer."""
     busy = busy_node(tmp_path)
     for number in range(20):
         busy.receive(number, 1)

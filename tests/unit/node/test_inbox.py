@@ -1,4 +1,4 @@
-"""Parcels that wait for their share of a turn: in order, acknowledgements first, and never too many."""
+"""Envelopes that wait for their share of a turn: in order, acknowledgements first, within a bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of a version that believed digests: rows that name a term with a false one are left out, once."""
+"""State of a version that did not verify digests: rows with a false digest are left out, once."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ async def test_a_crashed_member_is_lost_by_all_and_never_an_owner(config):
         dead = nodes[3]
         await dead.crash()
         live = [node for node in nodes if node is not dead]
-        if config.membership == "view":  # asks nobody, so it knows as soon as the view does
+        if config.membership == "view":  # answered from the view, without asking any node
             await until(lambda: all_know_all(live))
         found = await nodes[0].member.find_owners(dead.key)
         assert dead.key not in {contact.key for contact in found.contacts}
@@ -206,7 +206,7 @@ async def test_a_silent_member_with_a_standing_connection_gets_more_patience(con
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["answers", "is silent"])
 async def test_a_timeout_found_late_waits_once_more_for_the_answer(is_silent):
-    """A lookup of a process that was held up would otherwise leave out the live owner of a key."""
+    """Otherwise the lookup of a process that was held up would leave out the live owner of a key."""
     async with overlay(2, dataclasses.replace(QUICK, ping_seconds=30, ping_timeout_seconds=0.2)) as (first, second):
         if is_silent:
             second.deaf_to({first.port})

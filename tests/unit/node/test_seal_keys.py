@@ -1,4 +1,4 @@
-"""Keys of datagrams that are replaced, and the file that says which they are."""
+"""Replacement of the keys of datagrams, and the file that lists them."""
 
 from __future__ import annotations
 

@@ -389,7 +389,7 @@ def test_a_directory_shows_the_time_of_its_last_use(tmp_path):
     assert lock.away_seconds < 60.0
     os.utime(tmp_path / "lock", (0, 1_000_000_000.0))
     lock.release()
-    for _ in range(2):  # to have had it is not to have lived
+    for _ in range(2):  # a lock held is no sign of activity
         lock = DirectoryLock(tmp_path)
         assert lock.away_seconds > 1e8
         lock.release()

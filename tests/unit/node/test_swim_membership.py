@@ -251,7 +251,7 @@ async def test_first_begins_a_view_alone_unless_the_node_remembers_other_members
 
 
 async def test_a_node_that_reaches_nobody_joins_by_a_node_that_reaches_it(names):
-    """The first bootstrap address is away for good, and the second one is of this very node."""
+    """The first bootstrap address is gone for good, and the second one is this node's own."""
     first, second = named(VIEW, "n0.peers", "n1.peers"), named(VIEW, "n1.peers")
     names["n1.peers"] = first.port
     for node in (first, second):

@@ -76,7 +76,7 @@ class End:
 
 
 def carry(one, other, piece=1000):
-    """Carry everything over in pieces until nothing more is said."""
+    """Carry all bytes over in pieces until neither end writes any more."""
     while True:
         moved = False
         for here, there in ((one, other), (other, one)):

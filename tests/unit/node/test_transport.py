@@ -164,7 +164,7 @@ async def test_a_peer_that_is_not_confirmed_gives_nothing():
 
 
 async def test_a_connection_meant_for_another_peer_is_refused():
-    """The address was inherited: the sender believes to speak to the peer that had it before."""
+    """The address has a new owner: the sender expects the peer that had it before."""
     async with Side() as a, Side() as b:
         a.links.post(Contact(KEY + 1, b.contact.host, b.contact.port), parcel(1))
         a.links.flush()

@@ -41,7 +41,7 @@ A, B, C, D, E = (peer(key) for key in (10, 20, 30, 40, 50))
 
 
 class Table:
-    """A peer on the table: everything it sends is seen, everything it gets is made up."""
+    """A peer without a network: the test sees all its messages and makes up all answers."""
 
     def __init__(self, own: Contact = A, config: ChordConfig = CONFIG, **options: object):
         self.chord = Chord(own, config, **options)
@@ -570,7 +570,7 @@ def test_another_peer_at_an_address_means_that_the_former_one_is_gone():
 
 
 def test_a_peer_that_joined_at_a_contested_position_joins_again():
-    """Its successor holds the first of the two for its predecessor."""
+    """Its successor has the first of the two as its predecessor."""
     twin = peer(A.key, 2)
     table = stabilising(joined())
     table.answer(GetRing, B, lambda number: Ring(number, twin, (C, D)))

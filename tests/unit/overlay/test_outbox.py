@@ -1,4 +1,4 @@
-"""The outbox: sent again until acknowledged, a window per receiver, nothing forgotten."""
+"""The outbox: repetition until acknowledgement, a window per receiver, no message lost."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_only_the_receiver_can_acknowledge():
 
 
 def test_messages_in_flight_are_known_by_receiver_message_and_keys():
-    """Until it is acknowledged, or its receiver is given up; also while it waits for the window."""
+    """Until acknowledgement, or until the receiver is given up; also while a message waits for the window."""
     outbox = Outbox(window=1)
     one, other = AskRoles(), AskRoles()
     transfer = outbox.put(HERE, one, (1,), 0.0)

@@ -42,7 +42,7 @@ class Truth:
         return key ^ position if self.overlay == "kademlia" else (position - key) % RING
 
     def way(self, key: int, position: int) -> int:
-        """How far a peer still is from a key when it hands it on: clockwise the way up to it."""
+        """A peer's remaining distance to a key before it forwards a message: clockwise up to the key."""
         return key ^ position if self.overlay == "kademlia" else (key - position - 1) % RING
 
     def ranked(self, positions: Iterable[int], key: int) -> list[int]:

@@ -70,7 +70,7 @@ def test_triples_published_before_the_cut_was_noticed_are_not_lost_either(pair: 
     _cut(pair, noticed=False)
     pair.submit(LOW, ContactLost(HIGH))
     pair.subscribe(LOW, JOIN, lease_seconds=600.0)
-    request = pair.publish(HIGH, *TRIPLES)  # as far as HIGH knows, all is well and nobody waits
+    request = pair.publish(HIGH, *TRIPLES)  # HIGH has not noticed the cut, and knows of no subscription
     pair.pass_time(1.0)
     assert isinstance(pair.completed[request], Published)
     pair.submit(HIGH, ContactLost(LOW))
@@ -178,7 +178,7 @@ def test_a_query_without_subscriptions_ends_when_all_its_replicas_have_confirmed
 
 @pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
 def test_the_holder_in_one_part_hears_of_a_later_attachment_in_the_other(pair: Pair, last):
-    """There nobody knew of it; and an attempt to attach that was given up may be carried out late (seed 69130)."""
+    """No peer there knew of the subscription; and an abandoned attachment may be carried out late (seed 69130)."""
     other, nothing = HIGH if last is LOW else LOW, pair.columns.column([])
     _cut(pair)
     number = pair.subscribe(last, JOIN, lease_seconds=86_400.0).subscription

@@ -43,7 +43,7 @@ def test_a_peer_that_sends_data_of_an_ended_query_is_told_of_the_end(columns, ki
 
 
 def test_a_comparisons_fetch_is_no_answer_to_the_offer_of_a_leaving_peer():
-    """Others compared with it in vain all the time, so it never repeated an offer that was lost on the way."""
+    """Fetches of others' comparisons came all the time, so it never repeated an offer that was lost on the way."""
     pair = Pair(ARRAYS, replicas=2, copies_min=1)
     pair.compare()
     repair = pair.peers[LOW.key]._repair

@@ -1,4 +1,4 @@
-"""Standing queries that are more than conjunctive, as peers carry them out between them."""
+"""Standing algebra queries, evaluated by peers together."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ HERE = 77
 
 
 class Things:
-    """A kind of which one item is here."""
+    """An item type with one item here."""
 
     dense = False
     version = 1

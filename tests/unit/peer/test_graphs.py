@@ -154,7 +154,7 @@ def test_a_statement_counts_in_its_graph_alone_until_it_is_removed_there(columns
 
 @pytest.mark.parametrize("group", ["GRAPH ?g { ?s <urn:p> ?o }", "GRAPH ?g { ?s ?p ?o }", "GRAPH <urn:g> { ?s ?p ?o }"])
 def test_statements_decide_which_rows_count_since_a_time_though_their_directory_comes_again(group):
-    """Younger subscriptions of the same group among them."""
+    """Also for younger subscriptions of the same group."""
 
     def numbers(subscription):
         there = [each for each in pair.notified if each.subscription == subscription.subscription]

@@ -89,7 +89,7 @@ def test_an_answer_that_is_younger_elsewhere_differs_and_the_younger_is_taken(co
 
 @MATERIALS
 def test_what_was_acknowledged_before_its_contents_came_differs_until_they_come(columns):
-    """Sums are kept by version: bareness must change it, or nobody would look."""
+    """Sums are cached by version: a change of bareness must change the version, or it would not be noticed."""
     pair = Pair(columns)
     for message in (pair.told(5), pair.acknowledged(5)):
         pair.one.take(message)

@@ -231,7 +231,7 @@ def test_a_holder_asked_by_a_former_owner_passes_on_and_tells_the_owner_the_dept
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_peer_that_owns_neither_key_nor_sub_key_passes_on(columns, asked):
-    """Also one that was asked, if by its own view it owns no sub-key: later rows may not come to it."""
+    """So does a peer that was asked but owns no sub-key by its own view: later rows may not come to it."""
     bench = Bench(OTHER, columns)
     if asked:
         bench.take(OWNER, HoldSubKeys(P, KEY, 1))
@@ -347,7 +347,7 @@ def test_a_split_copies_rows_then_asks_to_hold_and_informs_senders_when_all_is_a
 
 
 def test_a_holder_joins_copies_with_triples_in_either_order_and_copies_them_no_further(columns):
-    """Also if it has split the key itself, as one that was its owner once has."""
+    """So does a holder that has split the key itself while it was the owner."""
     owner = split_owner(columns)
     owner.take(OTHER, owner.query())
     ((_, copied),) = owner.to_send(Forward)
@@ -453,7 +453,7 @@ def test_the_heir_of_a_lost_holder_is_supplied_when_the_interval_ends(columns):
 
 
 def test_a_holder_that_was_away_is_supplied_when_it_is_there_again(columns):
-    """No interval needs to end: without further arrivals none might for long."""
+    """The end of an interval is not waited for: without further arrivals it might not come for long."""
     bench = split_owner(columns)
     bench.take(OTHER, bench.query())
     bench.submit(ContactLost(HOLDER))
@@ -617,7 +617,7 @@ def test_the_answers_that_came_are_enough_after_an_interval(columns):
 
 
 def test_a_key_is_split_no_further_than_its_rows_make_worth_while(columns):
-    """100 triples came and 30 rows: copied to two places they are 60, to four more than the triples."""
+    """100 triples and 30 rows came: copying the rows to two places costs 60, to four more than the triples."""
     bench = Bench(OWNER, columns, **HOT)
     bench.wake()
     for identity in range(30):

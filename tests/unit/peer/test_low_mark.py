@@ -35,7 +35,7 @@ from p2prdf.wire.messages import (
 
 OWN, OTHER = Contact(1 << 60, "own", 1), Contact(2 << 60, "other", 1)
 START = 1_000.5
-"""Between two cuts."""
+"""Seconds between two cuts."""
 CUT = 1_001
 
 
@@ -49,7 +49,7 @@ def triples(*times):
 
 
 class Marks:
-    """Low marks of one peer, with another one beside it."""
+    """Low watermarks of one peer, with another one beside it."""
 
     def __init__(self):
         self.exchange = Exchange(OWN, PeerConfig(), ARRAYS)
@@ -94,7 +94,7 @@ def watched() -> Marks:
 
 @pytest.fixture
 def wanting() -> Marks:
-    """Low marks of a peer that wants bookmarks."""
+    """Low watermarks of a peer that wants bookmarks."""
     marks = Marks()
     marks.marks.wanted = True
     marks.at(START)
@@ -384,7 +384,7 @@ def test_others_are_told_at_once_of_an_urgent_request(wanting):
 # --- streams -------------------------------------------------------------------------------------
 
 SOME, ANOTHER = 11, 12
-"""Marks of streams."""
+"""Stream watermarks."""
 
 
 def element(seconds, mark=SOME):
@@ -402,7 +402,7 @@ def watched_for_streams() -> Marks:
 
 @pytest.fixture
 def following() -> Marks:
-    """Low marks of a peer that wants to know how far streams are."""
+    """Low watermarks of a peer that wants stream watermarks."""
     marks = Marks()
     marks.marks.streams = frozenset({1, 9})
     marks.at(START)

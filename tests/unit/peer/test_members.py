@@ -19,7 +19,7 @@ OWN, ONE, OTHER = (Contact(key, f"peer-{key}", 1) for key in (1, 2, 3))
 
 @pytest.fixture
 def exchange() -> Exchange:
-    """Return that of one of three peers, of which two keep each key, and which knows all."""
+    """Return the messenger of one of three peers in sync, with two replicas of each key."""
     exchange = Exchange(OWN, PeerConfig(replicas=2, copies_min=2), LISTS)
     exchange.observe(1000.0)
     exchange.members.lacks_less(Lacks.NOTHING)
@@ -116,7 +116,7 @@ def test_time_alone_does_not_make_a_peer_with_seeds_a_cluster() -> None:
         members = exchange.members
         assert (members.copies_needed, members.short_of_peers, members.first_at) == (2, True, now + 20)
     assert not tried
-    members.doors_met = True  # the operator has said that there is nobody else
+    members.doors_met = True  # the operator has declared that there are no others
     exchange.peers_came()
     members.lacks_less(Lacks.COPIES)
     assert (members.copies_needed, members.first_at, tried) == (1, None, [True])
@@ -155,7 +155,7 @@ def test_all_seeds_are_there_until_one_is_lost() -> None:
 
 
 def test_a_question_alone_does_not_complete_the_recovery_of_a_peer() -> None:
-    """Only with the answer to its own it hears how many there are, and whether it had been there before."""
+    """Only the answer to its own question gives it the number of peers, and tells whether it had been there before."""
     peer = Peer(OWN, PeerConfig(replicas=2, copies_min=2, joins=True), TermDictionary(), LISTS, Random(1))
     peer.submit(OwnersFound(1, (OWN,), complete=True), now=1000.0)
     peer.submit(ContactSeen(ONE), now=1000.0)

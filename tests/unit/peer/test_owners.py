@@ -39,7 +39,7 @@ def subscribed(pair: Pair, owner: str, at=LOW) -> int:
 
 
 def requests(number: int, owner: str, first: int) -> list[object]:
-    """All that is asked about a subscription."""
+    """All kinds of requests about a subscription."""
     return [
         AcknowledgeAnswers(first, number, ARRAYS.column([7]), owner),
         Explain(first + 1, number, owner=owner),
@@ -57,7 +57,7 @@ def test_another_client_is_refused_at_the_coordinator_from_any_node(at) -> None:
         pair.pass_time(3.0)
         outcome = pair.completed[request.request]
         assert outcome == Failed("not-allowed", f"subscription {number:016x} is another client's"), request
-    if at is HIGH:  # where it is delivered the node refuses before its peer is asked
+    if at is HIGH:  # at its delivering node, the node refuses before its peer is asked
         pair.publish(HIGH, ("<a>", "<p>", "<b>"))
         assert pair.sequences() == [1], "it is delivered as before"
 

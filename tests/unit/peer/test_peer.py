@@ -176,7 +176,7 @@ def test_a_holder_overtaken_by_its_own_abandoned_attempt_is_told(pair):
 
 
 def test_a_premature_notice_of_another_holder_is_checked_once_attached(pair):
-    """Messages overtake: it may have been attached there before, and elsewhere since (seed 1307546)."""
+    """Messages overtake each other: it may have been attached there before, and elsewhere since (seed 1307546)."""
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
@@ -211,7 +211,7 @@ def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
 
 @pytest.mark.parametrize(("copies_min", "enough"), [(1, True), (2, False)])
 def test_who_leaves_says_whether_enough_others_stay(copies_min, enough):
-    """Its disk may be thrown away only if they are: two of two copies must not become one of one."""
+    """Its disk may be thrown away only with enough copies elsewhere: two of two must not become one of one."""
     pair = Pair(replicas=2, copies_min=copies_min)
     pair.pass_time(1.0)
     pair.publish(LOW, *some(3))
@@ -297,7 +297,7 @@ def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("at", [LOW, HIGH], ids=["at the same peer", "at another"])
 def test_a_subscriber_hears_at_once_that_another_client_ended_its_subscription(at, copies):
-    """However long its lease is: it would wait for nothing until it is to be renewed."""
+    """For any length of its lease: otherwise it would wait for nothing until the renewal."""
     pair = Pair() if copies == 1 else replicas()
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
     pair.submit(at, Unsubscribe(50, number))

@@ -1,4 +1,4 @@
-"""Batches that are remembered: none is lost before the bound, small ones are joined with their like."""
+"""Recent batches: none is lost before the bound, and small ones are joined together."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def make_peer(own: Contact, dictionary: TermDictionary, columns, **config) -> Pe
 
 
 def messages(dictionary: TermDictionary, columns) -> dict[type, object]:
-    """Return one message of each kind that is routed by a key: that of predicate <p>, if it has no other."""
+    """Return one message of each kind that is routed by a key: by that of predicate <p> unless it has another."""
     make = columns.column
     since = make([hlc.from_seconds(1.0)])
     groups = Groups(make([1 << 32]), since, since, make([1 << 62]), (make(dictionary.intern_all(["<p>"]), "uint32"),))
@@ -91,7 +91,7 @@ def test_a_message_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 def test_rows_that_wait_for_any_triple_go_to_the_new_owners_of_a_lost_peers_buckets(columns):
-    """Kept by their sender they would meet only the triples of its own buckets."""
+    """Rows kept by their sender would meet only the triples of its own buckets."""
     own = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
     lost = next(each for each in map(owner, BUCKETS) if each != own)
     others = [each for each in PEERS if each != lost]

@@ -1,4 +1,4 @@
-"""Elements of streams are forgotten by all peers alike, and none that a query still needs."""
+"""All peers drop the same elements of streams, and none that a query still needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LANDMARK = """PREFIX : <urn:> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> RE
 
 
 class Kept(Streaming):
-    """A pair that keeps a hundred seconds."""
+    """A pair with a retention of a hundred seconds."""
 
     opening_seconds = 3.0
 

@@ -28,7 +28,7 @@ GROUP = 5 << 16
 
 @MATERIALS
 def test_what_was_unfinished_before_a_restart_is_finished_though_its_origin_never_returns(columns):
-    """Peers that are never seen again are never lost either."""
+    """A peer that is never seen again is never reported as lost either."""
     pair = Pair(columns, replicas=2, copies_min=2)
     pair.pass_time(30.0)
     terms = [columns.column([each], "uint32") for each in pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"])]
@@ -85,7 +85,7 @@ def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns
 
 @MATERIALS
 def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(columns):
-    """Bookmarks wait while answers wait for a record; of a query that is about to end there is none to come."""
+    """Bookmarks wait while answers wait for a record; a query that is about to end gets none any more."""
     exchange = SimpleNamespace(
         now=10.0, columns=columns, replicated=True, trace=print, recovery=_caught_up(),
         members=SimpleNamespace(copies_missing=True),

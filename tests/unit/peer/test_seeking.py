@@ -1,4 +1,4 @@
-"""When all has come that was true at the opening of a subscription."""
+"""Backfill completion: all answers that were true at the opening of a subscription have come."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from p2prdf.peer.network.completions import Tokens
 
 
 class Undertaking:
-    """A token, and how many peers may be outstanding."""
+    """A completion counter, and the number of peers that may be outstanding."""
 
     def __init__(self, spare: int):
         self.spare = spare

@@ -50,7 +50,7 @@ def test_elements_in_flight_hold_their_own_stream_back(marks):
 
 
 def test_elements_in_flight_hold_a_new_reader_back_though_the_watermark_stays(marks):
-    """A query that was left later finds elements of before: reports without them would be made while they come."""
+    """A later query finds earlier elements: reports would lack them if they were made while these arrive."""
     marks.learn(known((STREAM, 1, 0, 500)), (STREAM,), LATER)
     marks.learn(known((STREAM, 1, 0, 600), elements=under_way(STREAM, 200)), (STREAM, OTHER), LATER + 1)
     assert (marks.upto(STREAM), marks.upto_at_cut(STREAM), marks.upto_at_cut(OTHER)) == (500, 199, -1)

@@ -77,7 +77,7 @@ class Bench:
 
     @property
     def worded(self) -> set[tuple[str, str, int]]:
-        """Predicate, object and time of all triples with words that were stored here or sent to others."""
+        """Predicate, object and time of all keyword entries stored here or sent to others."""
         found = set()
         messages = [message for _, message in self.sent if isinstance(message, IndexTriples)]
         for each in (*messages, IndexTriples(*self.peer.triples())):
@@ -151,7 +151,7 @@ def test_a_late_keyword_counts_for_stored_triples(bench):
     assert not bench.indexed
     bench.advertise(TEA)
     assert bench.worded == {(TEA, '"tea"', SINCE + 5)}
-    bench.advertise(TEA, since=SINCE - 10)  # another part of the network came to need it earlier
+    bench.advertise(TEA, since=SINCE - 10)  # another part of the network needed it earlier
     assert bench.worded == {(TEA, '"tea"', SINCE + 5), (TEA, '"more tea"', SINCE - 5)}
 
 

@@ -1,4 +1,4 @@
-"""Whether other members are there, where subscriptions have owners."""
+"""Detection of other workers, where subscriptions have owners."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Looking(Member):
 
 
 class Overlay:
-    """Explains, or says why not."""
+    """Explains subscriptions, or refuses with a reason."""
 
     def __init__(self, says):
         self._says = says

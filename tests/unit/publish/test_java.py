@@ -1,4 +1,4 @@
-"""A machine with Java keeps its own; one without gets a runtime that came as a package, through a shim."""
+"""A machine with Java uses its own; another one gets a runtime from a package, through a shim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from p2prdf.publish.java import JAVA_MIN, ensure_java, java_version
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
-    """Variables as they were, in the end; files for a while in a folder of the test's."""
+    """Restore the environment's variables in the end; keep files in a folder of the test."""
     for name in ("JAVA_HOME", "P2PRDF_JAVA", "PATH"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.delenv("JAVA_HOME")
@@ -24,7 +24,7 @@ def environment(monkeypatch, tmp_path):
 
 
 def fake(folder, version):
-    """Write something that says it is a ``java`` of some version, and that its folder is looked at alone."""
+    """Write a program that claims to be ``java`` of some version, and restrict the search to its folder."""
     folder.mkdir(parents=True)
     java = folder / "java"
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")

@@ -1,4 +1,4 @@
-"""A byte order mark at the beginning of data, which some editors and tools write, says nothing."""
+"""A byte order mark at the beginning of data, which some editors and tools write, is ignored."""
 
 from __future__ import annotations
 

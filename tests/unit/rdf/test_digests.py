@@ -1,4 +1,4 @@
-"""A term with the digest of another term is refused, and costs the receiver nothing that lasts."""
+"""A term with the digest of another term is refused, and costs the receiver nothing permanent."""
 
 from __future__ import annotations
 

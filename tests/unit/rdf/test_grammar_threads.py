@@ -1,4 +1,4 @@
-"""The grammar is one for all threads of a process, and is made ready by its first uses."""
+"""All threads of a process share one grammar, which its first uses complete."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ sys.exit(f"{len(failed)} queries failed: {failed[:1]}" if failed else 0)
 
 
 def test_threads_that_use_the_grammar_first_at_one_moment_do_not_break_it():
-    """In a new process, for once it is broken it stays so: a gateway refused all filters from then on."""
+    """In a new process, as a broken grammar stays broken: a gateway refused all filters from then on."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

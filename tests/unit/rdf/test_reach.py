@@ -71,7 +71,7 @@ def test_a_rule_writes_its_conclusion() -> None:
 
 
 def test_a_query_with_unknown_graphs_is_about_any_graph() -> None:
-    """Such queries come from no text: elements of streams without a window, or a predicate of a kind not known."""
+    """No text gives such queries: elements of streams without a window, or a predicate of an unknown kind."""
     element = ConjunctiveQuery(((0, ~0, 1),), (quads.streamed("<x:p>", "<x:st>"),), (0, 1), ("s", "o"))
     assert list(accesses(element)) == [Access("<x:st>", "STREAM <x:st> { ?s <x:p> ?o }", stream=True)]
     unknown = ConjunctiveQuery(((0, ~0, 1),), ('"?"^^<urn:p2prdf:later>',), (0, 1), ("s", "o"))

@@ -226,7 +226,7 @@ def test_a_result_may_be_empty(wanted: Format) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_result_may_have_no_columns(count: int) -> None:
-    """Formats of lines have one for each solution; there are parsers that know no such thing."""
+    """Formats of lines have an empty line for each solution, which some parsers do not accept."""
     rows: list[Row] = [()] * count
     for wanted in OX:
         assert read_by_ox(wanted, written(wanted, [], rows)) == ([], rows)

@@ -1,4 +1,4 @@
-"""Rules as texts that are left standing: one each, and one for each predicate that is concluded."""
+"""Rules as texts for the network: one for each, and one for each derived predicate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled rules: which functions are written, and for which facts."""
+"""Compiled rules: the generated functions, and the facts that each is for."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Relation:
         return pair[0], self.p, pair[1]
 
     def step(self, now, given=(), back=()):
-        """Take in pairs with labels, take back others; hold all that came of it to the widest paths."""
+        """Add pairs with labels, take others back; compare the result with the widest paths."""
         held = dict(self.all)
         arrivals, gone = {self.fact(pair): label for pair, label in dict(given).items()}, list(map(self.fact, back))
         change = self.all.step(now, arrivals, gone)
@@ -103,7 +103,7 @@ def test_a_path_that_loses_several_edges_at_once_is_dropped_in_any_order():
 
 
 def test_after_taking_back_the_closure_is_completed_by_remaining_paths():
-    """A long way round, all of it there, that no two facts which are left span at once."""
+    """A long way round that no two remaining facts span at once."""
     relation = Relation()
     relation.step(0, {(1, 8): 9, **{(each, each + 1): 5 for each in range(1, 8)}})
     relation.step(0, back=[(1, 8)])

@@ -82,7 +82,7 @@ def pair(folder: Path, position: str, suffix: str = ".nt.gz") -> None:
 
 
 def publish(folder: Path, position: str) -> None:
-    """As DBpedia Live does: it is said first, and then there."""
+    """Publish as DBpedia Live does: the position is announced before its files are there."""
     point(folder, position)
     pair(folder, position)
 

@@ -339,7 +339,7 @@ async def test_an_interest_is_added_although_a_bookmark_came_from_the_future(mon
 async def test_an_interest_that_is_added_when_triples_were_given_up_begins_whole(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other interest has its patterns, but not their triples any more."""
+    """The other interest has the same patterns, but has evicted their triples."""
     async with running(Kept(monkeypatch, potential_max=0)) as kept:
         kept.want(one=INTEREST)
         for position, _, held in history(Random(3), 6):

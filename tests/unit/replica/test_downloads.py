@@ -93,7 +93,7 @@ async def silent(request: http.Request) -> http.StreamResponse:
 
 
 async def dripping(request: http.Request) -> http.StreamResponse:
-    """Never silent for long, and never done."""
+    """A connection that is never silent for long, and never done."""
     answer = http.StreamResponse()
     await answer.prepare(request)
     tick = asyncio.Event()

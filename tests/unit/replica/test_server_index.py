@@ -1,4 +1,4 @@
-"""Index pages: which links are changesets and folders of the folder itself, and which pages are no index."""
+"""Index pages: links to changesets and folders of the folder itself, and pages that are no index."""
 
 from __future__ import annotations
 

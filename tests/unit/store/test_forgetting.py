@@ -44,7 +44,7 @@ SHAPES = (
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    """Let few triples be many."""
+    """Use small pieces, so that few triples need many."""
     monkeypatch.setattr(columnar_forget, "LOOKED_AT", 3)
     monkeypatch.setattr(columnar_forget, "COPIED", 2)
     monkeypatch.setattr(columnar_forget, "DEAD_MIN", 2)
@@ -365,7 +365,7 @@ def test_rows_renewed_while_they_are_copied_are_as_late_as_they_got():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_partial_results_that_come_after_their_elements_were_forgotten_are_not_taken_in(kind):
-    """Another copy may send them that has not heard yet; nobody would look for them later."""
+    """A replica that is behind may send them; no later step would find and drop them."""
     made, late = Streamed(kind), Streamed(kind)
     for each in (made, late):
         each.query(SHAPES[0], STREAMS[0])

@@ -255,7 +255,7 @@ def test_handles_of_rows_stay_true_when_groups_end_and_their_rows_are_dropped(ki
 
 
 def test_a_group_that_ended_before_anything_of_it_came_comes_in_ended(kind, monkeypatch):
-    """Repair of a copy may bring the end first; as many such ends are remembered as is bearable."""
+    """Anti-entropy of a copy may bring the end first; a bounded number of such ends is remembered."""
     monkeypatch.setattr("p2prdf.store.items.ENDED_MAX", 2)
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)

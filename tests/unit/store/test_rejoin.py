@@ -1,4 +1,4 @@
-"""Storing without joining, and joining everything again: nothing is lost by it, and nothing invented."""
+"""Storing without joining, and joining everything again: no answer is lost, and none invented."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_later_row_is_joined_with_its_new_partners_or_only_raised(kind):
 
 
 def test_storing_alone_is_no_processing_load(kind):
-    """But storage load, and that once it is looked for."""
+    """It is storage load, counted once the figure is asked for."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = abc(dictionary)

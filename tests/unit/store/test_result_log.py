@@ -28,7 +28,7 @@ class Log(ResultLog):
         return self.append(column, column, (column,), characters)
 
     def over(self, *values: int) -> int:
-        """Take answers back, at stamp 7."""
+        """Retract answers, at stamp 7."""
         names, times = [each ^ WITHDRAWN for each in values], [GONE | 7] * len(values)
         return self.withdraw(self.make(names), self.make(times), (self.make(values),))
 
@@ -47,7 +47,7 @@ class Log(ResultLog):
         return as_list(self.acknowledge(self.make(values)))
 
     def taken(self, window: int = 100, chunk_max: int = 100) -> list[tuple[int, int, list[int]]]:
-        """Hand out chunks as (first, lost, values)."""
+        """Deliver chunks as (first, lost, values)."""
         chunks = list(self.take(window, chunk_max))
         assert all(as_list(chunk.bindings[0]) == as_list(chunk.identity) for chunk in chunks if len(chunk))
         return [(chunk.first, chunk.lost, as_list(chunk.identity)) for chunk in chunks]

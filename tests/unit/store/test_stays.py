@@ -16,7 +16,7 @@ from p2prdf.store.stays import Stays, later_time
 
 
 def played(operations):
-    """Return the time of each stay after publications (positive) and removals (negative) of one triple."""
+    """Return the time of each interval after publications (positive) and removals (negative) of one triple."""
     stays: Stays[str] = Stays()
     times: dict[int, int] = {}
     for each in operations:
@@ -52,7 +52,7 @@ def test_two_removals_in_either_order_are_the_same():
 
 @given(st.lists(st.integers(-9, 9).filter(bool), max_size=6), st.data())
 def test_the_order_does_not_matter_nor_does_repetition(operations, data):
-    """Only a stay that is over may have been heard of as published or not: nothing is derived from it any more."""
+    """Only an ended interval may be known as published at one replica alone: nothing is derived from it any more."""
     expected = played(operations)
     shuffled = data.draw(st.permutations([*operations, *operations]))
     if any(each < 0 for each in operations):
@@ -119,7 +119,7 @@ class _Replica:
 
 
 def test_replicas_with_an_interval_under_different_indexes_are_equal_after_one_exchange():
-    """However many removals of the triple both know: one that lies before all others came to one of them alone."""
+    """For any number of removals known to both, if one removal before all of them came to one replica alone."""
     for count in (3, 30):
         one, other = _Replica(), _Replica()
         for stamp in range(2, count):

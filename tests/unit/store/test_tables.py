@@ -63,7 +63,7 @@ def changes(answers) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def test_answers_are_taken_back_under_the_identities_they_had(kind):
-    """All that a removed triple had led to, also by way of rows that wait, and the stamp of the removal with it."""
+    """All answers that follow from a removed triple, also by way of waiting rows, with the stamp of the removal."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -90,7 +90,7 @@ def test_a_triple_published_again_after_its_removal_makes_answers_of_its_own(kin
 
 
 def test_a_late_removal_retracts_the_answers_that_a_timely_one_would_have(kind):
-    """As if it had come in time: the answer of before is over, that of the later publication is another."""
+    """The answer to the earlier publication ends, and that to the later one has another identity."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])
@@ -165,7 +165,7 @@ def test_answers_of_others_for_an_interval_ended_under_another_index_are_retract
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_values_that_ended_long_ago_cost_nothing(kind, order):
-    """A value that changes all the time is joined as often as it changes, not with all that it ever was."""
+    """A value that changes all the time is joined in proportion to its changes, not with all its former values."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
     a, b, c = (dictionary.intern(each) for each in TERMS[:3])

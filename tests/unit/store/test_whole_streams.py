@@ -1,4 +1,4 @@
-"""A plan for all elements of a stream meets these, and nothing else; others without constants meet none of them."""
+"""A plan for all elements of a stream meets these alone; other plans without constants meet none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which words stand for a condition, and which patterns wait by them."""
+"""The keywords of a condition, and the patterns that wait under keywords."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P, Q = "<urn:p>", "<urn:q>"
     ("condition", "words"),
     [
         ('"olympic" ftAND "games"', ("olympic",)),
-        ('"the" ftAND "of" ftAND "rio"', ("rio",)),  # a short word before one that says nothing
+        ('"the" ftAND "of" ftAND "rio"', ("rio",)),  # a short word before one without keywords
         ('"whatever" ftAND "before"', ("whatever",)),
         ('"through the night"', ("night",)),
         ('"red teas" ftOR "teapot"', ("teapot", "teas")),

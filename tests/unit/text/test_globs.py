@@ -1,4 +1,4 @@
-"""Which globs a word fits: found by a few characters as by trying all."""
+"""The globs that match a word: found by a few characters, equal to trying all."""
 
 from __future__ import annotations
 

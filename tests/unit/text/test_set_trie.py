@@ -1,4 +1,4 @@
-"""Sets contained in a given one: found as by trying all, and nothing is left of those that were taken out."""
+"""Sets contained in a given one: equal to trying all, and removed sets leave nothing behind."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_left_join_gives_a_row_alone_while_it_has_no_partner(
 
 
 def _narrowed(right: Delta) -> Counter[Row]:
-    """Right rows above zero, of the shared columns alone: rows that differ elsewhere count together."""
+    """Right rows with a count above zero, projected to the shared columns, so rows that differ elsewhere add up."""
     return positive(_mapped(right, lambda row: row[:2]))
 
 

@@ -12,7 +12,7 @@ DAY = 86_400.0
 
 
 class Notes:
-    """Keeps the notes of a delivery."""
+    """Stores the notes of a delivery."""
 
     def __init__(self):
         self.failing_since = None
@@ -23,7 +23,7 @@ class Notes:
 
     async def stopped(self, webhook, stop):
         self.stop = stop
-        raise InterruptedError  # the delivery would wait for its end
+        raise InterruptedError  # or the delivery would wait for its end
 
 
 @pytest.fixture

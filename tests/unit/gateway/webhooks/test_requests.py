@@ -1,4 +1,4 @@
-"""How answers are cut into requests and named, and where requests may go."""
+"""Cutting and naming of requests, and permitted URLs."""
 
 from __future__ import annotations
 

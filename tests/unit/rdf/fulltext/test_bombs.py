@@ -1,4 +1,4 @@
-"""Conditions and texts that are made to take long, or much: refused, or dealt with in steps as they are long."""
+"""Conditions and texts made to take much time or space: refused, or processed in linear steps."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class _Compared(str):
 
 
 def test_each_character_is_looked_up_once_however_many_marks_a_text_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text may have each of 2,000 marks, and each of its characters was compared with all that it had."""
+    """Once, with 2,000 marks in a text, each of its characters was compared with all marks."""
     marks = [chr(0x0300 + number) for number in range(111) if number not in (0x40, 0x41, 0x43, 0x44, 0x4F)]
     find = re.compile(r"[^\w\x00-\x7f]")
 

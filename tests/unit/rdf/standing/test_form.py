@@ -1,4 +1,4 @@
-"""A query as bytes: there and back, and nothing else is taken for one."""
+"""A query as bytes: round trips, and no other bytes are taken for a query."""
 
 from __future__ import annotations
 
