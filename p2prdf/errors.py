@@ -206,7 +206,7 @@ class Unavailable(P2PRDFError):
 
 
 class NodeLeaving(Unavailable):
-    """A node is stopping and accepts nothing new; others continue, and subscriptions can be attached there."""
+    """A node is stopping and accepts nothing new; continue, and attach subscriptions, at another one."""
 
     code = "leaving"
 

@@ -6,16 +6,10 @@ some 100 bytes; sorted columns cost a merge per batch.
 The index uses open addressing with linear probing in one ``int32`` array of ordinals; the keys are in an array by
 ordinal.  All keys of a batch probe at once; keys with a hit or an empty slot are done, the others continue with the
 next slot, and the last few are probed one by one.  A round costs some ten numpy calls, independent of its size, so
-the load is kept at or below 3/8, where six rounds suffice (at one half, a batch of a thousand took ten rounds and
-twice the time; wide probes of several slots per round gained nothing).
-
-Insertion has no locks and no loops over rows: every missing key writes a provisional ordinal (its index in the batch)
-to its empty slot, *last key first*, so of several writers the first in the batch remains.  A key that reads its own
-number back has won the slot; equal keys find their winner there, and other losers continue.  Winners are then
-renumbered densely in order of first occurrence.
+the load is kept at or below 3/8, where six rounds suffice.  (At one half, a batch of a thousand took ten rounds and
+twice the time; wide probes of several slots per round gained nothing.)
 
 The slot of a key is the top of a two-round multiplicative mix, so regular keys (counters, packed pairs) spread.
-Growing moves keys in slot order, which keeps its writes nearly sequential.
 
 Memory is 8 to 16 bytes of keys and 11 to 22 bytes of slots per key held; KEYS_MAX keys at most.
 """
@@ -178,7 +172,10 @@ class HashIndex:
         return rows
 
     def _admit(self, absent: U64, slots: I64) -> tuple[I64, Bools]:
-        """Insert absent keys, probing from ``slots``; return ordinals, and flags for the first of equal keys."""
+        """Insert absent keys, probing from ``slots``; return ordinals, and flags for the first of equal keys.
+
+        Winners are renumbered densely in order of first occurrence.
+        """
         base, count = self._size, len(absent)
         self._keys[base : base + count] = absent
         given = np.arange(base, base + count, dtype=np.int64)
@@ -195,7 +192,11 @@ class HashIndex:
         return rank[given - base], won
 
     def _claim(self, keys: U64, slots: I64, given: I64, won: Bools) -> I64:
-        """Assign a slot to each distinct key.
+        """Assign a slot to each distinct key, without locks and loops over rows.
+
+        Every key writes a provisional ordinal (``given``) to its empty slot, *last key first*, so of several writers
+        the first in the batch remains.  A key that reads its own number back has won the slot.  Equal keys find their
+        winner there, and other losers continue with the next slot.
 
         ``given[i]`` is the provisional ordinal of row i; a row that equals an earlier one gets its ordinal.  ``won``
         is set for the others.  Returns each row's slot.
@@ -216,7 +217,10 @@ class HashIndex:
         return home
 
     def _reserve(self, more: int) -> bool:
-        """Make room for ``more`` keys, doubling as needed; return whether slots moved."""
+        """Make room for ``more`` keys, doubling as needed; return whether slots moved.
+
+        Growing moves keys in slot order, which keeps its writes nearly sequential.
+        """
         size = self._size + more
         if size <= len(self._keys):
             return False

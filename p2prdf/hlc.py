@@ -28,10 +28,16 @@ FIRST: Final = Stamp(1)
 """A stamp before all publications."""
 
 GONE: Final = 1 << 63
-"""Marks the stamp of a deletion (tombstone); added to the stamp.  Clocks stay below it until the year 6429."""
+"""Marks the stamp of a deletion (tombstone); added to the stamp.
+
+Stamps of clocks stay below it until the year 6429.
+"""
 
 ELEMENT: Final = 1 << 61
-"""Marks the event time of an element of a stream.  Stamps of clocks stay below it until the year 3084."""
+"""Marks the event time of an element of a stream.
+
+Stamps of clocks stay below it until the year 3084.
+"""
 
 DRIFT_MAX_SECONDS: Final = 60.0
 """Largest accepted drift of a clock: a time further ahead is treated as wrong."""

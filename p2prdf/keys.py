@@ -48,13 +48,16 @@ EVENT_SHIFT: Final = 8
 """A set of indexes is an integer: bit ``role`` for set semantics, bit ``role + 8`` for per-event."""
 
 MARK_SHIFT: Final = 16
-"""On the wire, a set of indexes may have bit ``role + 16``: the triple goes to a sub-key under that index."""
+"""On the wire, bit ``role + 16`` of a set of indexes sends the triple to a sub-key under that index."""
 
 PRIMARY_SHIFT: Final = 24
-"""On the wire, a set of indexes has bit ``role + 24`` if the receiver is the primary of a replica set."""
+"""On the wire, bit ``role + 24`` of a set of indexes is set if the receiver is the primary."""
 
 SPLIT_ROLES: Final = (1, 2, 4, 3, 5, 6)
-"""Indexes with possible hot keys: all but spo, with one triple per key, and the wildcard, which has its buckets."""
+"""Indexes with possible hot keys.
+
+Under spo each key has one triple, and the wildcard has its buckets.
+"""
 
 DEPTH_MAX: Final = 8
 """Largest depth of a hot key: it has at most 2^8 sub-keys."""
@@ -72,7 +75,7 @@ _SEEDS: Final = tuple((role + 1) * _GOLDEN & _MASK for role in range(8))
 _SWAPS: Final = tuple(
     (np.uint64(1 << at), np.uint64(_MASK // ((1 << (1 << at)) + 1))) for at in range(6)
 )
-"""Shifts and masks that swap neighbouring bits, pairs, bytes...: together they reverse a number's bits."""
+"""Shifts and masks that swap neighbouring bits, pairs, bytes...: together they reverse 64 bits."""
 
 _U30, _U27, _U31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _A1, _A2 = np.uint64(_M1), np.uint64(_M2)

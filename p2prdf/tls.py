@@ -47,7 +47,7 @@ _VERIFICATION: Final = {
     23: ("revoked", "the certificate of the other side was revoked"),
     26: ("role", "the certificate of the other side is not for this use: a client's, where a node's is needed"),
 }
-"""Reasons by OpenSSL's verification codes; all others mean that no trusted authority issued the certificate."""
+"""Reasons by OpenSSL's verification codes; all others mean that no trusted authority is the issuer."""
 _UNTRUSTED: Final = ("unknown-ca", "no trusted authority issued the certificate of the other side")
 
 _REASONS: Final = (
@@ -181,7 +181,7 @@ def refusal(error: BaseException) -> TlsRefused:
 
 
 def speaks_tls(data: bytes) -> bool:
-    """Tell whether the first bytes of a response are a TLS alert, which a TLS server sends to a plain-text client."""
+    """Tell whether a response begins with a TLS alert, as a TLS server sends it to a plain-text client."""
     return len(data) > 1 and data[0] == _ALERT and data[1] == 0x03
 
 

@@ -40,13 +40,16 @@ TRIPLE_NAMES: Final = ("subject", "predicate", "object")
 """Names of the columns of a CONSTRUCT query."""
 
 InferenceRule: TypeAlias = tuple[tuple[str, str, str], tuple[tuple[str, str, str], ...]]
-"""The conclusion and the conditions of a rule: patterns of canonical terms and variables (``?`` and a name)."""
+"""The conclusion and the conditions of a rule.
+
+They are patterns of canonical terms and variables (``?`` and a name).
+"""
 
 Shared: TypeAlias = tuple[tuple[int, int], ...]
 """Columns of the left and the right input that hold the same variable, in pairs."""
 
 WINDOW_MS_MAX: Final = 366 * 86_400_000
-"""Longest range and step of a window, and longest time from one report to the next: a year, in milliseconds."""
+"""Longest range and step of a window, and longest interval of reports: a year, in milliseconds."""
 LANDMARK_MS_MAX: Final = 253_402_300_799_999
 """Latest start of a landmark window: the last millisecond of the year 9999, since 1970."""
 
@@ -56,7 +59,10 @@ WINDOW_ELEMENTS_MAX: Final = 100_000
 REPORT_NAME: Final = "report_time"
 """Name of the last column in a stream of reports: the time of the report, an xsd:dateTime."""
 NUMBER_NAME: Final = "report_number"
-"""Name of the column after ``REPORT_NAME`` if windows are by count: several reports may have the same time."""
+"""Name of the column after ``REPORT_NAME`` if windows are by count: the number of the report.
+
+Several reports may have the same time.
+"""
 
 
 class Form(enum.Enum):
@@ -68,7 +74,7 @@ class Form(enum.Enum):
 
 
 class Existence(enum.Enum):
-    """The effect of a matching right row on a left row: keep it, drop it, or add a column with the outcome."""
+    """The effect of a matching right row on a left row: keep it, drop it, or add the outcome as a column."""
 
     SOME = "exists"
     NONE = "not exists"
@@ -91,7 +97,7 @@ class Reported(enum.Enum):
     """The solutions that a report contains (the relation-to-stream operator of C-SPARQL and RSP-QL)."""
 
     CHANGES = "changes"
-    """The changes since the last report: new solutions, and retractions of those that do not hold any more."""
+    """The changes since the last report: new solutions, and retractions of those that ended."""
     RSTREAM = "rstream"
     """All solutions, in every report."""
     ISTREAM = "istream"
@@ -128,7 +134,10 @@ class CountWindow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
-    """The solutions of a conjunctive query, as a bag: one row per choice of triples, laid out as ``query.answer``."""
+    """The solutions of a conjunctive query, as a bag: one row per choice of triples.
+
+    Rows are laid out as ``query.answer``.
+    """
 
     query: ConjunctiveQuery
 
@@ -216,7 +225,7 @@ class Join:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeftJoin:
-    """Compatible rows for which all conditions hold, merged as by Join; a left row without such a match stays alone."""
+    """Compatible rows for which all conditions hold, merged as by Join, and left rows without any."""
 
     left: int
     right: int
@@ -239,7 +248,7 @@ class Minus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exists:
-    """The left rows with (or without) a compatible right row; or all left rows with that outcome as an xsd:boolean."""
+    """The left rows with (or without) a compatible right row; or all of them with an xsd:boolean."""
 
     left: int
     right: int
@@ -386,7 +395,10 @@ class StandingQuery:
 
     @property
     def conjunctive(self) -> ConjunctiveQuery | None:
-        """The whole query as one conjunctive query, as ``parse_select`` returns it; None if it needs more operators."""
+        """The whole query as one conjunctive query, as ``parse_select`` returns it.
+
+        None if it needs more operators.
+        """
         distinct = len(self.operators) == 2 and isinstance(self.operators[1], Distinct)
         leaf = self.operators[0]
         if self.form is not Form.SELECT or not isinstance(leaf, Leaf) or len(self.operators) != 1 + distinct:

@@ -90,7 +90,10 @@ class _Plain:
 
 
 def _character(code: str, following: str) -> str:
-    """Return the character of an escape; the escape itself if it is no character or would begin another escape."""
+    """Return the character of an escape.
+
+    Return the escape itself if it is no character or would begin another escape.
+    """
     point = int(code[2:], 16)  # noqa: FURB166 - no prefix of Python's
     if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF or (point == 0x5C and following in ("u", "U")):
         return code

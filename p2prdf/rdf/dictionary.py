@@ -1,16 +1,14 @@
 """Terms as integers inside one process.
 
 The dictionary assigns a small integer to each canonical N-Triples string.  The dominant cost on a busy node is
-recognising terms, since each incoming frame names a few thousand: looking strings up in a ``dict`` one by one misses
-the processor's caches each time.  Terms are therefore recognised by their *digest*, 128 bits of BLAKE2b, a whole
-frame at a time.  The upper half finds the identifier in a vectorised index and is the term's hash for routing
-(:mod:`p2prdf.keys`); the lower half is compared.  Peers send the digests along with the strings, so a known term
-costs no digest.  A node computes and compares the digest of each term that is new to it, so a peer cannot make it
-mistake one term for another.
+recognising terms: each frame names a few thousand, and a ``dict`` of strings misses the processor's caches for each.
+Terms are therefore recognised by their *digest*, 128 bits of BLAKE2b, a whole frame at a time.  The upper half finds
+the identifier in a vectorised index and is the term's hash for routing (:mod:`p2prdf.keys`); the lower half is
+compared.  Peers send digests along with the strings, so a known term costs no digest.  A node computes and compares
+the digest of each term that is new to it, so a peer cannot make it mistake one term for another.
 
-Two terms with equal upper and different lower halves collide in 64 bits: the collision is always detected, and the
-newer term is refused by name.  Two terms with equal digests are treated as equal; constructing such a pair is
-infeasible.
+Terms with equal upper and different lower halves collide: the newer one is refused by name.  Terms with equal digests
+are treated as equal; constructing such a pair is infeasible.
 
 Identifiers are dense from 0 and never reused; the dictionary only grows, up to ``terms_max``.  :class:`TermNames` is
 the plain dictionary of a frame or a client, without digests.
@@ -39,7 +37,10 @@ UNBOUND_TEXT = ""
 
 DIGEST_BYTES = 16
 _AT_ONCE = 8192
-"""Terms per vectorised step: enough for speed, and it bounds the memory for a frame that contains only terms."""
+"""Terms per vectorised step.
+
+It is enough for speed, and it bounds the memory for a frame that contains only terms.
+"""
 
 _DIGEST = np.dtype((np.void, DIGEST_BYTES))
 

@@ -283,7 +283,7 @@ def _all(tests: list[Test]) -> Test:
 
 
 def _decided_by(tests: list[Test], *, decisive: bool) -> Test:
-    """Return a test that one ``decisive`` outcome decides; otherwise an error does; otherwise it is the opposite."""
+    """Return a test that is ``decisive`` if one test is; else it fails if one fails; else the opposite."""
 
     def decide(row: Row) -> bool:
         failed: ExpressionError | None = None

@@ -167,7 +167,7 @@ class FilterShape:
 
 
 def abstract(text: str, variables: tuple[int, ...]) -> FilterShape:
-    """Separate a filter's text into shape and constants.  Raises QueryRefused unless it is a canonical filter."""
+    """Separate a filter's text into shape and constants.  Raises QueryRefused for an invalid text."""
     if len(text) > FILTER_LENGTH_MAX:
         reason = f"the canonical text has {len(text)} characters, more than {FILTER_LENGTH_MAX}"
         raise QueryRefused(reason, construct="filter length")

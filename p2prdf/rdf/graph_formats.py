@@ -38,7 +38,7 @@ class GraphFormat(enum.StrEnum):
 _OTHERWISE: Final = "ask for N-Triples or Turtle (Accept: text/turtle)"
 _T = TypeVar("_T")
 _NAME_AT_END: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
-"""The local name at the end of a predicate, which becomes an XML name; only ASCII characters are accepted."""
+"""The local name at the end of a predicate, which becomes an XML name; ASCII characters only."""
 _WRITERS: Final = {GraphFormat.RDF_XML: ox.RdfFormat.RDF_XML, GraphFormat.JSON_LD: ox.RdfFormat.JSON_LD}
 
 

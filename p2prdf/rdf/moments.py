@@ -21,7 +21,7 @@ __all__ = [
 CONTEXT: Final = decimal.Context(prec=60, Emax=3000, Emin=-3000, traps=[
     decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow,
 ])  # fmt: skip
-"""The context for arithmetic on decimals and seconds; the interpreter's own context belongs to the caller."""
+"""The context for arithmetic on decimals and seconds; the interpreter's own one is the caller's."""
 
 
 class ExpressionError(Exception):
@@ -250,7 +250,7 @@ def order_moments(a: Moment, b: Moment) -> int:
 
 
 def order_durations(a: Duration, b: Duration) -> int:
-    """Return the sign of a - b.  Raises ExpressionError if the order depends on the start of the durations."""
+    """Return the sign of a - b.  Raises ExpressionError if the order depends on their start."""
     orders = {order_moments(plus(start, a), plus(start, b)) for start in _STARTS}
     if len(orders) != 1:
         raise ExpressionError("which duration is longer depends on when it begins")

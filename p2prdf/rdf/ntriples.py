@@ -1,18 +1,17 @@
 """Read RDF files for publishing: streaming, in bounded memory, resumable, with bad lines named.
 
 A reader turns a binary stream into batches of about a thousand triples, as columns of canonical terms.  N-Triples and
-N-Quads are split at line ends into chunks of 128 KiB.  A valid chunk costs little more than the parser; only a chunk
-with a fault is parsed again line by line, so one bad line is skipped alone and reported with its number.  Chunks are
-filled to the same size however the stream's reads are cut, so equal files give equal batches.  (Larger chunks are
-slower: their statements leave the processor's caches before they are turned into strings.)
+N-Quads are split at line ends into chunks of 128 KiB.  (Larger chunks are slower: their statements leave the
+processor's caches before they are turned into strings.)  A chunk with a fault is parsed again line by line, so one
+bad line is skipped alone and reported with its number.  Chunks are filled to the same size however the stream's reads
+are cut, so equal files give equal batches.
 
-Turtle, TriG and RDF/XML cannot be split at line ends: they stream through the parser.  A syntax error ends reading,
-after all statements before it have been delivered.
+Turtle, TriG and RDF/XML stream through the parser.  A syntax error ends reading, after all statements before it have
+been delivered.
 
 To resume, pass ``statements_done`` of the last acknowledged batch as ``skip``: skipped statements are parsed, but no
 terms are built.  Resuming requires labels that are the same in each run.  Labelled blank nodes keep their labels.
-Turtle's unnamed nodes (``[]`` and lists) get random names from the parser and are numbered here in order of
-appearance; the memory for this is bounded by ``UNNAMED_MAX`` nodes per file.
+Turtle's unnamed nodes (``[]`` and lists) are numbered in order of appearance, at most ``UNNAMED_MAX`` in one file.
 """
 
 from __future__ import annotations
@@ -214,7 +213,7 @@ class _Columns:
 
     @staticmethod
     def _take_graphs(quads: list[ox.Quad], rows: list[list[str]]) -> list[str]:
-        """Return the graphs and separate them from the objects in ``rows``; empty if all are the default graph."""
+        """Return the graphs and separate them from the objects in ``rows``; empty if all are the default."""
         found = [DEFAULT if isinstance(name := quad.graph_name, ox.DefaultGraph) else str(name) for quad in quads]
         if not any(found):
             return []

@@ -113,7 +113,7 @@ def _parts(term: str, ending: str) -> tuple[str, str] | None:
 
 
 def graph_of(term: str) -> str:
-    """Return the graph of a pattern, given the constant in its predicate position; ``DEFAULT`` if it names none."""
+    """Return the graph of a pattern, given the constant in its predicate position, or ``DEFAULT``."""
     parts = parts_of(term)
     return DEFAULT if parts is None else parts[1]
 

@@ -48,7 +48,7 @@ class Algorithm(enum.Enum):
 
 
 class Concludes(enum.IntEnum):
-    """Whether the last pattern of a query is its conclusion, and the triples that the conclusion may rest on."""
+    """Whether the last pattern of a query is its conclusion, and the triples it may rest on."""
 
     NOTHING = 0
     """The last pattern is an ordinary one: the query has solutions."""

@@ -43,7 +43,10 @@ _Attributes = list[tuple[str, str]]
 
 
 def prepared(data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]) -> _Stream:
-    """Return a stream of RDF/XML that pyoxigraph parses correctly; ``refuse`` makes the error for malformed XML."""
+    """Return a stream of RDF/XML that pyoxigraph parses correctly.
+
+    ``refuse`` makes the error for malformed XML.
+    """
     return _Stream(data, refuse)
 
 

@@ -32,7 +32,7 @@ class Access:
     """A pattern of a query and the graph or stream that it reads or writes.
 
     ``place``: the canonical IRI of a graph or stream, ``quads.DEFAULT`` or ``ANY``.  ``stream``: ``place`` is a
-    stream. ``writes``: the pattern is the conclusion of a rule, which is published.  ``pattern``: its text, for
+    stream.  ``writes``: the pattern is the conclusion of a rule, which is published.  ``pattern``: its text, for
     people.
     """
 

@@ -171,7 +171,10 @@ _SINGLE: Final = {name: re.compile(f"[{inside}]") for name, inside in _IN_CLASS.
 
 @dataclass(slots=True)
 class _State:
-    """A state of the automaton: it consumes a character of ``chars`` (None: none); ``anchor`` is a condition."""
+    """A state of the automaton: it consumes a character of ``chars`` (None: none).
+
+    ``anchor`` is a condition.
+    """
 
     chars: Chars | None
     anchor: Anchor | None

@@ -153,7 +153,10 @@ class _CsvWriter:
 
 
 _CSV_QUOTED: Final = re.compile('[",\r\n\v\f\x1c-\x1e\x85\u2028\u2029]|^[ \t]|[ \t]$')
-"""Characters that require quotes; more than RFC 4180 needs, as some readers split lines at them or strip blanks."""
+"""Characters that require quotes.
+
+There are more than RFC 4180 needs, as some readers split lines at them or strip blanks.
+"""
 
 
 def _csv_cell(value: str | None) -> str:

@@ -45,7 +45,7 @@ __all__ = ["ALWAYS", "NEVER", "compile_expression", "compile_filter", "parse_sel
 rdflib.NORMALIZE_LITERALS = False
 
 _RECURSION_LIMIT: Final = 20_000
-"""Recursion limit of the grammar: 64 nested brackets take some 6,000 frames, in addition to the caller's."""
+"""Recursion limit of the grammar: 64 nested brackets take some 6,000 frames beyond the caller's."""
 
 _BUILT_IN: Final = tuple(f"<{RDF}{name}>" for name in ("type", "first", "rest", "nil"))
 """Constants that the grammar itself adds; they precede the constants of a shape."""

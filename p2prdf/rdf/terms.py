@@ -79,7 +79,7 @@ _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _NO_LETTER: Final = re.compile(r"[^A-Za-z0-9-]|^-")
-"""Characters that a label spells out, ``_`` included, so that different blank nodes have different labels."""
+"""Characters that a label spells out; ``_`` is included, so different nodes have different labels."""
 _SPELLED_OUT: Final = re.compile(r"(?:_[0-9A-F]{2})+")
 _CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -239,7 +239,7 @@ def to_json(canonical: str) -> dict[str, str]:
 
 
 def to_pyoxigraph(canonical: str) -> PyoxigraphTerm:
-    """Return a canonical term as a term of pyoxigraph; a skolem IRI stays an IRI, so it keeps its identity."""
+    """Return a canonical term as a term of pyoxigraph; a skolem IRI stays an IRI."""
     if not canonical.startswith('"'):
         return ox.NamedNode(canonical[1:-1])
     lexical_form, datatype, tag = literal_parts(canonical)
@@ -282,7 +282,10 @@ def skolem(publication_id: str, label: str) -> str:
 
 
 def skolem_prefix(publication_id: str) -> str:
-    """Return the common prefix of a publication's skolem IRIs.  Raises DataRefused for an invalid identifier."""
+    """Return the common prefix of a publication's skolem IRIs.
+
+    Raises DataRefused for an invalid identifier.
+    """
     if _PUBLICATION.fullmatch(publication_id) is None:
         reason = f"not a publication identifier (1 to 64 of A-Za-z0-9._-): {_excerpt(publication_id)}"
         raise DataRefused(reason)

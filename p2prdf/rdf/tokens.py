@@ -307,7 +307,10 @@ def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result:
 
 
 def refuse_reserved(text: str, symbols: Iterable[Symbol]) -> None:
-    """Raise QueryRefused for the reserved datatype of predicates in streams, which only internal queries may use."""
+    """Raise QueryRefused for the reserved datatype of predicates in streams.
+
+    Only internal queries may use it.
+    """
     for symbol in symbols:
         if symbol.kind == "iri" and symbol.value == quads.ON:
             raise refusal(text, symbol.at, "IRI", f"{quads.ON} is reserved")

@@ -38,7 +38,10 @@ prefixes add IRIs of at most ``tokens.SPELLED_MAX`` characters.
 """
 
 Statement: TypeAlias = tuple[str, str, str] | tuple[str, str, str, str]
-"""A triple of the default graph, or a triple and the IRI of its graph; in a pattern, any part may be a variable."""
+"""A triple of the default graph, or a triple and the IRI of its graph.
+
+In a pattern, any part may be a variable.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def alternatives(condition: Condition | None, *, whole: bool = False) -> tuple[A
 
 
 def required(condition: Condition) -> Alternative:
-    """Return the requirements common to all alternatives of a condition, with the condition itself as the rest."""
+    """Return the requirements common to all alternatives of a condition, with the condition as the rest."""
     words = sorted(_required(condition.expression, True, condition.language))
     return Alternative(
         tuple(each for each in words if "*" not in each), tuple(each for each in words if "*" in each), condition

@@ -1,19 +1,17 @@
 """Keyword routing of queries: wait for texts with a required word, not for all texts of a predicate.
 
 A pattern ``?s <p> ?text`` with a condition on ``?text`` matches statements of ``<p>`` with certain words in their
-text. The most selective word of each alternative is chosen, and the pattern's predicate becomes ``<p>`` qualified by
+text.  The most selective word of each alternative is chosen, and the pattern's predicate becomes ``<p>`` qualified by
 these words (:func:`p2prdf.rdf.quads.worded`).  Statements with one of the words in their text are indexed under that
 predicate as well (:mod:`p2prdf.peer.joins.keyword_index`).  The condition remains a filter, so the choice of words
 affects load, never solutions.
 
-The choice depends on the words alone, so that all peers choose alike and equal queries stay equal: stop words of any
-language last, the longest first (frequent words are short), then by hash.  Counts of words are not used, since they
-differ from peer to peer.
+The choice depends on the words alone, so all peers choose alike: stop words last, then the longest, then by hash (see
+docs/explanation/full-text.md).
 
-A query stays unchanged if an alternative has no plain word (stems depend on a version of Snowball, which publishers
-do not know; globs are not looked up), or if there are more than ``CHOICES_MAX`` alternatives without a common word.
-So does a pattern with a constant subject, which waits under the subject already; with an object that occurs elsewhere
-in the query, as it may be bound by then; and in a named graph or a stream.
+A pattern stays unchanged if an alternative has no plain word (only stems or globs), if more than ``CHOICES_MAX``
+alternatives have no common word, if its subject is constant, if its object occurs elsewhere in the query, and in a
+named graph or a stream.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["CHOICES_MAX", "by_words", "selective_words"]
 
 CHOICES_MAX: Final = 16
-"""Most alternatives of a condition with one word chosen for each; beyond it, one word common to all is used."""
+"""Most alternatives of a condition with one word chosen for each; more use a common word."""
 
 Query = ConjunctiveQuery | StandingQuery
 

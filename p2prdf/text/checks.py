@@ -1,4 +1,4 @@
-"""Verification of patterns, once for a publication and pattern, shared by all queries with the pattern."""
+"""Verification of patterns, once for a publication and pattern, shared by all queries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Checks:
 
 
 def shape_of(patterns: Sequence[TextPattern]) -> tuple[int, ...]:
-    """Return the variables of patterns as numbers by first occurrence, one for each position; -1 for others."""
+    """Return the variables of patterns as numbers by first occurrence, by position; -1 for others."""
     names: dict[str, int] = {}
     return tuple(
         names.setdefault(part, len(names)) if is_variable(part) else -1 for each in patterns for part in each.parts

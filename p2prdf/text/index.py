@@ -1,9 +1,8 @@
 """The index of standing full-text queries that p2prdf uses.
 
 A query requires a set of features (:mod:`p2prdf.text.features`): predicates with words, objects, subjects.
-Candidates for a publication are the queries with a set that is contained in the publication's set.  A trie over these
-sets finds them (:mod:`p2prdf.text.set_trie`).  Each set is a path with its rarest feature first, so few paths are
-followed without result, however many queries there are.
+Candidates for a publication are the queries with a set that is contained in the publication's set.  A trie finds them
+(:mod:`p2prdf.text.set_trie`); each set is a path with its rarest feature first.
 
 Each query has flags for requirements that features cannot express:
 
@@ -14,13 +13,7 @@ Each query has flags for requirements that features cannot express:
 * ALWAYS: anything else, such as phrases, nearness, negation, languages and other joins.
 
 A candidate without a flag to be verified is satisfied.  Others are verified pattern by pattern, equal patterns once,
-and joined.
-
-A few disjunctions give a query several paths; beyond ``PATHS_MAX``, it has one path of the common requirements and is
-verified.  Queries that differ only in names of variables are held once.
-
-Rarity is estimated from publications seen and, before that, from the queries.  Paths keep their order when estimates
-change, which affects speed only; ``refile`` rebuilds them.
+and joined.  See docs/explanation/full-text.md for disjunctions and rarity.
 """
 
 from __future__ import annotations
@@ -176,7 +169,10 @@ class FullTextIndex:
         return _numbers(satisfied)
 
     def refile(self) -> None:
-        """Rebuild all paths by the current frequencies of features, in about the time that adding the queries took."""
+        """Rebuild all paths by the current frequencies of features.
+
+        It takes about as long as adding the queries did.
+        """
         filed = []
         for entry in self._entries.values():
             paths = [self._rarest_first(path) for path in _unpacked(entry.paths)]

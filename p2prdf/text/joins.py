@@ -3,7 +3,7 @@
 Patterns are joined one after the other, starting with the fewest triples and continuing with patterns that share
 variables with the joined ones.  Of each partial solution, only values of variables that are compared later are kept,
 and duplicates are removed.  Joins in the shape of stars and paths thus never hold more rows than a pattern has
-triples. Cyclic queries may hold more, up to a bound.
+triples.  Cyclic queries may hold more, up to a bound.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _Part = tuple[list[str], TextPattern, Sequence[Triple]]
 
 
 def _connected(parts: list[_Part]) -> list[_Part]:
-    """Return the patterns with shared variables, ordered so that each shares one with earlier ones if possible."""
+    """Return the patterns with shared variables, each sharing one with earlier patterns if possible."""
     often: dict[str, int] = {}
     for names, _, _ in parts:
         for name in names:

@@ -5,9 +5,8 @@ their first element.  A node maps elements to blocks.  An unshared rest of a pat
 one set operation compares.  The cost of a search depends on the number of paths with a matching beginning, not on the
 number of sets.
 
-With a million sets, most of the search time is cache misses, if nodes, elements and tails are objects of their own.
-So the whole trie is in one array of integers, where a node or leaf is contiguous, with 4 bytes per element.  Its
-blocks, identified by their start:
+The whole trie is in one array of integers, to save cache misses (docs/explanation/full-text.md).  Its blocks,
+identified by their start:
 
 * a node: its number of elements, and each element with the block below it; a node has spare room, up to 32 elements,
   and moves when it outgrows it;

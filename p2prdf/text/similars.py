@@ -23,7 +23,7 @@ from p2prdf.rdf.fulltext.stems import algorithm_of
 __all__ = ["Similars"]
 
 _NEARLY: Final = 1 - 1e-9
-"""Factor on thresholds that covers rounding: sums of some hundred products are exact to 1 part in 10^14."""
+"""Factor on thresholds that covers rounding: sums of some hundred products have 14 exact digits."""
 
 
 class _Kind(NamedTuple):

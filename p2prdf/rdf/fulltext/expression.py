@@ -94,7 +94,10 @@ class Phrase:
 
 
 class Corpus(NamedTuple):
-    """Statistics of a corpus: its number of texts, and the number that contain each word; 0 for unlisted words."""
+    """Statistics of a corpus: its number of texts, and the number that contain each word.
+
+    The number is 0 for unlisted words.
+    """
 
     texts: int
     counts: tuple[tuple[str, int], ...] = ()

@@ -9,15 +9,10 @@ Schuetze, Introduction to Information Retrieval, section 6.4.3):
   texts of a corpus contain it.
 
 The condition states N and n; without a corpus both are 0 and all words weigh alike.  The result depends only on the
-condition and the literal.  (Rarity on the side of the text would need counts of all words, which differ from peer to
-peer.)  Weights are integers, in ten-thousandths, from correctly rounded decimal logarithms; cosines are compared as
-squares.  No floating point is involved.
+condition and the literal.  Weights are integers, in ten-thousandths, from correctly rounded decimal logarithms;
+cosines are compared as squares, without floating point.
 
-**Candidates.**  If a text contains only a subset S of the given words, its similarity is at most |S| / |all|, where |S|
-is the length of the vector of these words (Cauchy-Schwarz).  So a word is required if all others are together shorter
-than the threshold.  Of the rest, ordered by weight, a text must contain one word of a prefix that leaves a remainder
-below the threshold: a prefix filter, as in similarity joins (Chaudhuri, Ganti and Kaushik, ICDE 2006; Bayardo, Ma and
-Srikant, WWW 2007).
+See docs/explanation/full-text.md for the reason why the condition states the corpus.
 """
 
 from __future__ import annotations
@@ -111,7 +106,14 @@ def terms_of(words: list[str], using: Using, algorithm: str | None) -> list[str]
 
 @lru_cache(maxsize=1 << 14)
 def needed(similar: Similar, language: str | None) -> Needed:
-    """Return the terms without which a text cannot reach the threshold."""
+    """Return the terms without which a text cannot reach the threshold.
+
+    A text with only a subset S of the given words has at most the similarity |S| / |all|, where |S| is the length of
+    the vector of these words (Cauchy-Schwarz).  So a word is required if all others are together shorter than the
+    threshold.  Of the rest, ordered by weight, a text must contain one word of a prefix that leaves a remainder below
+    the threshold: a prefix filter, as in similarity joins (Chaudhuri, Ganti and Kaushik, ICDE 2006; Bayardo, Ma and
+    Srikant, WWW 2007).
+    """
     weights, square = vector_of(similar, language)
     least = similar.threshold**2 * square
 

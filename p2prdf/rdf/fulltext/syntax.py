@@ -152,7 +152,7 @@ def _cursor(text: str, found: Iterable[Token]) -> Cursor:
 
 
 def _one_call(text: str, found: list[Token]) -> list[Token]:
-    """Return the tokens up to the parenthesis that closes the first one; the scanner has checked that it exists."""
+    """Return the tokens up to the parenthesis that closes the first one; the scanner has checked it."""
     if not found or found[0].kind != "word" or found[0].text.upper() not in ("FTCONTAINS", "FTSIMILAR"):
         place = found[0].at if found else len(text.rstrip())
         raise tokens.refusal(text, place, "full-text condition", "ftcontains( is expected here")

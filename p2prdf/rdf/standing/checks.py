@@ -151,7 +151,7 @@ def _check_aggregate(aggregate: Aggregate) -> None:
 
 
 def _check_leaf(query: ConjunctiveQuery) -> None:
-    """Check that variables and constants are numbered by first occurrence, and that filters use only its variables."""
+    """Check that variables and constants are numbered by first occurrence, and filters use only these."""
     _require(0 < len(query.patterns) <= PATTERNS_MAX, "a leaf has too many patterns, or none")
     slots = [slot for pattern in query.patterns for slot in pattern]
     variables = list(dict.fromkeys(slot for slot in slots if slot >= 0))

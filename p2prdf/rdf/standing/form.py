@@ -89,7 +89,10 @@ def _plain(value: Any) -> Any:
 
 
 def decode(data: bytes) -> StandingQuery:
-    """Return the query that received bytes encode.  Raises RemoteProtocolError unless they are a canonical form."""
+    """Return the query that received bytes encode.
+
+    Raises RemoteProtocolError unless they are a canonical form.
+    """
     if len(data) > FORM_BYTES_MAX:
         raise RemoteProtocolError(f"a standing query of {len(data)} bytes; {FORM_BYTES_MAX} are allowed")
     try:

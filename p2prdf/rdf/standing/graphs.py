@@ -82,7 +82,7 @@ def condensed(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
 
 
 def _united(patterns: tuple[Pattern, ...], predicates: set[str]) -> tuple[Pattern, ...]:
-    """Return patterns in which subjects with the same object, by one of these predicates, are one variable."""
+    """Return patterns in which subjects with one object, by one of these predicates, are one variable."""
     known: dict[tuple[str, str], str] = {}
     same = {s: known.setdefault((p, o), s) for s, p, o in patterns if p in predicates}
     return tuple(dict.fromkeys((same.get(s, s), same.get(p, p), o) for s, p, o in patterns))

@@ -34,11 +34,14 @@ __all__ = ["GROUPS_MAX", "PARTS_MAX", "GroupReader"]
 GROUPS_MAX: Final = 128
 """Most groups in a query."""
 PARTS_MAX: Final = 128
-"""Most parts of a query: elements of its groups, and computed columns, keys and conditions of its clauses."""
+"""Most parts of a query.
+
+Parts are the elements of its groups, and the computed columns, keys and conditions of its clauses.
+"""
 
 
 class GroupReader:
-    """Reads groups; ``select`` reads a sub-query, ``windows`` knows the windows declared before the pattern."""
+    """Reads groups; ``select`` reads a sub-query, ``windows`` holds the windows declared before."""
 
     def __init__(self, cursor: Cursor, select: Callable[[], Select], windows: WindowReader):
         self._cursor = cursor
@@ -70,7 +73,7 @@ class GroupReader:
         return found
 
     def count(self) -> None:
-        """Count the next part and refuse too many: each one is a level of recursion in later walks of the query."""
+        """Count the next part; refuse too many, as each one is a level of recursion in later walks."""
         self._parts += 1
         if self._parts > PARTS_MAX:
             symbol = self._cursor.peek()

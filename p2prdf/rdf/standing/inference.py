@@ -27,7 +27,7 @@ __all__ = [
 RULES_MAX: Final = 2048
 """Most rules in one query."""
 OBJECTS_MAX: Final = 4
-"""Most objects of one predicate that are requested individually; beyond it, all triples of the predicate are."""
+"""Most objects of one predicate that are requested individually; beyond it, all triples are."""
 
 
 def check_rules(rules: Iterable[InferenceRule]) -> None:

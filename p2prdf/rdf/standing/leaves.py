@@ -43,7 +43,10 @@ def conjunctive_query(basic: Basic, answer: Names, base: str | None) -> Conjunct
 
 
 def whole_stream(stream: str) -> ConjunctiveQuery:
-    """Return the query for all elements of a stream (a canonical IRI): subject, predicate in the stream, object."""
+    """Return the query for all elements of a stream, a canonical IRI.
+
+    It returns subject, predicate in the stream and object.
+    """
     conditions = quads.stream_conditions(1, stream)
     return ConjunctiveQuery(((0, 1, 2),), (), (0, 1, 2), ("0", "1", "2"), False, tuple(
         Filter(text, (1,)) for text in conditions

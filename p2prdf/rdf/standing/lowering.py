@@ -251,7 +251,7 @@ class Lowering:
         return Lowered(number if columns == (0, 1, 2) else self._add(algebra.Project(number, columns)), names)
 
     def _closed(self, window: StreamWindow | None) -> int:
-        """Return the closure under the rules of the default graph, or of it and the elements of a window together."""
+        """Return the closure under the rules of the default graph, with the elements of a window if given."""
         number = self._inferred.get(window)
         if number is None:
             needed = self._needed[window]
@@ -265,7 +265,7 @@ class Lowering:
         return number
 
     def _triples(self, pattern: Pattern, window: StreamWindow | None) -> int:
-        """Return the published triples that match a pattern without repeated variables, with all three columns."""
+        """Return the published triples that match a pattern without repeated variables, in three columns."""
         s, p, o = pattern
         graph_p = p if window is None else quads.streamed(p, window.stream)
         basic = Basic(((s, graph_p, o),), (), 0, window)

@@ -64,7 +64,10 @@ def normal(path: Path) -> Path:
 
 
 def _with_a_step(path: Path) -> Path:
-    """Return a path without its empty match, up to the number of its solutions; if impossible, the path itself."""
+    """Return a path without its empty match, up to the number of its solutions.
+
+    If that is impossible, return the path itself.
+    """
     match path:
         case Repeat(inner, "*"):
             return Repeat(inner, "+")

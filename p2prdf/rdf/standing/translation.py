@@ -206,7 +206,7 @@ class GroupTranslator:
         self, relation: Relation, name: str, expression: syntax.Expression, names: Scope, at: int,
         construct: str = "BIND",
     ) -> Relation:  # fmt: skip
-        """Return solutions with the value of an expression under a name; ``construct`` is the clause that does so."""
+        """Return solutions with the value of an expression under a name; ``construct`` is the clause."""
         if name in variables(relation):
             shown = name.rpartition(":")[2]
             raise tokens.refusal(self.text, at, construct, f"?{shown} is bound already, and cannot be bound again")
