@@ -18,19 +18,19 @@ from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.swim_config import is_zone
 from p2prdf.overlay.swim_messages import (
     BUCKETS,
-    NEWS_BYTES_MAX,
+    GOSSIP_BYTES_MAX,
     Answer,
-    AskProbe,
-    Compare,
     Gossip,
     OtherTime,
     Packet,
     Probe,
+    ProbeReport,
+    ProbeRequest,
+    PushPull,
     Record,
-    Report,
-    Share,
     State,
     SwimMessage,
+    SyncStates,
 )
 from p2prdf.wire.messages import Contact
 
@@ -42,16 +42,16 @@ _U64: Final = 1 << 64
 _INCARNATIONS: Final = 1 << 62
 """Bound of incarnations, below 64 bits, so that a higher incarnation always exists."""
 _HOST_CHARACTERS_MAX: Final = 45
-_NEWS_MAX: Final = NEWS_BYTES_MAX // 34
+_GOSSIP_MAX: Final = GOSSIP_BYTES_MAX // 34
 
 _KINDS: Final[dict[int, tuple[type[SwimMessage], tuple[str, ...]]]] = {
     1: (Probe, ("number",)),
     2: (Answer, ("number",)),
-    3: (AskProbe, ("number", "contact")),
-    4: (Report, ("number", "flag")),
-    5: (Compare, ("digests", "flag")),
+    3: (ProbeRequest, ("number", "contact")),
+    4: (ProbeReport, ("number", "flag")),
+    5: (PushPull, ("digests", "flag")),
     6: (Gossip, ()),
-    7: (Share, ()),
+    7: (SyncStates, ()),
     8: (OtherTime, ("number", "number")),
 }
 _KIND_OF: Final = {kind: number for number, (kind, _) in _KINDS.items()}
@@ -61,8 +61,8 @@ def encode(packet: Packet) -> bytes:
     """Encode a packet."""
     message = packet.message
     fields = [_plain(getattr(message, name)) for name in message.__slots__]
-    news = [_flat(record) for record in packet.news]
-    body: bytes = msgpack.packb([_KIND_OF[type(message)], _flat(packet.sender), packet.clock, fields, news])
+    gossip = [_flat(record) for record in packet.gossip]
+    body: bytes = msgpack.packb([_KIND_OF[type(message)], _flat(packet.sender), packet.clock, fields, gossip])
     return body
 
 
@@ -79,13 +79,13 @@ def decode(data: bytes) -> Packet:
     """Decode a packet.  Raises RemoteProtocolError for anything else."""
     try:
         body = msgpack.unpackb(
-            data, use_list=False, raw=False, max_array_len=max(BUCKETS, _NEWS_MAX), max_str_len=64, max_bin_len=0,
+            data, use_list=False, raw=False, max_array_len=max(BUCKETS, _GOSSIP_MAX), max_str_len=64, max_bin_len=0,
             max_map_len=0, max_ext_len=0,
         )  # fmt: skip
-        kind, sender, clock, fields, news = body
+        kind, sender, clock, fields, gossip = body
         message_type, forms = _KINDS[kind]
         made = [_field(form, value) for form, value in zip(forms, fields, strict=True)]
-        records = tuple(map(_record, news))
+        records = tuple(map(_record, gossip))
         return Packet(_record(sender), _field("number", clock), message_type(*made), records)
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
         reason = str(error) or type(error).__name__

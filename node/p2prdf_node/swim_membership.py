@@ -1,6 +1,6 @@
 """Driver of SWIM (:mod:`p2prdf.overlay.swim`) over sealed datagrams: a complete view of the overlay.
 
-The state machine decides everything about the view.  This driver owns one socket, one timer, TCP probes (``Knock``),
+The state machine decides everything about the view.  This driver owns one socket, one timer, TCP probes (``TcpProbe``),
 and the way into the view (docs/explanation/design/membership.md).
 
 *Joining.*  A node without bootstrap addresses begins a view.  Otherwise it probes them, and the state machine joins
@@ -39,7 +39,6 @@ from p2prdf.overlay.swim_messages import (
     Broken,
     Create,
     Introduce,
-    Knock,
     Leave,
     OtherTime,
     Packet,
@@ -50,6 +49,7 @@ from p2prdf.overlay.swim_messages import (
     Stranger,
     SwimEffect,
     SwimRequest,
+    TcpProbe,
 )
 from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, DoorsMet, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
@@ -82,9 +82,9 @@ MINORITY_SECONDS: Final = 20.0
 RETRY_SECONDS_MAX: Final = 5.0
 HAILS_MAX: Final = 256
 """Probes of this driver in flight; one more counts as unanswered."""
-KNOCKS_MAX: Final = 64
+TCP_PROBES_MAX: Final = 64
 """TCP probes in flight; further ones are skipped."""
-KNOCK_SECONDS: Final = 1.0
+TCP_PROBE_SECONDS: Final = 1.0
 FEW_SECONDS: Final = 10.0
 """Time after the start in which a node with at most half of the members that it remembers takes no work.
 
@@ -115,11 +115,11 @@ def settings_of(config: NodeConfig) -> SwimConfig:
     return SwimConfig(
         probe_seconds=config.ping_seconds,
         probe_timeout_seconds=config.ping_timeout_seconds,
-        examine_seconds=1.2 * config.ping_timeout_seconds,
+        rapid_probe_seconds=1.2 * config.ping_timeout_seconds,
         suspicion_seconds=(config.ping_strikes + 1) * config.ping_seconds,
         linked_seconds=config.ping_strikes_linked * config.ping_seconds,
         gossip_seconds=config.ping_seconds / 5,
-        exchange_seconds=4 * config.ping_seconds,
+        sync_seconds=4 * config.ping_seconds,
     )
 
 
@@ -172,7 +172,7 @@ class SwimMembership:
         self._doors_met = False
         self._hails: dict[int, asyncio.Future[Record | None]] = {}
         self._hailed_at: dict[int, float] = {}
-        self._knocks: dict[Contact, None] = {}
+        self._tcp_probes: dict[Contact, None] = {}
         self._transport: asyncio.DatagramTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
@@ -373,19 +373,19 @@ class SwimMembership:
         finally:
             del self._hails[number], self._hailed_at[number]
 
-    async def _knock(self, contact: Contact) -> None:
+    async def _tcp_probe(self, contact: Contact) -> None:
         """Try to connect to a peer; report a refused connection."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(KNOCK_SECONDS):
+            async with asyncio.timeout(TCP_PROBE_SECONDS):
                 transport, _ = await loop.create_connection(asyncio.Protocol, contact.host, contact.port)
             transport.close()
         except ConnectionRefusedError:
             self._submit(Refused(contact))
         except (OSError, TimeoutError) as error:
-            log.debug("knock_failed", peer=str(contact), reason=str(error) or "no connection in time")
+            log.debug("tcp_probe_failed", peer=str(contact), reason=str(error) or "no connection in time")
         finally:
-            del self._knocks[contact]
+            del self._tcp_probes[contact]
 
     # --- driving the state machine -------------------------------------------------------------------
 
@@ -407,9 +407,9 @@ class SwimMembership:
         if untimely or isinstance(packet.message, OtherTime):
             self._hear_stranger(packet)
             return
-        living = [each for each in packet.news if each.state.living and self._barred(each.contact.key)]
+        living = [each for each in packet.gossip if each.state.living and self._barred(each.contact.key)]
         if living:  # gossip of members that do not know yet that these are cut off
-            packet = replace(packet, news=tuple(each for each in packet.news if each not in living))
+            packet = replace(packet, gossip=tuple(each for each in packet.gossip if each not in living))
         message = packet.message
         future = self._hails.get(message.request) if isinstance(message, Answer) else None
         if future is not None and not future.done():
@@ -473,10 +473,10 @@ class SwimMembership:
             match effect:
                 case Post(to, packet):
                     self._send(packet, (to.host, to.port), to.key)
-                case Knock(contact):
-                    if contact not in self._knocks and len(self._knocks) < KNOCKS_MAX:
-                        self._knocks[contact] = None
-                        self._spawn(self._knock(contact), "knock")
+                case TcpProbe(contact):
+                    if contact not in self._tcp_probes and len(self._tcp_probes) < TCP_PROBES_MAX:
+                        self._tcp_probes[contact] = None
+                        self._spawn(self._tcp_probe(contact), "tcp_probe")
                 case ContactSeen(contact, zone):
                     self.joined.set()
                     self._seen(contact, zone)

@@ -262,13 +262,13 @@ class Chord:
     def _step_back(self, rival: Contact) -> None:
         """Stop being a member, because another peer has this position; try to join again later."""
         self._talk.trace("position_taken", by=str(rival))
-        door = self.successors[0]
+        seed = self.successors[0]
         self.member = False
         self.predecessor = self._notifier = self._query = None
         self.successors = (self.own,)
         self._table = None
         self._stabilise_at = self._tend_at = None
-        self._joining.later(door)
+        self._joining.later(seed)
 
     # --- stabilise -------------------------------------------------------------------------------
 
@@ -321,19 +321,19 @@ class Chord:
             return
         self._step_back(rival)
 
-    def _read_closer(self, query: _Query, told: Contact | None) -> None:
+    def _read_closer(self, query: _Query, reported: Contact | None) -> None:
         """Read the closest peer before the first successor, so that it may replace it."""
-        closer = self._closer(told)
+        closer = self._closer(reported)
         if closer is None:
             self._stabilised(query)
         else:
             self._talk.read(closer, partial(self._closer_read, query, closer))
 
-    def _closer(self, told: Contact | None) -> Contact | None:
+    def _closer(self, reported: Contact | None) -> Contact | None:
         """Return the next known peer clockwise before the first successor."""
         candidates = [*self._hints.values(), *self._talk.contacts.live()]
-        if told is not None and not self._talk.contacts.is_silent(told, self._talk.now):
-            candidates.append(told)
+        if reported is not None and not self._talk.contacts.is_silent(reported, self._talk.now):
+            candidates.append(reported)
         self._hints.clear()
         first = self.successors[0].key
         near = [contact for contact in candidates if between(self.own.key, contact.key, first)]
@@ -372,10 +372,10 @@ class Chord:
         if successors != self.successors:
             self.successors = successors
             self._pressed = 0
-            self._tell_predecessor()
+            self._inform_predecessor()
             self._pointers_changed()
 
-    def _tell_predecessor(self) -> None:
+    def _inform_predecessor(self) -> None:
         """Inform the predecessor, so that changes propagate back along the ring at once."""
         if self.predecessor is not None:
             self._talk.post(self.predecessor, Changed())
@@ -429,7 +429,7 @@ class Chord:
         self._rectify()
 
     def _set_predecessor(self, contact: Contact) -> None:
-        self._tell_predecessor()  # the former predecessor has a new successor
+        self._inform_predecessor()  # the former predecessor has a new successor
         self.predecessor = contact
         self._pointers_changed()
         if self.successors[0] == self.own:

@@ -5,7 +5,7 @@ Live peers are watched until they fall silent.  A bounded number of live peers b
 shorten lookups, and lead back to the ring if all successors die at once.
 
 A *silent* peer is remembered for a while, because other peers still name it.  Any message from it ends that.  Peers in
-the results of lookups are remembered as *told*, so that a broken connection with one of them can be checked.
+the results of lookups are remembered as *found*, so that a broken connection with one of them can be checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from p2prdf.wire.messages import Contact
 __all__ = ["Contacts"]
 
 _SILENT_MAX: Final = 256
-_TOLD_MAX: Final = 4096
+_FOUND_MAX: Final = 4096
 
 
 @dataclass(slots=True)
@@ -28,14 +28,14 @@ class _Live:
 
 
 class Contacts:
-    """Live, silent and told peers, by key: at most one live peer has a position."""
+    """Live, silent and found peers, by key: at most one live peer has a position."""
 
     def __init__(self, *, contacts_max: int, silent_seconds: float):
         self._contacts_max = contacts_max
         self._silent_seconds = silent_seconds
         self._live: dict[int, _Live] = {}
         self._silent: dict[Contact, float] = {}
-        self._told: dict[int, Contact] = {}
+        self._found: dict[int, Contact] = {}
 
     def live(self) -> list[Contact]:
         """Return the live peers in the order in which they were met."""
@@ -56,9 +56,9 @@ class Contacts:
         return self.is_live(contact) and self._live[contact.key].answered_at >= time
 
     def find(self, key: int) -> Contact | None:
-        """Return the live or told peer with a key."""
+        """Return the live or found peer with a key."""
         each = self._live.get(key)
-        return each.contact if each is not None else self._told.get(key)
+        return each.contact if each is not None else self._found.get(key)
 
     def displaced_by(self, contact: Contact) -> list[Contact]:
         """Return the live peers that a new contact replaces: those with its key, or with its address."""
@@ -86,21 +86,21 @@ class Contacts:
         others = [contact for contact in self.live() if contact not in needed]
         for contact in others[: max(0, len(others) - self._contacts_max)]:
             del self._live[contact.key]
-            self.tell((contact,))
+            self.remember((contact,))
 
     def spoke(self, contact: Contact) -> None:
         """Note a message of a peer."""
         self._silent.pop(contact, None)
 
     def lose(self, contact: Contact) -> bool:
-        """Remove a lost peer; return whether it was live or told."""
+        """Remove a lost peer; return whether it was live or found."""
         was_live = self.is_live(contact)
-        was_told = self._told.get(contact.key) == contact
+        was_found = self._found.get(contact.key) == contact
         if was_live:
             del self._live[contact.key]
-        if was_told:
-            del self._told[contact.key]
-        return was_live or was_told
+        if was_found:
+            del self._found[contact.key]
+        return was_live or was_found
 
     def fell_silent(self, contact: Contact, now: float) -> None:
         """Note that a peer does not answer."""
@@ -114,10 +114,10 @@ class Contacts:
         at = self._silent.get(contact)
         return at is not None and now - at < self._silent_seconds
 
-    def tell(self, contacts: tuple[Contact, ...]) -> None:
+    def remember(self, contacts: tuple[Contact, ...]) -> None:
         """Remember the result of a lookup."""
         for contact in contacts:
-            self._told.pop(contact.key, None)
-            self._told[contact.key] = contact
-        while len(self._told) > _TOLD_MAX:
-            del self._told[next(iter(self._told))]
+            self._found.pop(contact.key, None)
+            self._found[contact.key] = contact
+        while len(self._found) > _FOUND_MAX:
+            del self._found[next(iter(self._found))]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joining"]
 
-_DOORS_MAX: Final = 16
+_SEEDS_MAX: Final = 16
 """Maximum number of seeds; further introductions are ignored, because they are repeated."""
 _TRIES_MAX: Final = 16
 """After so many reads of a busy predecessor, the position is looked up again."""
@@ -52,26 +52,26 @@ class Joining:
         self._talk = talk
         self._searches = searches
         self._joined = joined
-        self._doors: dict[int, Contact] = {}
+        self._seeds: dict[int, Contact] = {}
         self._attempt: _Attempt | None = None
         self._next: Callable[[], None] = self._begin
         self._next_at: float | None = None
 
     def introduce(self, contact: Contact) -> None:
         """Join through this peer, at once if no attempt is under way."""
-        if len(self._doors) < _DOORS_MAX:
-            self._doors[contact.key] = contact
+        if len(self._seeds) < _SEEDS_MAX:
+            self._seeds[contact.key] = contact
         if self._attempt is None:
             self._begin()
 
-    def later(self, door: Contact) -> None:
+    def later(self, seed: Contact) -> None:
         """Join through this peer after a pause."""
-        self._doors = {door.key: door}
+        self._seeds = {seed.key: seed}
         self._put_off("another peer has this position", self._talk.config.join_seconds)
 
     def stop(self) -> None:
         """Stop trying."""
-        self._doors.clear()
+        self._seeds.clear()
         self._attempt = self._next_at = None
 
     @property
@@ -90,18 +90,18 @@ class Joining:
     def _begin(self) -> None:
         """Look up the own position through the next seed."""
         self._next_at = None
-        if self._doors:
-            key = next(iter(self._doors))
-            door = self._doors[key] = self._doors.pop(key)  # the other seeds are next
+        if self._seeds:
+            key = next(iter(self._seeds))
+            seed = self._seeds[key] = self._seeds.pop(key)  # the other seeds are next
             attempt = self._attempt = _Attempt()
-            self._searches.find_place(door, partial(self._found, attempt, door))
+            self._searches.find_place(seed, partial(self._found, attempt, seed))
 
-    def _found(self, attempt: _Attempt, door: Contact, lookup: Lookup) -> None:
+    def _found(self, attempt: _Attempt, seed: Contact, lookup: Lookup) -> None:
         if self._attempt is not attempt:
             return
         predecessor = lookup.before
         if predecessor is None or predecessor == self._talk.own:
-            self._doors.pop(door.key, None)
+            self._seeds.pop(seed.key, None)
             self._put_off("nobody answered as a member", self._talk.config.join_seconds)
         else:
             self._talk.read(predecessor, partial(self._read, attempt, predecessor))
@@ -152,4 +152,4 @@ class Joining:
         self._talk.trace("join_put_off", reason=reason)
         self._attempt = None
         self._next = self._begin
-        self._next_at = self._talk.now + pause * self._talk.spread(0.5) if self._doors else None
+        self._next_at = self._talk.now + pause * self._talk.spread(0.5) if self._seeds else None

@@ -214,12 +214,12 @@ class Lookup:
     @property
     def result(self) -> tuple[Contact, ...]:
         """The peers at or after the target, nearest first; empty if the lookup failed."""
-        return self._told()[: self.count]
+        return self._live_owners()[: self.count]
 
     @property
     def complete(self) -> bool:
         """Whether the result is the whole ring: the predecessor's successor list goes around to itself."""
-        owners = self._told()
+        owners = self._live_owners()
         return 0 < len(owners) <= self.count and owners[-1] == self._before_key[0][-1]
 
     # --- inside ----------------------------------------------------------------------------------
@@ -233,17 +233,17 @@ class Lookup:
             return
         failed = [contact for contact, state in self._state.items() if state == _FAILED]
         table = self._table.without(failed) if failed else self._table
-        said = table.answer(self.target)
+        answer = table.answer(self.target)
         distance = ahead(self.own.key, self.target)
-        self._own_ways = tuple(contact for contact in said if ahead(self.own.key, contact.key) < distance)
-        self._hear(self.own, said)
+        self._own_ways = tuple(contact for contact in answer if ahead(self.own.key, contact.key) < distance)
+        self._hear(self.own, answer)
 
-    def _hear(self, teller: Contact, names: Sequence[Contact]) -> None:
+    def _hear(self, sender: Contact, names: Sequence[Contact]) -> None:
         """Add names: next hops if they lie between the answering peer and the target, else owners."""
-        way = ahead(teller.key, self.target)
+        way = ahead(sender.key, self.target)
         owners = []
         for contact in names:
-            if contact == teller or ahead(teller.key, contact.key) >= way:
+            if contact == sender or ahead(sender.key, contact.key) >= way:
                 owners.append(self.own if contact.key == self.own.key else contact)
             elif contact.key != self.own.key and contact not in self._state:
                 self._too_many |= len(self._state) >= HEARD_MAX
@@ -253,7 +253,7 @@ class Lookup:
                 self._enter(contact)
         if owners:
             owners.sort(key=lambda contact: (self._after(contact), contact.host, contact.port))
-            self._owners[teller] = tuple(
+            self._owners[sender] = tuple(
                 contact for at, contact in enumerate(owners) if not at or owners[at - 1].key != contact.key
             )
 
@@ -266,7 +266,7 @@ class Lookup:
     def _enter(self, contact: Contact) -> None:
         insort(self._before_key, self._place(contact))
 
-    def _told(self) -> tuple[Contact, ...]:
+    def _live_owners(self) -> tuple[Contact, ...]:
         """Return the owners that the closest contact before the target named, without failed ones."""
         if not self.done or self._too_many:
             return ()

@@ -93,26 +93,26 @@ class Searches:
     def _found(self, began_at: float, lookup: Lookup) -> None:
         """Ping all owners in the result that have not answered since the lookup began."""
         contacts, own = self._talk.contacts, self._talk.own
-        doubtful = {
+        unchecked = {
             contact: None
             for contact in lookup.result
             if contact != own and not contacts.answered_since(contact, began_at)
         }
-        for contact in list(doubtful):
-            self._talk.check(contact, partial(self._checked, lookup, doubtful, contact))
-        if not doubtful:
-            self._tell(lookup)
+        for contact in list(unchecked):
+            self._talk.check(contact, partial(self._checked, lookup, unchecked, contact))
+        if not unchecked:
+            self._report(lookup)
 
-    def _checked(self, lookup: Lookup, doubtful: dict[Contact, None], contact: Contact, lives: bool) -> None:
+    def _checked(self, lookup: Lookup, unchecked: dict[Contact, None], contact: Contact, lives: bool) -> None:
         if not lives:
             lookup.failed(contact)
-        del doubtful[contact]
-        if not doubtful:
-            self._tell(lookup)
+        del unchecked[contact]
+        if not unchecked:
+            self._report(lookup)
 
-    def _tell(self, lookup: Lookup) -> None:
+    def _report(self, lookup: Lookup) -> None:
         self._under_way -= 1
-        self._talk.contacts.tell(tuple(contact for contact in lookup.result if contact != self._talk.own))
+        self._talk.contacts.remember(tuple(contact for contact in lookup.result if contact != self._talk.own))
         self._talk.effect(OwnersFound(lookup.target, lookup.result, lookup.complete, lookup.before))
         self.start()
 
@@ -124,10 +124,10 @@ class Searches:
 
     # --- for the ring ----------------------------------------------------------------------------
 
-    def find_place(self, door: Contact, done: Callable[[Lookup], None]) -> None:
+    def find_place(self, seed: Contact, done: Callable[[Lookup], None]) -> None:
         """Look up the own position through a peer that may belong to another ring."""
         own = self._talk.own
-        self.search(self._lookup(own.key, ChordTable(own, None, (door,), ())), done)
+        self.search(self._lookup(own.key, ChordTable(own, None, (seed,), ())), done)
 
     def probe(self, contact: Contact, hint: Callable[[Contact], None]) -> None:
         """Ask a peer of this or another ring for this peer's successor; one request at a time."""

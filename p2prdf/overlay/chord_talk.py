@@ -143,27 +143,27 @@ class Talk:
         self._requests.ask(Open(to, question, silences_max, answered, failed), self.now)
         self.post(to, question)
 
-    def read(self, contact: Contact, told: Callable[[Ring | RingBusy | None], None]) -> None:
+    def read(self, contact: Contact, done: Callable[[Ring | RingBusy | None], None]) -> None:
         """Ask a peer for its pointers; the result None means that the peer is gone or no member, and was lost."""
 
         def answered(answer: Answer) -> None:
-            told(answer if isinstance(answer, Ring | RingBusy) else None)
+            done(answer if isinstance(answer, Ring | RingBusy) else None)
 
         def failed() -> None:
             self.lose(contact, "silent")
-            told(None)
+            done(None)
 
         self.ask(GetRing, contact, answered, failed)
 
-    def check(self, contact: Contact, told: Callable[[bool], None]) -> None:
-        """Find out whether a peer lives as a member; otherwise it is lost before ``told`` is called."""
+    def check(self, contact: Contact, done: Callable[[bool], None]) -> None:
+        """Find out whether a peer lives as a member; otherwise it is lost before ``done`` is called."""
 
         def answered(answer: Answer) -> None:
-            told(isinstance(answer, Pong) and answer.member)
+            done(isinstance(answer, Pong) and answer.member)
 
         def failed() -> None:
             self.lose(contact, "silent")
-            told(False)
+            done(False)
 
         self.ask(Ping, contact, answered, failed)
 
@@ -205,7 +205,7 @@ class Talk:
         elif contact.key != self.own.key and (self.contacts.room or self._pointers.wants(contact)):
             for other in self.contacts.displaced_by(contact):
                 if other.key == contact.key:  # it has moved, unless the other address still answers
-                    self._examine(other, contact)
+                    self._check_known(other, contact)
                     return
                 self.lose(other, "replaced")
             self.contacts.answered(contact, self.now)
@@ -213,12 +213,12 @@ class Talk:
             self.effect(ContactSeen(contact))
             self._pointers.met(contact)
 
-    def _examine(self, known: Contact, newcomer: Contact) -> None:
+    def _check_known(self, known: Contact, newcomer: Contact) -> None:
         """Check whether the known peer of a position lives; if so, it keeps the position."""
         if known in self._pinging:
             return
 
-        def told(lives: bool) -> None:
+        def done(lives: bool) -> None:
             self._pinging.pop(known, None)
             if lives:
                 self.trace("position_taken", by=str(known), claimed_by=str(newcomer))
@@ -226,7 +226,7 @@ class Talk:
                 self.meet(newcomer)
 
         self._pinging[known] = None
-        self.check(known, told)
+        self.check(known, done)
 
     def lose(self, contact: Contact, reason: str) -> None:
         """Remove a peer that is gone."""

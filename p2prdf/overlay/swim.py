@@ -22,35 +22,35 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from p2prdf.overlay.swim_clock import Clocks
 from p2prdf.overlay.swim_config import ZONE_CHARACTERS_MAX, Entropy, SwimConfig
-from p2prdf.overlay.swim_exchange import Exchange
+from p2prdf.overlay.swim_gossip import Dissemination
 from p2prdf.overlay.swim_messages import (
-    NEWS_BYTES_MAX,
+    GOSSIP_BYTES_MAX,
     Answer,
-    AskProbe,
     Broken,
-    Compare,
     Create,
     Gossip,
     Introduce,
-    Knock,
     Leave,
     OtherTime,
     Packet,
     Post,
     Probe,
+    ProbeReport,
+    ProbeRequest,
+    PushPull,
     Record,
     Refused,
-    Report,
-    Share,
     State,
     Stranger,
     SwimEffect,
     SwimMessage,
     SwimRequest,
+    SyncStates,
+    TcpProbe,
 )
 from p2prdf.overlay.swim_own import Own
 from p2prdf.overlay.swim_probe import Prober, sample
-from p2prdf.overlay.swim_table import News, Table
+from p2prdf.overlay.swim_table import GossipQueue, Table
 from p2prdf.overlay.timers import Timers
 from p2prdf.wire.contract import ContactLost, ContactSeen, Trace
 
@@ -110,12 +110,14 @@ class Swim:
         self._self = Own(own, zone, self, self._timers, entropy)
         self._table = Table(self.config)
         self.living = self._table.living
-        self._news = News(self.config)
+        self._gossip = GossipQueue(self.config)
         self.clocks = Clocks(self.config)
         self._clock_reported = False
         self._prober = Prober(self, self._timers, self.config, entropy)
         self._suspicions: dict[int, _Suspicion] = {}
-        self._exchange = Exchange(self, self._self, self._table, self._news, self._timers, self.config, entropy)
+        self._dissemination = Dissemination(
+            self, self._self, self._table, self._gossip, self._timers, self.config, entropy
+        )
 
     @property
     def member(self) -> bool:
@@ -150,10 +152,10 @@ class Swim:
                     self._self.admit()
             case Introduce(contact):
                 if not self.member or contact not in self.contacts():
-                    self._exchange.introduced(contact)
+                    self._dissemination.introduced(contact)
             case Broken(key):
                 if key in self.living:
-                    self._prober.examine(self.living[key].contact)
+                    self._prober.rapid_probe(self.living[key].contact)
             case Refused(contact):
                 self._prober.refused(contact)
                 self._self.refused(contact)
@@ -173,9 +175,9 @@ class Swim:
             return []
         if sender.incarnation:
             self._hear(sender)
-        shared = isinstance(packet.message, Share)
-        for record in packet.news:
-            self._merge(record, shared=shared)
+        synced = isinstance(packet.message, SyncStates)
+        for record in packet.gossip:
+            self._merge(record, synced=synced)
         self._take(packet)
         if sender.incarnation:
             self._prober.heard(sender.contact)
@@ -207,7 +209,7 @@ class Swim:
             "zone": self.record.zone,
             "refused_full": self._table.refused,
             "probing": self._prober.under_way,
-            "news": len(self._news),
+            "gossip": len(self._gossip),
             "health": self._prober.score,
             "clock_suspect": self.clocks.suspect,
             "strangers": [each.described() for each in self.clocks.strangers.values()],
@@ -245,17 +247,17 @@ class Swim:
         self._count(event)
         self._effects.append(Trace(event, fields))
 
-    def post(self, to: Contact, message: SwimMessage, news: tuple[Record, ...] | None = None) -> None:
+    def post(self, to: Contact, message: SwimMessage, gossip: tuple[Record, ...] | None = None) -> None:
         """Send a message with gossip; a state of the receiver other than alive goes first."""
-        if news is None:
+        if gossip is None:
             known = self._table.get(to.key)
             ill = known if known is not None and known.state is not State.ALIVE else None
-            news = self._news.take(NEWS_BYTES_MAX - _bytes(message), len(self.living) + 1, ill)
-        self._effects.append(Post(to, Packet(self.greeting, int(self.now * 1e6), message, news)))
+            gossip = self._gossip.take(GOSSIP_BYTES_MAX - _bytes(message), len(self.living) + 1, ill)
+        self._effects.append(Post(to, Packet(self.greeting, int(self.now * 1e6), message, gossip)))
 
-    def knock(self, contact: Contact) -> None:
+    def tcp_probe(self, contact: Contact) -> None:
         """Start a TCP probe: the driver tries to connect."""
-        self._effects.append(Knock(contact))
+        self._effects.append(TcpProbe(contact))
 
     def some(self, count: int) -> list[Contact]:
         """Return some live other members, in random order."""
@@ -281,14 +283,14 @@ class Swim:
                 if asked_at is not None and sender.key in self.living:
                     self.clocks.measure(sender.key, packet.clock / 1e6, asked_at, self.now)
                     self._judge_clock()
-            case AskProbe():
+            case ProbeRequest():
                 self._prober.help(sender, message)
-            case Report():
+            case ProbeReport():
                 self._prober.reported(message)
-            case Compare():
-                self._exchange.compared(sender, message)
+            case PushPull():
+                self._dissemination.push_pulled(sender, message)
                 return
-            case Gossip() | Share() | OtherTime():
+            case Gossip() | SyncStates() | OtherTime():
                 pass
             case _:
                 assert_never(message)
@@ -312,18 +314,18 @@ class Swim:
 
     # --- member states --------------------------------------------------------------------------
 
-    def _merge(self, record: Record, *, shared: bool = False) -> None:
-        """Merge a received state if it outranks the known one; ``shared``: from a push-pull sync, maybe old."""
+    def _merge(self, record: Record, *, synced: bool = False) -> None:
+        """Merge a received state if it outranks the known one; ``synced``: from a push-pull sync, maybe old."""
         if record.contact.key == self.own.key:
-            self._self.said(record)
+            self._self.on_state(record)
         elif self._table.better(record):
-            if shared and record.state is State.DEAD and record.contact.key in self.living:
+            if synced and record.state is State.DEAD and record.contact.key in self.living:
                 record = replace(record, state=State.SUSPECT)
                 if not self._table.better(record):
                     return
-            self._believe(record, "told")
+            self._set_state(record, "reported")
 
-    def _believe(self, record: Record, reason: str) -> None:
+    def _set_state(self, record: Record, reason: str) -> None:
         """Store a higher state and apply its consequences."""
         key = record.contact.key
         before = self.living.get(key)
@@ -333,7 +335,7 @@ class Swim:
                 self._trace("view_full", view_max=self.config.view_max)
             return
         if self.complete:  # a joining peer receives only states that the others have
-            self._exchange.pass_on(record)
+            self._dissemination.pass_on(record)
         if not record.state.living:
             self._forget(key)
             if before is not None:
@@ -366,7 +368,7 @@ class Swim:
         key = record.contact.key
         self._count("suspected")
         suspicion = self._suspicions[key] = _Suspicion(self.now)
-        self._timers.at(self.now + self._patience, lambda: self._objected(key, suspicion))
+        self._timers.at(self.now + self._patience, lambda: self._suspicion_over(key, suspicion))
         if len(self.living) <= SUSPECTS_PROBED_BY:
             self._prober.probe(record.contact)
 
@@ -375,7 +377,7 @@ class Swim:
         """How long a suspected member may refute.  A member that distrusts itself waits longer (Lifeguard)."""
         return self.config.suspicion_seconds * max(1.0, log10(len(self.living) + 1)) * (1 + self._prober.score)
 
-    def _objected(self, key: int, suspicion: _Suspicion) -> None:
+    def _suspicion_over(self, key: int, suspicion: _Suspicion) -> None:
         """Declare a suspected member dead after its time, unless it may just be busy."""
         if self._suspicions.get(key) is not suspicion:
             return
@@ -386,9 +388,9 @@ class Swim:
             suspicion.excuses += 1
             again = self._timers.grace_until
         else:
-            self._believe(replace(self.living[key], state=State.DEAD), "silent")
+            self._set_state(replace(self.living[key], state=State.DEAD), "silent")
             return
-        self._timers.at(again, lambda: self._objected(key, suspicion))
+        self._timers.at(again, lambda: self._suspicion_over(key, suspicion))
 
     # --- results of probing (Hub) ----------------------------------------------------------------
 
@@ -398,31 +400,31 @@ class Swim:
         if record is None or record.contact != contact:
             return
         if refused:
-            self._believe(replace(record, state=State.DEAD), "refused")
+            self._set_state(replace(record, state=State.DEAD), "refused")
         elif record.state is State.ALIVE:
-            self._believe(replace(record, state=State.SUSPECT), "silent")
+            self._set_state(replace(record, state=State.SUSPECT), "silent")
 
     # --- this peer's identity (Society) -----------------------------------------------------------
 
-    def objected(self, believed: Record) -> None:
+    def refuted(self, claimed: Record) -> None:
         """Gossip this peer's raised incarnation."""
-        if believed.state is not State.ALIVE:
+        if claimed.state is not State.ALIVE:
             self._prober.trouble()
-        self._count("objected")
-        self._exchange.pass_on(self.record)
+        self._count("refuted")
+        self._dissemination.pass_on(self.record)
 
     def position_taken(self, twin: Contact) -> None:
         """Stay out of the view, and try again later through the known members."""
         self._trace("position_taken", by=str(twin))
-        self._exchange.left_out()
+        self._dissemination.left_out()
 
     def admitted(self) -> None:
         """Start to act as a member."""
         self.complete = True
         self._trace("view_joined", members=len(self.living) + 1)
         self._prober.start()
-        self._exchange.joined()
-        self._exchange.pass_on(self.record)
+        self._dissemination.joined()
+        self._dissemination.pass_on(self.record)
         for contact in self.some(ANNOUNCE_MAX):
             self.post(contact, Gossip(), (self.record,))
         for contact in self.some(CLOCKS_AT_START):
@@ -439,4 +441,4 @@ class Swim:
 
 def _bytes(message: SwimMessage) -> int:
     """Return the number of bytes by which a message reduces the room for gossip."""
-    return 9 * len(message.digests) if isinstance(message, Compare) else 0
+    return 9 * len(message.digests) if isinstance(message, PushPull) else 0

@@ -37,7 +37,7 @@ class SwimConfig:
     """After so long without an answer, helpers are asked and a TCP connection is tried."""
     helpers: int = 3
     """Number of helpers that probe on behalf of this peer; SWIM's k."""
-    examine_seconds: float = 0.3
+    rapid_probe_seconds: float = 0.3
     """Duration of a rapid probe.  A member that refuses connections is declared dead after one to two thirds of it."""
     suspicion_seconds: float = 1.5
     """Time that a suspected member has to refute; times log10 of the number of members if that is more than ten."""
@@ -47,9 +47,9 @@ class SwimConfig:
     """Pause between two rounds of gossip, while there is any."""
     gossip_peers: int = 3
     """Number of members that a round of gossip goes to."""
-    news_factor: float = 3.0
+    gossip_factor: float = 3.0
     """Each state is gossiped so many times log2 of the number of members; SWIM's lambda."""
-    exchange_seconds: float = 2.0
+    sync_seconds: float = 2.0
     """Pause between two push-pull syncs, plus or minus a quarter."""
     join_seconds: float = 0.1
     """Pause between two syncs while joining."""

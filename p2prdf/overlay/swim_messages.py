@@ -14,16 +14,16 @@ from p2prdf.wire.contract import ContactLost, ContactSeen, Trace
 from p2prdf.wire.messages import Contact
 
 __all__ = [
-    "BUCKETS", "LIFE_SHIFT", "NEWS_BYTES_MAX", "Answer", "AskProbe", "Broken", "Compare", "Create", "Gossip",
-    "Introduce", "Knock", "Leave", "OtherTime", "Packet", "Post", "Probe", "Record", "Refused", "Report", "Share",
-    "State", "Stranger", "SwimEffect", "SwimMessage", "SwimRequest",
+    "BUCKETS", "GOSSIP_BYTES_MAX", "LIFE_SHIFT", "Answer", "Broken", "Create", "Gossip", "Introduce", "Leave",
+    "OtherTime", "Packet", "Post", "Probe", "ProbeReport", "ProbeRequest", "PushPull", "Record", "Refused", "State",
+    "Stranger", "SwimEffect", "SwimMessage", "SwimRequest", "SyncStates", "TcpProbe",
 ]  # fmt: skip
 
 BUCKETS = 32
 """Number of parts of the ring with a digest each; a power of two."""
 LIFE_SHIFT = 16
 """The bits of an incarnation above this one name the process (its *life*), the lower ones count refutations."""
-NEWS_BYTES_MAX = 1100
+GOSSIP_BYTES_MAX = 1100
 """Maximum size of the gossip in one packet, by :attr:`Record.bytes`; with any message it fits one datagram."""
 
 
@@ -103,26 +103,26 @@ class OtherTime:
 
 
 @dataclass(frozen=True, slots=True)
-class AskProbe:
-    """To some members: probe a silent target on my behalf (SWIM, section 3.1).  Answered by Report."""
+class ProbeRequest:
+    """To some members: probe a silent target on my behalf (SWIM, section 3.1).  Answered by ProbeReport."""
 
     request: int
     target: Contact
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Answer to AskProbe: whether the target answered.  Even ``heard`` = False shows that the helper is live."""
+class ProbeReport:
+    """Answer to ProbeRequest: whether the target answered.  Even ``heard`` = False shows that the helper is live."""
 
     request: int
     heard: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class PushPull:
     """To any peer: starts a push-pull sync.  Digests of equal sets of live members are equal.
 
-    Answered by Compare with ``reply``.  Both sides also send the states of the parts that differ, by Share.
+    Answered by PushPull with ``reply``.  Both sides also send the states of the parts that differ, by SyncStates.
     """
 
     digests: tuple[int, ...]
@@ -135,11 +135,11 @@ class Gossip:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SyncStates:
     """To the partner of a sync: all states of a differing part of the ring, as gossip.  They may be old."""
 
 
-SwimMessage = Probe | Answer | OtherTime | AskProbe | Report | Compare | Gossip | Share
+SwimMessage = Probe | Answer | OtherTime | ProbeRequest | ProbeReport | PushPull | Gossip | SyncStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Packet:
     sender: Record
     clock: int
     message: SwimMessage
-    news: tuple[Record, ...]
+    gossip: tuple[Record, ...]
 
 
 # --- into the machine ----------------------------------------------------------------------------
@@ -223,11 +223,11 @@ class Post:
 
 
 @dataclass(frozen=True, slots=True)
-class Knock:
+class TcpProbe:
     """Try to connect to this peer (TCP probe), and submit Refused if the connection is refused."""
 
     contact: Contact
 
 
-SwimEffect = Post | Knock | ContactSeen | ContactLost | Trace
+SwimEffect = Post | TcpProbe | ContactSeen | ContactLost | Trace
 """The driver passes ContactSeen and ContactLost on to the peer."""

@@ -39,12 +39,12 @@ class Society(Protocol):
         """Send a message with gossip."""
         ...
 
-    def knock(self, contact: Contact) -> None:
+    def tcp_probe(self, contact: Contact) -> None:
         """Start a TCP probe."""
         ...
 
-    def objected(self, believed: Record) -> None:
-        """Gossip the raised incarnation, which refutes ``believed``."""
+    def refuted(self, claimed: Record) -> None:
+        """Gossip the raised incarnation, which refutes ``claimed``."""
         ...
 
     def admitted(self) -> None:
@@ -58,9 +58,9 @@ class Society(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Challenge:
-    """A challenge under way; ``said``: the state with the other address."""
+    """A challenge under way; ``claim``: the state with the other address."""
 
-    said: Record
+    claim: Record
 
 
 class Own:
@@ -83,14 +83,14 @@ class Own:
             return self.record
         return self.former if self.former is not None and self.former.state.living else None
 
-    def said(self, record: Record) -> None:
+    def on_state(self, record: Record) -> None:
         """Handle a state of this peer's key that another peer sent."""
         if not self.member:
             if self.former is None or record.rank > self.former.rank:
                 self.former = record
         elif record.rank > self.record.rank:
             if record.contact == self.record.contact:
-                self._object(record)
+                self._refute(record)
             elif self._challenge is None:
                 self._begin(record)
 
@@ -121,7 +121,7 @@ class Own:
             return  # the other peer has the lower rank, so it starts the challenge
         own = self.record.contact
         if (own.host, own.port) < (twin.contact.host, twin.contact.port):
-            self._object(twin)
+            self._refute(twin)
             return
         self.member = False
         self.former = twin
@@ -129,7 +129,7 @@ class Own:
 
     def refused(self, contact: Contact) -> None:
         """Handle a refused connection: if the challenged address refuses, the challenge ends."""
-        if self._challenge is not None and self._challenge.said.contact == contact:
+        if self._challenge is not None and self._challenge.claim.contact == contact:
             self._unchallenged(self._challenge)
 
     # --- inside ----------------------------------------------------------------------------------
@@ -142,20 +142,20 @@ class Own:
             incarnation = max(record.life, self.record.life) + 1 << LIFE_SHIFT
         self.record = replace(self.record, incarnation=incarnation)
 
-    def _object(self, record: Record) -> None:
+    def _refute(self, record: Record) -> None:
         self._raise(record)
-        self._society.objected(record)
+        self._society.refuted(record)
 
-    def _begin(self, said: Record) -> None:
-        self._challenge = challenge = _Challenge(said)
-        self._society.knock(said.contact)
+    def _begin(self, claim: Record) -> None:
+        self._challenge = challenge = _Challenge(claim)
+        self._society.tcp_probe(claim.contact)
         self._again(challenge, CHALLENGE_PROBES)
 
     def _again(self, challenge: _Challenge, times: int) -> None:
         if self._challenge is not challenge:
             return
         if times:
-            self._society.post(challenge.said.contact, Probe(self._entropy.getrandbits(62)))
+            self._society.post(challenge.claim.contact, Probe(self._entropy.getrandbits(62)))
             self._timers.at(self._society.now + CHALLENGE_SECONDS, lambda: self._again(challenge, times - 1))
         else:
             self._unchallenged(challenge)
@@ -164,7 +164,7 @@ class Own:
         """End a challenge that nothing answered: the key belongs to this peer."""
         self._challenge = None
         if self.member:
-            self._object(challenge.said)
+            self._refute(challenge.claim)
         else:
-            self.former = challenge.said
+            self.former = challenge.claim
             self.admit()

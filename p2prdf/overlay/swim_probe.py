@@ -4,8 +4,8 @@
 If it does not answer in time, helpers are asked to probe it (section 3.1), a TCP connection is tried, and it is probed
 once more.  A member that has not answered by the end of the period is *silent*.
 
-*Rapid probe.*  A member with a broken connection is probed three times within ``examine_seconds``; helpers and the TCP
-probe start at once.  After a refused connection the second probe is the last: the first one has had its time.
+*Rapid probe.*  A member with a broken connection is probed three times within ``rapid_probe_seconds``; helpers and
+the TCP probe start at once.  After a refused connection the second probe is the last: the first one has had its time.
 
 *Refusal.*  The kernel accepts connections for a busy process and refuses them without a process, so a silent member
 that refuses connections is dead.  :mod:`p2prdf.overlay.swim` draws that conclusion.
@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from p2prdf.overlay.swim_messages import Answer, AskProbe, Probe, Report
+from p2prdf.overlay.swim_messages import Answer, Probe, ProbeReport, ProbeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ EXCUSES_MAX: Final = 3
 """A conclusion is put off at most so often because this peer itself was late."""
 PROBINGS_MAX: Final = 256
 RELAYS_MAX: Final = 256
-_EXAMINE_PROBES: Final = 3
+_RAPID_PROBES: Final = 3
 
 _T = TypeVar("_T")
 
@@ -51,7 +51,7 @@ class Hub(Protocol):
         """Send a message with gossip."""
         ...
 
-    def knock(self, contact: Contact) -> None:
+    def tcp_probe(self, contact: Contact) -> None:
         """Start a TCP probe."""
         ...
 
@@ -62,10 +62,10 @@ class Hub(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Probing:
-    """The probes of one member; ``examined``: they are a rapid probe."""
+    """The probes of one member; ``rapid``: they are a rapid probe."""
 
     contact: Contact
-    examined: bool
+    rapid: bool
     numbers: list[int] = field(default_factory=list)
     refused_at: float | None = None
     """The time of the first refused connection."""
@@ -82,7 +82,7 @@ class Prober:
         self._number = entropy.getrandbits(62)
         self._probing: dict[int, _Probing] = {}
         self._asked: dict[int, tuple[_Probing, float]] = {}
-        self._relays: dict[int, tuple[Contact, AskProbe]] = {}
+        self._relays: dict[int, tuple[Contact, ProbeRequest]] = {}
         self._turns: list[int] = []
         self._started = False
         self.score = 0
@@ -120,21 +120,21 @@ class Prober:
         """Probe a member, unless it is being probed."""
         if contact.key in self._probing or len(self._probing) >= PROBINGS_MAX:
             return
-        probing = self._probing[contact.key] = _Probing(contact, examined=False)
+        probing = self._probing[contact.key] = _Probing(contact, rapid=False)
         self._ask(probing)
         self._timers.at(self._hub.now + self._timeout, lambda: self._seek_help(probing))
 
-    def examine(self, contact: Contact, *, refused: bool = False) -> None:
-        """Find out within ``examine_seconds`` whether a member lives.  ``refused``: it has refused a connection."""
+    def rapid_probe(self, contact: Contact, *, refused: bool = False) -> None:
+        """Find out within ``rapid_probe_seconds`` whether a member lives.  ``refused``: it has refused a connection."""
         probing = self._probing.get(contact.key)
-        if probing is None or not probing.examined or probing.contact != contact:
+        if probing is None or not probing.rapid or probing.contact != contact:
             if probing is not None:
                 self._end(probing)
             elif len(self._probing) >= PROBINGS_MAX:
                 return
-            probing = self._probing[contact.key] = _Probing(contact, examined=True)
-            self._examine_again(probing, _EXAMINE_PROBES)
-            self._hub.knock(contact)
+            probing = self._probing[contact.key] = _Probing(contact, rapid=True)
+            self._rapid_probe_again(probing, _RAPID_PROBES)
+            self._hub.tcp_probe(contact)
             self._ask_helpers(probing)
         if refused:
             self._note_refusal(probing)
@@ -145,7 +145,7 @@ class Prober:
         if probing is not None and probing.contact == contact:
             self._note_refusal(probing)
         elif (record := self._hub.living.get(contact.key)) is not None and record.contact == contact:
-            self.examine(contact, refused=True)
+            self.rapid_probe(contact, refused=True)
 
     def _note_refusal(self, probing: _Probing) -> None:
         if probing.refused_at is None:
@@ -157,7 +157,7 @@ class Prober:
         A rapid probe ends only by an answer, as any other packet may be older than the broken connection.
         """
         probing = self._probing.get(contact.key)
-        if probing is not None and probing.contact == contact and (answered or not probing.examined):
+        if probing is not None and probing.contact == contact and (answered or not probing.rapid):
             self._end(probing)
             self.score = max(self.score - 1, 0)
 
@@ -182,14 +182,14 @@ class Prober:
         self._asked[number] = probing, self._hub.now
         self._hub.post(probing.contact, Probe(number))
 
-    def _examine_again(self, probing: _Probing, times: int) -> None:
+    def _rapid_probe_again(self, probing: _Probing, times: int) -> None:
         if self._probing.get(probing.contact.key) is not probing:
             return
-        pause = self._config.examine_seconds / _EXAMINE_PROBES
+        pause = self._config.rapid_probe_seconds / _RAPID_PROBES
         no_process = probing.refused_at is not None and self._hub.now - probing.refused_at >= pause / 2
         if times and not no_process:
             self._ask(probing)
-            self._timers.at(self._hub.now + pause, lambda: self._examine_again(probing, times - 1))
+            self._timers.at(self._hub.now + pause, lambda: self._rapid_probe_again(probing, times - 1))
         else:
             self._conclude(probing)
 
@@ -197,7 +197,7 @@ class Prober:
         if self._probing.get(probing.contact.key) is not probing:
             return
         self._ask(probing)
-        self._hub.knock(probing.contact)
+        self._hub.tcp_probe(probing.contact)
         self._ask_helpers(probing)
         self._timers.at(self._hub.now + self._timeout, lambda: self._conclude(probing))
 
@@ -209,7 +209,7 @@ class Prober:
             number = self._next()
             probing.numbers.append(number)
             self._asked[number] = probing, self._hub.now
-            self._hub.post(helper, AskProbe(number, probing.contact))
+            self._hub.post(helper, ProbeRequest(number, probing.contact))
 
     def _conclude(self, probing: _Probing) -> None:
         """Report that a member is silent, unless this peer may be at fault."""
@@ -245,7 +245,7 @@ class Prober:
         self.heard(sender, answered=True)
         return asked_at
 
-    def help(self, sender: Contact, question: AskProbe) -> None:
+    def help(self, sender: Contact, question: ProbeRequest) -> None:
         """Probe a peer on behalf of another."""
         if len(self._relays) >= RELAYS_MAX:
             return
@@ -258,9 +258,9 @@ class Prober:
     def _report(self, number: int, *, heard: bool) -> None:
         relay = self._relays.pop(number, None)
         if relay is not None:
-            self._hub.post(relay[0], Report(relay[1].request, heard))
+            self._hub.post(relay[0], ProbeReport(relay[1].request, heard))
 
-    def reported(self, report: Report) -> None:
+    def reported(self, report: ProbeReport) -> None:
         """Handle a helper's report."""
         probing, _ = self._asked.get(report.request, (None, 0.0))
         if probing is None:

@@ -6,14 +6,14 @@ from math import ceil, log2
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.keys import fmix
-from p2prdf.overlay.swim_messages import BUCKETS, NEWS_BYTES_MAX, Record
+from p2prdf.overlay.swim_messages import BUCKETS, GOSSIP_BYTES_MAX, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from p2prdf.overlay.swim_config import SwimConfig
 
-__all__ = ["News", "Table", "pages"]
+__all__ = ["GossipQueue", "Table", "pages"]
 
 _BUCKET_SHIFT: Final = 64 - (BUCKETS.bit_length() - 1)
 _MASK: Final = (1 << 64) - 1
@@ -100,7 +100,7 @@ def pages(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
     page: list[Record] = []
     size = 0
     for record in records:
-        if size + record.bytes > NEWS_BYTES_MAX:
+        if size + record.bytes > GOSSIP_BYTES_MAX:
             yield tuple(page)
             page, size = [], 0
         page.append(record)
@@ -109,31 +109,31 @@ def pages(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
         yield tuple(page)
 
 
-class News:
+class GossipQueue:
     """The queue of states to gossip, at most one for each member.
 
-    Each state is sent in some ``news_factor`` * log2 n packets, the least sent states first.
+    Each state is sent in some ``gossip_factor`` * log2 n packets, the least sent states first.
     """
 
     def __init__(self, config: SwimConfig):
         self._config = config
-        self._told: dict[int, tuple[int, Record]] = {}
+        self._sends: dict[int, tuple[int, Record]] = {}
 
     def __len__(self) -> int:
         """Number of states in the queue."""
-        return len(self._told)
+        return len(self._sends)
 
     def add(self, record: Record) -> None:
         """Queue a state, in place of an older one of the same member."""
-        self._told.pop(record.contact.key, None)
-        self._told[record.contact.key] = (0, record)
+        self._sends.pop(record.contact.key, None)
+        self._sends[record.contact.key] = (0, record)
 
     def take(self, bytes_max: int, members: int, first: Record | None = None) -> tuple[Record, ...]:
         """Return the states for the next packet, ``first`` in front; their send counts grow."""
         taken = [] if first is None else [first]
         size = 0 if first is None else first.bytes
-        times_max = ceil(self._config.news_factor * log2(members + 1))
-        for key, (times, record) in sorted(self._told.items(), key=lambda item: item[1][0]):
+        times_max = ceil(self._config.gossip_factor * log2(members + 1))
+        for key, (times, record) in sorted(self._sends.items(), key=lambda item: item[1][0]):
             if size + record.bytes > bytes_max:
                 break
             if first is not None and first.contact.key == key:
@@ -141,11 +141,11 @@ class News:
             taken.append(record)
             size += record.bytes
             if times + 1 >= times_max:
-                del self._told[key]
+                del self._sends[key]
             else:
-                self._told[key] = (times + 1, record)
+                self._sends[key] = (times + 1, record)
         return tuple(taken)
 
     def clear(self) -> None:
         """Empty the queue, because no other member is live."""
-        self._told.clear()
+        self._sends.clear()

@@ -106,7 +106,7 @@ class XorOwnership:
 
     def owner(self, key: int) -> int:
         """Return the place of a key's owner, or -1 if no zone proves it."""
-        return self.nearest(key) if self._told(key) else -1
+        return self.nearest(key) if self._is_proven(key) else -1
 
     def toward(self, key: int) -> int:
         """Return the place of the contact nearest to a key."""
@@ -135,7 +135,7 @@ class XorOwnership:
         low, high = self._range(start, bits)
         return high - low
 
-    def _told(self, key: int) -> bool:
+    def _is_proven(self, key: int) -> bool:
         """Return whether the zones prove that the nearest contact owns ``key``."""
         zones = self._zones
         while (place := zones.find(key)) >= 0:
@@ -164,7 +164,7 @@ class XorOwnership:
             if self._spans is None:
                 blocks = self._zones.blocks
                 self._spans = _Spans(blocks, [self._count(*block) > 0 for block in blocks])
-            places[~self._spans.tell(keys)] = -1
+            places[~self._spans.proven(keys)] = -1
         return places
 
 
@@ -243,19 +243,19 @@ class _Spans:
         self._sizes: U64 = np.array([1 << bits for _, bits in blocks], np.uint64)
         self._inhabited = np.array(inhabited, np.bool_)
 
-    def tell(self, keys: U64) -> npt.NDArray[np.bool_]:
-        told = np.zeros(len(keys), np.bool_)
+    def proven(self, keys: U64) -> npt.NDArray[np.bool_]:
+        proven = np.zeros(len(keys), np.bool_)
         if len(self._starts) == 0:
-            return told
+            return proven
         pending = np.arange(len(keys))
         while len(pending):
             place = np.searchsorted(self._starts, keys, side="right") - 1
             inside = (place >= 0) & (keys <= self._ends[place])
             inhabited = self._inhabited[place]
-            told[pending[inside & inhabited]] = True
+            proven[pending[inside & inhabited]] = True
             on = np.flatnonzero(inside & ~inhabited)  # refer to the sibling; its zones are smaller, so this ends
             pending, keys = pending[on], keys[on] ^ self._sizes[place[on]]
-        return told
+        return proven
 
 
 class _Closest:

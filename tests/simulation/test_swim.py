@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.overlay import swim_exchange, swim_own, timers
+from p2prdf.overlay import swim_gossip, swim_own, timers
 from p2prdf.overlay.swim_config import SwimConfig
 from p2prdf.overlay.swim_messages import Create, Gossip
 from schedules.swim_world import SwimOptions, SwimWorld, ViewsDiffer, detection, grow, run_seed, stall
@@ -47,11 +47,11 @@ def test_loops_held_up_for_half_a_second_raise_no_alarm():
     assert world.counts["peer_gone"] == 0
 
 
-def test_loops_held_up_for_longer_object_in_time():
+def test_members_with_stalled_loops_refute_in_time():
     world = SwimWorld(11, SwimOptions(members=7, events=60, connected=False))
     grow(world, 7)
     stall(world, 1.2)
-    assert sum(node.swim.counts.get("objected", 0) for node in world.living) > 5
+    assert sum(node.swim.counts.get("refuted", 0) for node in world.living) > 5
 
 
 def test_a_killed_process_is_noticed_in_time_by_loops_that_are_held_up():
@@ -138,16 +138,16 @@ def test_a_wrong_clock_is_noticed_by_its_owner_alone():
 # --- the checks can fail -------------------------------------------------------------------------
 
 
-def without_comparing_with_the_dead(patch):
-    patch.setattr(swim_exchange, "GONE_SHARE", 0.0)
+def without_syncs_with_the_dead(patch):
+    patch.setattr(swim_gossip, "DEAD_SYNC_FRACTION", 0.0)
 
 
 def without_mildness(patch):
-    patch.setattr(swim_exchange, "Share", Gossip)
+    patch.setattr(swim_gossip, "SyncStates", Gossip)
 
 
-def without_objections(patch):
-    patch.setattr(swim_own.Own, "_object", lambda *_: None)
+def without_refutations(patch):
+    patch.setattr(swim_own.Own, "_refute", lambda *_: None)
 
 
 def without_grace(patch):
@@ -157,10 +157,10 @@ def without_grace(patch):
 @pytest.mark.parametrize(
     ("mutant", "check"),
     [
-        (without_comparing_with_the_dead, test_two_halves_that_have_declared_each_other_dead_find_together_again),
+        (without_syncs_with_the_dead, test_two_halves_that_have_declared_each_other_dead_find_together_again),
         (without_mildness, test_two_halves_that_have_declared_each_other_dead_find_together_again),
-        (without_objections, test_loops_held_up_for_longer_object_in_time),
-        (without_grace, test_loops_held_up_for_longer_object_in_time),
+        (without_refutations, test_members_with_stalled_loops_refute_in_time),
+        (without_grace, test_members_with_stalled_loops_refute_in_time),
     ],
     ids=lambda value: value.__name__,
 )
@@ -170,7 +170,7 @@ def test_a_machine_without_one_of_its_rules_is_caught(mutant, check, monkeypatch
         check()
 
 
-def test_time_to_object_that_is_too_short_is_an_alarm():
+def test_a_suspicion_time_that_is_too_short_is_an_alarm():
     hasty = SwimOptions(members=7, events=60, config=SwimConfig(suspicion_seconds=0.05), connected=False)
     world = SwimWorld(11, hasty)
     grow(world, 7)

@@ -37,13 +37,13 @@ from p2prdf.overlay.swim_messages import (
     Broken,
     Create,
     Introduce,
-    Knock,
     Leave,
     Packet,
     Post,
     Refused,
     SwimEffect,
     SwimRequest,
+    TcpProbe,
 )
 from p2prdf.sim.virtual_time import VirtualTime
 from p2prdf.wire.contract import ContactLost, ContactSeen
@@ -242,7 +242,7 @@ class SwimWorld(VirtualTime):
     def _receive(self, node: Node, packet: Packet) -> None:
         self._step(node, lambda now: node.swim.receive(packet, now=now))
 
-    def _knock(self, node: Node, contact: Contact) -> None:
+    def _tcp_probe(self, node: Node, contact: Contact) -> None:
         """Try to connect: refused if the host is there and the process is not."""
         host = contact.host
         there = self._nodes.get((host, contact.port))
@@ -295,8 +295,8 @@ class SwimWorld(VirtualTime):
             match effect:
                 case Post(to, packet):
                     self._send(node.contact, to, packet)
-                case Knock(contact):
-                    self._knock(node, contact)
+                case TcpProbe(contact):
+                    self._tcp_probe(node, contact)
                 case ContactSeen(contact):
                     self._seen(node, contact)
                 case ContactLost(contact):

@@ -15,18 +15,18 @@ from overlay_nodes import QUICK, VIEW, Node, all_know_all, overlay, until
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.swim_messages import (
     BUCKETS,
-    NEWS_BYTES_MAX,
+    GOSSIP_BYTES_MAX,
     Answer,
-    AskProbe,
-    Compare,
     Gossip,
     OtherTime,
     Packet,
     Probe,
+    ProbeReport,
+    ProbeRequest,
+    PushPull,
     Record,
-    Report,
-    Share,
     State,
+    SyncStates,
 )
 from p2prdf.overlay.swim_table import pages
 from p2prdf.wire.contract import OwnersFound
@@ -44,9 +44,9 @@ zones = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=63)
 records = st.builds(Record, contacts, zones, st.integers(0, (1 << 62) - 1), st.sampled_from(State))
 numbers = st.integers(0, U64)
 messages = st.one_of(
-    st.builds(Probe, numbers), st.builds(Answer, numbers), st.builds(AskProbe, numbers, contacts),
-    st.builds(Report, numbers, st.booleans()), st.just(Gossip()), st.just(Share()),
-    st.builds(OtherTime, numbers, numbers), st.builds(Compare, st.tuples(*[numbers] * BUCKETS), st.booleans()),
+    st.builds(Probe, numbers), st.builds(Answer, numbers), st.builds(ProbeRequest, numbers, contacts),
+    st.builds(ProbeReport, numbers, st.booleans()), st.just(Gossip()), st.just(SyncStates()),
+    st.builds(OtherTime, numbers, numbers), st.builds(PushPull, st.tuples(*[numbers] * BUCKETS), st.booleans()),
 )  # fmt: skip
 packets = st.builds(Packet, records, numbers, messages, st.lists(records, max_size=6).map(tuple))
 
@@ -72,17 +72,18 @@ def test_damaged_packets_are_refused_or_are_packets(packet, data):
 def test_the_longest_packets_fit_into_a_datagram():
     longest = Record(Contact(U64, "2001:db8:1111:2222:3333:4444:5555:6666", 65_535), "z" * 63, 1 << 61, State.LEFT)
     (first, *_) = pages([longest] * 50)
-    assert sum(record.bytes for record in first) <= NEWS_BYTES_MAX
+    assert sum(record.bytes for record in first) <= GOSSIP_BYTES_MAX
     shortest = dataclasses.replace(longest, zone="", contact=Contact(U64, "::1", 65_535))
     (many, *_) = pages([shortest] * 50)
-    for news, message in (
-        (first, Share()),
-        (many, Share()),
-        (first[:-3], Compare((U64,) * BUCKETS, reply=True)),
-        (first, AskProbe(U64, longest.contact)),
+    for gossip, message in (
+        (first, SyncStates()),
+        (many, SyncStates()),
+        (first[:-3], PushPull((U64,) * BUCKETS, reply=True)),
+        (first, ProbeRequest(U64, longest.contact)),
     ):
-        assert sum(record.bytes for record in news) <= NEWS_BYTES_MAX - (288 if isinstance(message, Compare) else 0)
-        assert len(encode(Packet(longest, U64, message, news))) <= DATAGRAM_BYTES_MAX
+        room = GOSSIP_BYTES_MAX - (288 if isinstance(message, PushPull) else 0)
+        assert sum(record.bytes for record in gossip) <= room
+        assert len(encode(Packet(longest, U64, message, gossip))) <= DATAGRAM_BYTES_MAX
 
 
 # --- the way in ----------------------------------------------------------------------------------
@@ -385,7 +386,7 @@ async def test_two_peers_of_one_position_are_not_let_into_one_view(capsys):
             await twin.crash()
 
 
-# --- knocks and clocks ---------------------------------------------------------------------------
+# --- TCP probes and clocks -----------------------------------------------------------------------
 
 
 async def test_a_refused_connection_is_death_at_once_and_a_port_that_listens_is_time_to_object():
@@ -403,7 +404,7 @@ async def test_a_refused_connection_is_death_at_once_and_a_port_that_listens_is_
         await until(lambda: nodes[2].key not in nodes[0].known)
         assert time.monotonic() - asked_at < 2, "not ten seconds"
         await until(lambda: nodes[2].key not in nodes[1].known, seconds=2)
-        assert nodes[0].member._knocks == {}
+        assert nodes[0].member._tcp_probes == {}
 
 
 async def test_a_node_with_a_wrong_clock_fences_itself_and_the_others_do_not():
@@ -549,7 +550,7 @@ SELF = Record(Contact(5, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
         encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "nowhere", 9)), 0, Probe(1), ())),
         encode(Packet(dataclasses.replace(SELF, zone="z" * 64), 0, Probe(1), ())),
         encode(Packet(dataclasses.replace(SELF, incarnation=1 << 63), 0, Probe(1), ())),
-        encode(Packet(SELF, 0, Compare((1, 2), reply=False), ())),
+        encode(Packet(SELF, 0, PushPull((1, 2), reply=False), ())),
     ],
 )
 async def test_a_bad_packet_of_a_member_is_refused(payload):
@@ -570,15 +571,15 @@ async def test_gossip_of_members_about_others_is_bounded_by_the_view():
         await until(lambda: node.found)
         other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")
         for first in range(1, 1500, 15):
-            news = tuple(
+            gossip = tuple(
                 Record(Contact(number << 20, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
                 for number in range(first, first + 15)
             )
-            node.member.received(other.seal(encode(Packet(SELF, 0, Gossip(), news)), node.key), ("127.0.0.1", 9))
+            node.member.received(other.seal(encode(Packet(SELF, 0, Gossip(), gossip)), node.key), ("127.0.0.1", 9))
         assert len(node.known) == 999
         assert "more nodes than a view can hold" in node.member.fenced
         assert (await node.member.find_owners(7)).contacts == ()
-        assert len(node.member._knocks) <= swim_membership.KNOCKS_MAX
+        assert len(node.member._tcp_probes) <= swim_membership.TCP_PROBES_MAX
 
 
 @pytest.mark.parametrize("configs", [(VIEW, QUICK), (QUICK, VIEW)], ids=["view first", "overlay first"])

@@ -15,27 +15,27 @@ from p2prdf.overlay.swim_clock import Clocks
 from p2prdf.overlay.swim_config import SwimConfig
 from p2prdf.overlay.swim_messages import (
     BUCKETS,
+    GOSSIP_BYTES_MAX,
     LIFE_SHIFT,
-    NEWS_BYTES_MAX,
     Answer,
-    AskProbe,
     Broken,
-    Compare,
     Create,
     Gossip,
     Introduce,
-    Knock,
     Leave,
     Packet,
     Post,
     Probe,
+    ProbeReport,
+    ProbeRequest,
+    PushPull,
     Record,
     Refused,
-    Report,
-    Share,
     State,
+    SyncStates,
+    TcpProbe,
 )
-from p2prdf.overlay.swim_table import News, Table, pages
+from p2prdf.overlay.swim_table import GossipQueue, Table, pages
 from p2prdf.overlay.timers import Timers
 from p2prdf.wire.contract import ContactLost, ContactSeen
 from p2prdf.wire.messages import Contact
@@ -58,8 +58,8 @@ def member(number: int = 1, **named) -> Swim:
     return swim
 
 
-def said(by: Record, message, *news: Record, clock: float = NOW) -> Packet:
-    return Packet(by, int(clock * 1e6), message, news)
+def said(by: Record, message, *gossip: Record, clock: float = NOW) -> Packet:
+    return Packet(by, int(clock * 1e6), message, gossip)
 
 
 def posts(effects, kind) -> list[Post]:
@@ -81,7 +81,7 @@ beliefs = st.builds(record, st.integers(1, 4), st.integers(1, 3), st.sampled_fro
 
 @settings(deadline=None)
 @given(st.lists(beliefs, max_size=20), st.randoms(use_true_random=False), st.data())
-def test_members_with_the_same_news_agree_in_any_order_and_repetition(heard, random, data):
+def test_members_that_received_equal_states_agree_in_any_order_and_repetition(heard, random, data):
     again = heard + data.draw(st.lists(st.sampled_from(heard), max_size=5)) if heard else []
     random.shuffle(again)
     tables = []
@@ -130,31 +130,31 @@ def test_digests_cover_members_and_incarnations_but_neither_suspicion_nor_the_go
     assert table.digests(record(2)) == one
 
 
-def test_news_are_sent_a_bounded_number_of_times_the_least_sent_first():
-    news = News(SwimConfig(news_factor=1.0))
-    news.add(record(2))
-    assert news.take(NEWS_BYTES_MAX, 7) == (record(2),)
-    news.add(record(3))
-    assert news.take(record(3).bytes, 7) == (record(3),), "only one fits"
-    told = [news.take(NEWS_BYTES_MAX, 7) for _ in range(3)]
+def test_gossip_is_sent_a_bounded_number_of_times_the_least_sent_first():
+    gossip = GossipQueue(SwimConfig(gossip_factor=1.0))
+    gossip.add(record(2))
+    assert gossip.take(GOSSIP_BYTES_MAX, 7) == (record(2),)
+    gossip.add(record(3))
+    assert gossip.take(record(3).bytes, 7) == (record(3),), "only one fits"
+    told = [gossip.take(GOSSIP_BYTES_MAX, 7) for _ in range(3)]
     assert told == [(record(2), record(3)), (record(2), record(3)), ()]
-    assert len(news) == 0
+    assert len(gossip) == 0
 
 
-def test_newer_news_of_a_member_replace_older_ones_and_ill_news_of_the_receiver_come_first():
-    news = News(SwimConfig())
-    news.add(record(2))
-    news.add(record(3))
-    news.add(record(2, state=State.SUSPECT))
+def test_newer_gossip_replaces_older_and_suspicions_of_the_receiver_come_first():
+    gossip = GossipQueue(SwimConfig())
+    gossip.add(record(2))
+    gossip.add(record(3))
+    gossip.add(record(2, state=State.SUSPECT))
     ill = record(2, state=State.SUSPECT)
-    assert news.take(NEWS_BYTES_MAX, 7, ill) == (ill, record(3))
+    assert gossip.take(GOSSIP_BYTES_MAX, 7, ill) == (ill, record(3))
 
 
 def test_pages_fit_into_packets_and_leave_nobody_out():
     everyone = [replace(record(number), zone="z" * 63) for number in range(200)]
     cut = list(pages(everyone))
     assert [each for page in cut for each in page] == everyone
-    assert all(sum(each.bytes for each in page) <= NEWS_BYTES_MAX for page in cut)
+    assert all(sum(each.bytes for each in page) <= GOSSIP_BYTES_MAX for page in cut)
 
 
 # --- timers and clocks ---------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_a_member_is_seen_when_it_speaks_and_lost_when_it_says_goodbye():
     assert swim.contacts() == []
 
 
-def test_a_suspected_member_that_lives_objects():
+def test_a_suspected_member_that_lives_refutes():
     swim = member()
     before = swim.record
     swim.receive(said(record(2), Gossip(), replace(swim.record, state=State.SUSPECT)), now=NOW)
@@ -286,7 +286,7 @@ def test_a_refused_connection_and_no_answer_since_are_death(refused_after: float
     swim = member()
     swim.receive(said(record(2), Gossip()), now=NOW)
     effects = swim.submit(Broken(contact(2).key), now=NOW)
-    assert Knock(contact(2)) in effects
+    assert TcpProbe(contact(2)) in effects
     effects += run(swim, NOW + refused_after)
     effects += swim.submit(Refused(contact(2)), now=NOW + refused_after)
     effects += run(swim, NOW + gone_after - 0.01)
@@ -353,9 +353,9 @@ def test_a_member_that_wakes_late_judges_nobody_before_it_has_read_its_socket():
     assert ContactLost(contact(2)) not in run(swim, NOW + 1.0)
 
 
-def test_that_a_member_is_dead_counts_at_once_as_news_and_is_a_suspicion_when_it_may_be_old():
+def test_a_gossiped_death_counts_at_once_and_a_synced_one_is_a_suspicion():
     dead = record(2, state=State.DEAD)
-    for message, state in ((Gossip(), State.DEAD), (Share(), State.SUSPECT)):
+    for message, state in ((Gossip(), State.DEAD), (SyncStates(), State.SUSPECT)):
         swim = member()
         swim.receive(said(record(2), Gossip()), now=NOW)
         effects = swim.receive(said(record(3), message, dead), now=NOW)
@@ -368,9 +368,9 @@ def test_a_member_that_does_not_know_its_reported_state_is_told():
     dead = record(2, state=State.DEAD)
     swim.receive(said(record(3), Gossip(), dead), now=NOW)
     (post,) = posts(swim.receive(said(record(2), Gossip()), now=NOW), Gossip)
-    assert (post.to, post.packet.news[0]) == (contact(2), dead)
+    assert (post.to, post.packet.gossip[0]) == (contact(2), dead)
     (answer,) = posts(swim.receive(said(record(2), Probe(1)), now=NOW), Answer)
-    assert answer.packet.news[0] == dead
+    assert answer.packet.gossip[0] == dead
 
 
 def test_help_is_given_and_reported_either_way():
@@ -378,14 +378,15 @@ def test_help_is_given_and_reported_either_way():
     for number in (2, 3):
         swim.receive(said(record(number), Gossip()), now=NOW)
     run(swim, NOW)
-    effects = swim.receive(said(record(2), AskProbe(7, contact(3))), now=NOW)
+    effects = swim.receive(said(record(2), ProbeRequest(7, contact(3))), now=NOW)
     (probe,) = posts(effects, Probe)
     assert probe.to == contact(3)
     effects = swim.receive(said(record(3), Answer(probe.packet.message.request)), now=NOW)
-    assert [(post.to, post.packet.message) for post in posts(effects, Report)] == [(contact(2), Report(7, heard=True))]
-    swim.receive(said(record(2), AskProbe(8, contact(3))), now=NOW)
-    reports = posts(run(swim, NOW + 0.25), Report)
-    assert [post.packet.message for post in reports] == [Report(8, heard=False)]
+    (report,) = posts(effects, ProbeReport)
+    assert (report.to, report.packet.message) == (contact(2), ProbeReport(7, heard=True))
+    swim.receive(said(record(2), ProbeRequest(8, contact(3))), now=NOW)
+    reports = posts(run(swim, NOW + 0.25), ProbeReport)
+    assert [post.packet.message for post in reports] == [ProbeReport(8, heard=False)]
 
 
 def test_another_life_at_the_same_address_is_one_lost_and_one_seen():
@@ -412,12 +413,12 @@ def test_a_full_view_refuses_says_so_and_is_not_complete_any_more():
 
 def test_a_newcomer_is_no_member_before_its_view_equals_a_members():
     swim = Swim(contact(1), now=NOW, entropy=Random(1))
-    (post, *_) = posts(swim.submit(Introduce(contact(2)), now=NOW), Compare)
+    (post, *_) = posts(swim.submit(Introduce(contact(2)), now=NOW), PushPull)
     assert post.to == contact(2)
     assert post.packet.sender.incarnation == 0
     other = Table(SwimConfig())
     other.put(record(3), NOW)
-    reply = Compare(other.digests(record(2)), reply=True)
+    reply = PushPull(other.digests(record(2)), reply=True)
     swim.receive(said(record(2), reply), now=NOW)
     assert not swim.member
     swim.receive(said(record(2), Gossip(), record(3)), now=NOW)
@@ -486,9 +487,9 @@ def test_nothing_a_member_can_say_makes_the_machine_raise_or_grow_without_bound(
     contacts = st.builds(contact, st.integers(1, 30), st.integers(1, 3))
     records = st.builds(Record, contacts, st.sampled_from(["", "a"]), numbers, st.sampled_from(State))
     messages = st.one_of(
-        st.builds(Probe, numbers), st.builds(Answer, numbers), st.builds(AskProbe, numbers, contacts),
-        st.builds(Report, numbers, st.booleans()), st.just(Gossip()), st.just(Share()),
-        st.builds(Compare, st.tuples(*[st.integers(0, 3)] * BUCKETS), st.booleans()),
+        st.builds(Probe, numbers), st.builds(Answer, numbers), st.builds(ProbeRequest, numbers, contacts),
+        st.builds(ProbeReport, numbers, st.booleans()), st.just(Gossip()), st.just(SyncStates()),
+        st.builds(PushPull, st.tuples(*[st.integers(0, 3)] * BUCKETS), st.booleans()),
     )  # fmt: skip
     packets = st.builds(Packet, records, numbers, messages, st.lists(records, max_size=5).map(tuple))
     for packet in data.draw(st.lists(packets, max_size=30)):
