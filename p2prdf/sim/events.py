@@ -1,4 +1,4 @@
-"""Timed events and standing queries through the simulator: what a subscriber holds in the end.
+"""Replay of timed events against standing queries in the simulator (``p2prdf simulate``).
 
 Events are lines, fields separated by tabs::
 
@@ -6,11 +6,10 @@ Events are lines, fields separated by tabs::
 
 ``A`` publishes a statement, ``D`` deletes it.
 
-A subscription at time T counts events at T and later.  The file's times only order: virtual
-time has a pace of its own, and events between two subscriptions (or checkpoints) are published
-in batches in the order of their times, so the stamps of the product stand to each other as the
-times in the file do wherever it matters.  Every subscription enters at its home peer and all
-is at rest before it, so no delay shifts its stamp.
+A subscription at time T counts events at T and later.  The times of the file only define an order:
+events between two subscriptions (or checkpoints) are published in batches in this order, at the pace of
+virtual time.  Each subscription enters at its coordinator's peer, and the world is at rest before it, so
+no delay shifts its stamp.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = ["Event", "Load", "QueryResult", "Run", "Standing", "parse_events", "q
 
 _BATCH_MAX = 2_000
 _LISTS_PEERS_MIN = 200
-"""From this many peers on tables are dictionaries: a thousand small ones beat arrays."""
+"""With this many peers or more, tables are dictionaries: they are faster than a thousand small arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A query to leave at a time; None: before everything."""
+    """A query to subscribe to at a time; None: before all events."""
 
     query: Query
     algorithm: Algorithm = Algorithm.CSBV
@@ -70,7 +69,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What one subscriber holds."""
+    """The solutions of one subscriber."""
 
     names: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -78,7 +77,7 @@ class QueryResult:
     asks: bool = False
 
     def document(self) -> dict[str, object]:
-        """Return SPARQL 1.1 Query Results JSON; of ASK a boolean, of CONSTRUCT its triples as solutions."""
+        """Return SPARQL 1.1 Query Results JSON: a boolean for ASK, triples as solutions for CONSTRUCT."""
         if self.asks:
             return {"head": {}, "boolean": bool(self.rows)}
         return document(self.names, [[value or None for value in row] for row in self.rows])
@@ -103,7 +102,7 @@ class Load:
 
 @dataclass(slots=True)
 class Run:
-    """What a run came to: ``results`` in the order of the queries."""
+    """The outcome of a run: ``results`` in the order of the queries."""
 
     results: list[QueryResult] = field(default_factory=list)
     events: int = 0
@@ -111,7 +110,7 @@ class Run:
     load: Load = Load((0,), (0,))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON-ready values."""
+        """Return all values, ready for JSON."""
         hops = self.counts.hops
         return {
             "results": [result.document() for result in self.results],
@@ -169,7 +168,7 @@ def _split(line: bytes) -> tuple[float, bool, bytes]:
 def _parse(
     statements: list[bytes], numbers: list[int], source: str, publication_id: str
 ) -> list[Quad]:
-    """Parse one statement per line, all at once; one by one only to name a line that holds none or two."""
+    """Parse one statement per line, all at once; one by one only to report a line without exactly one statement."""
     try:
         triples = _triples(statements, publication_id)
     except DataRefused as error:
@@ -212,10 +211,10 @@ def run_events(
     overlay: str = "kademlia",
     progress: Callable[[int], None] | None = None,
 ) -> Run:
-    """Leave ``queries`` at ``subscribe_at``, publish ``events`` up to and including ``until``.
+    """Subscribe to ``queries`` at ``subscribe_at``, and publish ``events`` up to and including ``until``.
 
-    ``progress`` is called with the number of events each time some were published.  Raises what
-    a peer refuses a query with.
+    ``progress`` is called with the number of published events after each batch.  Raises the error with which a peer
+    refuses a query.
     """
     standing = [Standing(query, algorithm, per_event, subscribe_at) for query in queries]
     replayed = replay(options_for(peers, seed, overlay), standing, events, (until,), progress=progress)
@@ -243,10 +242,10 @@ def replay(
     batch_max: int = _BATCH_MAX,
     progress: Callable[[int], None] | None = None,
 ) -> list[Run]:
-    """Run everything once and return what the subscribers hold at each checkpoint (None: the end).
+    """Replay the events once and return the subscribers' solutions at each checkpoint (None: the end).
 
-    Events are published in batches of at most ``batch_max``.  A query that is left after a
-    checkpoint holds nothing there.
+    Events are published in batches of at most ``batch_max``.  A subscription that begins after a checkpoint has no
+    solutions there.
     """
     return _Replay(World(options), standing, batch_max, progress).play(list(events), checkpoints)
 
@@ -265,7 +264,7 @@ class _Replay:
         self._progress = progress
         self._published = 0
         self._after = 0
-        """The stamp that the next deletion, or publication behind one, has to be after."""
+        """Lower bound for the stamp of the next deletion, or of a publication after one."""
 
     def play(self, events: list[Event], checkpoints: Sequence[float | None]) -> list[Run]:
         """Publish and subscribe in order of time; return one run per checkpoint, in their order."""
@@ -295,7 +294,7 @@ class _Replay:
         return [runs[at] for at in ends]
 
     def _publish(self, events: Sequence[Event]) -> None:
-        """Publish in batches, each from the next peer, one acknowledged before the next is given out."""
+        """Publish in batches, each from the next peer, each acknowledged before the next begins."""
         world = self.world
         for batch in self._batches(events):
             peer = len(world.publishings) % len(world.nodes)

@@ -1,4 +1,4 @@
-"""What the simulated network may do to a parcel, as one class of named probabilities and delays.
+"""Faults of the simulated network, as named probabilities and delays.
 
 Reordering needs no switch of its own: two parcels with random delays overtake each other.
 """
@@ -22,10 +22,9 @@ class Faults:
     overtake whole conversations.
     ``loss_probability``: a transfer never arrives; the sender's outbox repeats what must arrive.
     ``duplicate_probability``: a transfer arrives a second time, with a delay of its own.
-    ``turn_seconds_max``: how long a peer with work waits before it turns to it; parcels that
-    come in meanwhile make one batch with it.
-    ``skew_seconds_max``: every peer's clock is wrong by a constant of at most this, either way.
-    ``acknowledge_seconds_max``: how long a subscriber takes to acknowledge what it was given.
+    ``turn_seconds_max``: delay of a peer with pending work; parcels that arrive meanwhile join the batch.
+    ``skew_seconds_max``: constant error of each peer's clock, in either direction.
+    ``acknowledge_seconds_max``: delay of a subscriber before it acknowledges a delivery.
     """
 
     delay_min_seconds: float = 0.005
@@ -39,7 +38,7 @@ class Faults:
     acknowledge_seconds_max: float = 0.0
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for a value that means nothing."""
+        """Raise LocalProtocolError for a value out of range."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value < 0 or (field.name.endswith("probability") and value > 1):
@@ -62,4 +61,4 @@ HARSH = Faults(
     delay_min_seconds=0.001, delay_max_seconds=0.2, straggler_probability=0.05, straggler_seconds=1.5,
     loss_probability=0.1, duplicate_probability=0.1, turn_seconds_max=0.01, acknowledge_seconds_max=0.3,
 )  # fmt: skip
-"""A bad day: overtaking, repeats, one transfer in ten lost, one in ten doubled."""
+"""Transfers overtake each other; one in ten is lost, one in ten is duplicated."""

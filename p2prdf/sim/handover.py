@@ -1,7 +1,7 @@
-"""Columns of a message in the material that its receiver works with.
+"""Conversion of a message's columns to the representation that its receiver uses.
 
-Peers that share a process pass messages by reference.  What the frame codec does on a real
-wire, turning columns into the receiver's material, is then left to do for peers that differ.
+Simulated peers pass messages by reference, without the frame codec, which converts columns on a real wire.  Peers with
+different representations (lists, arrays) therefore need this conversion.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DTYPES: Final = {"terms": "uint32", "u32": "uint32", "u64": "uint64"}
 
 @cache
 def _column_fields(kind: type) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a message class that hold columns, with what their metadata calls them."""
+    """Return the fields of a message class that hold columns, each with the kind that its metadata names."""
     return tuple(
         (field.name, field.metadata.get("kind", ""))
         for field in dataclasses.fields(kind)
@@ -28,7 +28,7 @@ def _column_fields(kind: type) -> tuple[tuple[str, str], ...]:
 
 
 def handed_over(parcel: Parcel, columns: Any) -> Parcel:
-    """Return a parcel whose columns are all of the material ``columns``."""
+    """Return a parcel with all columns in the representation ``columns``."""
     return Parcel(parcel.transfer, parcel.clock, _converted(parcel.message, columns))
 
 

@@ -1,8 +1,7 @@
 """Lookups of simulated peers, message by message, over static ideal routing tables.
 
-No peer ever dies here, so a silent one was only unlucky: a question is asked again until an
-answer comes, as often as ``ATTEMPTS_MAX``.  To believe it gone and leave it out would break the
-promise of OwnersFound, that nobody closer is missing.
+No peer fails here, so silence means a lost transfer: a request is repeated up to ``ATTEMPTS_MAX`` times.  Treating a
+silent peer as dead would break the promise of OwnersFound that no closer peer is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["ATTEMPTS_MAX", "TIMEOUT_SECONDS", "Lookups"]
 
 TIMEOUT_SECONDS: Final = 0.5
 ATTEMPTS_MAX: Final = 24
-"""At 15 % loss each way a question fails once in 10^13 peers."""
+"""With 15 % loss in each direction, one request in 10^13 fails."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +38,7 @@ class _Question:
 
 @dataclass(slots=True)
 class _Open:
-    """The lookups of one key at one peer: one, whoever asks meanwhile."""
+    """The lookup of one key at one peer, shared by all requests for the key meanwhile."""
 
     lookup: RunningLookup
     questions: list[int] = field(default_factory=list)
@@ -56,7 +55,7 @@ class Lookups:
         self._next = 0
 
     def start(self, node: Node, key: int) -> None:
-        """Look up the owners of ``key`` for a peer; it will be told by OwnersFound."""
+        """Look up the owners of ``key`` for a peer, which gets OwnersFound."""
         if (node.index, key) in self._open:
             return
         self._world.counts.lookups += 1
@@ -76,7 +75,7 @@ class Lookups:
             self._go_on(question.node, question.lookup)
 
     def _go_on(self, node: Node, lookup: RunningLookup) -> None:
-        """Ask whom the lookup wants asked, or tell its outcome."""
+        """Send the lookup's pending requests, or report its outcome."""
         opened = self._open.get((node.index, lookup.target))
         if opened is None or opened.lookup is not lookup:
             return  # over; an answer came late
@@ -91,7 +90,7 @@ class Lookups:
                 self._questions.pop(number, None)
             complete = lookup.complete or len(lookup.result) == len(self._world.nodes)
             found = OwnersFound(lookup.target, lookup.result, complete, lookup.before)
-            # After the call that asked has been carried out to its end; thinking takes a millisecond.
+            # The requesting call must end before its result arrives; a lookup takes at least a millisecond.
             self._world.schedule(0.001, self._world.submit, node, found)
 
     def _ask(self, question: _Question) -> None:

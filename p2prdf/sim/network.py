@@ -1,7 +1,7 @@
-"""The simulated network: when, if at all, a transfer arrives, and what has been transferred.
+"""The simulated network: arrival times, losses and duplicates of transfers, and their counts.
 
-A *hop* is one transfer from one peer to another.  Lookups, data and replies are counted apart,
-because the papers count the way there and not the way back.
+A *hop* is one transfer from one peer to another.  Lookups, data and replies have separate counts, because the papers
+do not count replies.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ class Entropy(Protocol):
 
 @dataclass(slots=True)
 class Counts:
-    """What was transferred between different peers.
+    """Counts of transfers between different peers.
 
-    ``messages`` counts transfers by message type, repeats of the outbox included; ``lost``,
-    ``duplicated`` and ``delayed`` what the faults did to them; ``bytes`` is known only when
-    parcels go through the codec.
+    ``messages``: transfers by message type, retransmissions included.  ``lost``, ``duplicated`` and ``delayed``:
+    transfers with such a fault.  ``bytes``: known only if parcels pass through the codec.
     """
 
     messages: Counter[str] = field(default_factory=Counter)
@@ -57,17 +56,17 @@ class Counts:
 
     @property
     def hops_without_replies(self) -> int:
-        """Transfers but lookup answers, acknowledgements and corrections, as the papers count."""
+        """Transfers without lookup replies, acknowledgements and corrections, as the papers count."""
         return self.hops - sum(self.messages[name] for name in _REPLIES)
 
     @property
     def lookup_requests(self) -> int:
-        """Transfers that ask for the way."""
+        """Requests of lookups."""
         return self.messages[FindNode.__name__]
 
     @property
     def lookup_replies(self) -> int:
-        """Transfers that tell the way."""
+        """Replies to requests of lookups."""
         return self.messages[Nodes.__name__]
 
     @property
@@ -77,12 +76,12 @@ class Counts:
 
     @property
     def corrections(self) -> int:
-        """Transfers that only tell who owns what was sent elsewhere."""
+        """Transfers that only correct the sender's view of a key's owner."""
         return self.messages[NotOwner.__name__]
 
     @property
     def data_transfers(self) -> int:
-        """Transfers that carry the work itself."""
+        """Transfers that carry data: all except the other kinds."""
         overhead = self.lookup_requests + self.lookup_replies + self.acknowledgements + self.corrections
         return self.hops - overhead
 
@@ -118,7 +117,7 @@ class Network:
         self._random = random
 
     def fate(self, message: Message) -> list[float]:
-        """Return after how many seconds each copy of a transfer arrives: none, one or two."""
+        """Return the delay of each copy of a transfer, in seconds: no copy, one or two."""
         faults, counts = self.faults, self.counts
         counts.messages[type(message).__name__] += 1
         delays = []

@@ -1,6 +1,6 @@
-"""What a subscriber is owed: a slow, obvious, central evaluator that starts from the log.
+"""The oracle: a slow, simple, central evaluator of the answers that a subscriber must get, from the log.
 
-This text is the semantics that product and tests share.
+This text defines the semantics for product and tests.
 
 *The log* is the list of acknowledged publications: each has a stamp (the publication time that
 the product reported), the identity of its event and a triple.  A subscription is a conjunctive
@@ -24,9 +24,9 @@ Terms are equal if and only if their canonical N-Triples forms are.  Variables o
 to one term wherever they stand; a query may hold the same pattern twice, patterns without
 variables (they must hold) and patterns without constants (they match every triple).
 
-The evaluator extends partial solutions pattern by pattern with dictionary look-ups on whatever
-is bound.  It shares no code with the product's engines except the evaluation of one filter on
-one solution.
+The evaluator extends partial solutions pattern by pattern, with dictionary look-ups on the bound
+places.  It shares no code with the product's engines except the evaluation of one filter on one
+solution.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Oracle:
         self._indexes.clear()
 
     def answers(self, query: ConjunctiveQuery, since: int, *, per_event: bool = False) -> Counter[Row]:
-        """Return the bag of rows that a subscription of ``query`` from ``since`` on is owed."""
+        """Return the bag of rows that a subscription to ``query`` from ``since`` on must get."""
         rows: Counter[Row] = Counter()
         tests = [(frozenset(f.variables), _test(f)) for f in query.filters]
         order = self._order(query)
@@ -119,7 +119,7 @@ class Oracle:
         return len(stamps) - bisect_left(stamps, since)
 
     def _candidates(self, query: ConjunctiveQuery, pattern: Pattern, solution: Solution) -> Sequence[Triple]:
-        """Return the triples that have what the pattern has of constants and bound variables."""
+        """Return the triples that agree with the constants and bound variables of the pattern."""
         mask, parts = 0, []
         for place, slot in enumerate(pattern):
             part = query.constants[~slot] if slot < 0 else solution[slot]
@@ -138,7 +138,7 @@ class Oracle:
         return index
 
     def _order(self, query: ConjunctiveQuery) -> list[int]:
-        """Return the patterns, rarest first, connected ones preferred: only speed depends on it."""
+        """Return the patterns, rarest first, connected ones preferred; the order affects only speed."""
         nothing = [_UNBOUND] * query.variable_count
         sizes = [len(self._candidates(query, pattern, nothing)) for pattern in query.patterns]
         left = sorted(range(len(sizes)), key=lambda at: (sizes[at], at))
@@ -161,10 +161,9 @@ def _test(condition: Filter) -> _Test:
 
 
 def _match(pattern: Pattern, triple: Triple, solution: Solution) -> Solution | None:
-    """Return the solution extended by what the triple binds; None if it contradicts itself.
+    """Return the solution extended by the bindings of the triple; None if a repeated variable gets two values.
 
-    Constants and bound variables have been looked up already; a variable that stands twice in
-    the pattern has not.
+    The look-up has already compared constants and bound variables.
     """
     extended = solution.copy()
     for slot, part in zip(pattern, triple, strict=True):

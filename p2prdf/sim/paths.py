@@ -50,7 +50,7 @@ class PathSchema:
 
     @cached_property
     def offsets(self) -> Numbers:
-        """Number of the first class of each level, and the number of classes."""
+        """The number of the first class of each level, then the number of all classes."""
         return np.cumsum([0, *(self.branch**level for level in range(self.levels))])
 
     @property

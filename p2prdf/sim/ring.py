@@ -1,4 +1,4 @@
-"""Who owns a key, seen from above: the truth that lookups approach and checkers compare with."""
+"""Owners of keys from a global view: the reference for lookups and checkers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _BITS = 64
 def _by_xor(positions: list[int], key: int, count: int) -> list[int]:
     """Return the places closest to a key by XOR, closest first.
 
-    They share the key's longest prefixes, and positions that share a prefix lie side by side in
-    sorted order: so the closest few are found by widening one range.
+    The closest positions share the longest prefixes with the key, and positions with a common prefix are neighbours in
+    sorted order.  So widening one range finds them.
     """
     low, high = 0, len(positions)
     for free in range(_BITS - 1, -1, -1):
@@ -33,7 +33,7 @@ def _by_xor(positions: list[int], key: int, count: int) -> list[int]:
 
 
 def _clockwise(positions: list[int], key: int, count: int) -> list[int]:
-    """Return the places at or after a key, going clockwise."""
+    """Return the places at or after a key, clockwise."""
     first, size = bisect_left(positions, key), len(positions)
     return [(first + step) % size for step in range(min(count, size))]
 
@@ -45,7 +45,7 @@ _CLOSEST: Final[dict[str, Callable[[list[int], int, int], list[int]]]] = {
 
 
 class Ring:
-    """All peers of a simulation, sorted by ring position; ``overlay`` says what "closest" means."""
+    """All peers of a simulation, sorted by ring position; ``overlay`` defines the distance."""
 
     __slots__ = ("_closest", "_contacts", "_keys")
 
@@ -70,5 +70,5 @@ class Ring:
         return self.closest(key, 1)[0]
 
     def before(self, key: int) -> Contact:
-        """Return the last peer before a key, going clockwise."""
+        """Return the last peer before a key, clockwise."""
         return self._contacts[bisect_left(self._keys, key) - 1]

@@ -1,4 +1,4 @@
-"""Routing of simulated peers by either overlay: ideal tables that never change, and lookups over them."""
+"""Routing of simulated peers in either overlay: ideal, static tables, and lookups over them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["ROUTINGS", "Routing", "RunningLookup"]
 
 
 class RunningLookup(Protocol):
-    """What the lookups of both overlays have in common."""
+    """The common interface of both overlays' lookups."""
 
     target: int
 
     @property
     def done(self) -> bool:
-        """Whether there is a result, or none will come."""
+        """Whether the lookup has ended, with a result or without."""
         ...
 
     @property
     def result(self) -> tuple[Contact, ...]:
-        """The owner and those after it, closest first; empty when the lookup failed."""
+        """The owner and the next peers, closest first; empty if the lookup failed."""
         ...
 
     @property
@@ -38,15 +38,15 @@ class RunningLookup(Protocol):
 
     @property
     def before(self) -> Contact | None:
-        """The last peer before the target, where the overlay tells."""
+        """The last peer before the target, if the overlay reports it."""
         ...
 
     def requests(self) -> list[Contact]:
-        """Return whom to ask now."""
+        """Return the peers to ask now."""
         ...
 
     def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
-        """Take in whom a peer named."""
+        """Process the contacts in a peer's answer."""
         ...
 
     def failed(self, contact: Contact) -> None:
@@ -58,11 +58,11 @@ class Routing(Protocol):
     """All routing tables of a simulation."""
 
     def known_to(self, contact: Contact) -> list[Contact]:
-        """Return everybody in a peer's routing table."""
+        """Return all contacts in a peer's routing table."""
         ...
 
     def neighbourhood(self, contact: Contact) -> OwnersFound:
-        """Return what a peer is told of its surroundings when it starts: a lookup of its own position."""
+        """Return a peer's neighbourhood at its start, in the form of a lookup of its own position."""
         ...
 
     def lookup(self, contact: Contact, key: int) -> RunningLookup:
@@ -70,7 +70,7 @@ class Routing(Protocol):
         ...
 
     def answer(self, contact: Contact, key: int) -> tuple[Contact, ...]:
-        """Return whom a peer names when it is asked for a key."""
+        """Return the contacts in a peer's answer to a request for a key."""
         ...
 
 
@@ -122,4 +122,4 @@ class _Chord:
 
 
 ROUTINGS: Final[dict[str, Callable[[Ring, int], Routing]]] = {"kademlia": _Kademlia, "chord": _Chord}
-"""How to make the routing of each overlay for a ring: with so many peers per bucket, answer or successor list."""
+"""Constructors by overlay, with the ring and the length of buckets, answers and successor lists."""

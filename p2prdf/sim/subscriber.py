@@ -1,7 +1,6 @@
-"""The test clients of simulated peers: what they asked for, and every answer they were handed.
+"""Test clients of simulated peers: their requests, and all answers that they got.
 
-A client's record is the evidence that :mod:`schedules.checkers` judges, so it notes down
-everything, also what must not happen.
+Checkers of test runs compare a client's record with the oracle, so it also has protocol violations.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Publishing:
     """One publish request and its outcome; ``stamp`` is None until it is acknowledged.
 
     ``graph``: the graph of each triple, empty if all are of the default graph.  ``removed``: the triples are deleted.
-    ``after``: a stamp that the request's stamp has to be after.
+    ``after``: a lower bound for the request's stamp.
     """
 
     peer: int
@@ -58,10 +57,10 @@ class Publishing:
 
 @dataclass(slots=True, eq=False)
 class Subscriber:
-    """One subscription: its request, its outcome and what was delivered.
+    """One subscription: its request, its outcome and its deliveries.
 
-    ``complaints`` are the things that a subscriber can see by itself: an answer identity handed
-    over twice, a gap in the sequence, a loss that was told, answers after the end.
+    ``complaints``: violations that a subscriber can see: a repeated answer identity, a gap in the sequence, a reported
+    loss, answers after the end.
     """
 
     name: str
@@ -89,7 +88,7 @@ class Subscriber:
     identities: dict[int, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
     settling: list[int] = field(default_factory=list)
-    """Identities of retractions that were not acknowledged yet."""
+    """Identities of retractions that are not acknowledged yet."""
 
     @property
     def held(self) -> list[Row]:
@@ -117,7 +116,7 @@ class Subscriber:
         return found
 
     def take(self, notify: Notify, dictionary: TermDictionary, now: float) -> None:
-        """Write down a delivery."""
+        """Record a delivery."""
         if self.closed_at is not None:
             self.complaints.append(f"answers {notify.first}.. came after the subscription's end")
         if notify.epoch != self.epoch:
@@ -136,7 +135,7 @@ class Subscriber:
                 self.settling.append(identity)
                 if identity ^ WITHDRAWN in self.identities:
                     self.retracted[identity] = row
-                else:  # its triple was deleted and had never been there
+                else:  # its triple was deleted without having been published
                     self.settling.append(identity ^ WITHDRAWN)
                 continue
             if identity in self.identities:

@@ -1,8 +1,7 @@
-"""Virtual time: a heap of calls to come, and when there is nothing left to wait for.
+"""Virtual time: a heap of pending calls, and the detection of rest.
 
-Calls are of two kinds.  A *scheduled* one is part of what is going on (a transfer, a script): the
-world does not rest before it has happened.  A *timer* only watches (a lease, a retry that will not
-be needed): the world is at rest when every timer is further ahead than a horizon.
+There are two kinds of calls.  A *scheduled* call is pending work (a transfer, a script): the world rests only after it.
+A *timer* guards (a lease, a retry): the world is at rest if every timer is beyond a horizon.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class Timer:
 class VirtualTime:
     """A clock that jumps from call to call; calls of one instant run in the order they were made.
 
-    ``horizon_seconds``: how far ahead timers must be for the world to be at rest.  After
-    ``events_max`` calls it is taken to go round in circles.
+    ``horizon_seconds``: timers beyond this do not keep the world from rest.  ``events_max``: more calls than this are
+    taken for a livelock.
     """
 
     def __init__(self, start: float, *, horizon_seconds: float, events_max: int):
@@ -56,7 +55,7 @@ class VirtualTime:
         self._heap: list[tuple[float, int, Timer]] = []
 
     def schedule(self, delay: float, action: Callable[..., None], *arguments: Any) -> None:
-        """Call ``action`` after ``delay`` seconds; the world does not rest before."""
+        """Call ``action`` after ``delay`` seconds; the world does not rest before the call."""
         self.under_way += 1
         self._push(Timer(self.now + delay, action, arguments, waited_for=True))
 
@@ -94,7 +93,7 @@ class VirtualTime:
         self.now = end
 
     def run_until(self, condition: Callable[[], bool], limit_seconds: float = 900.0) -> None:
-        """Go on until the condition holds; raises Restless if it does not come true in time."""
+        """Run until the condition holds; raises Restless if it does not within ``limit_seconds``."""
         end = self.now + limit_seconds
         while not condition():
             due = self._next()
@@ -103,10 +102,9 @@ class VirtualTime:
             self.step()
 
     def run_until_quiet(self, limit_seconds: float = 900.0) -> None:
-        """Go on until nothing is under way and only far timers remain.
+        """Run until nothing is under way and all timers are beyond the horizon.
 
-        Raises Restless, with what is still going on, if that takes longer than ``limit_seconds``
-        of virtual time.
+        Raises Restless, with a description of the pending work, after ``limit_seconds`` of virtual time.
         """
         end = self.now + limit_seconds
         while not self.quiet:
@@ -118,12 +116,12 @@ class VirtualTime:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is under way and every timer is further than the horizon."""
+        """Whether nothing is under way and every timer is beyond the horizon."""
         if self.under_way:
             return False
         due = self._next()
         return due is None or due > self.now + self._horizon
 
     def state(self) -> str:
-        """Describe what is still going on, for an error message."""
+        """Describe the pending work, for an error message."""
         return f"{self.under_way} calls are waited for, {len(self._heap)} are to come"

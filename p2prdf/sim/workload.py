@@ -1,10 +1,9 @@
-"""Random publications and queries over a vocabulary so small that everything meets everything.
+"""Random publications and queries over a vocabulary so small that coincidences are frequent.
 
-What breaks a join in the network is coincidence: one term in two places of a triple, a literal
-whose text is an IRI, the empty literal, two terms whose texts join to a third, the same triple
-published twice around a subscription, a pattern that stands twice.  So terms are drawn from a
-handful that have these properties among themselves, and queries are made from triples of the
-very data by replacing terms with variables.
+Coincidences reveal defects of joins in the network: one term in two places of a triple, a literal with the text of an
+IRI, the empty literal, two terms with the concatenated text of a third, a triple that is published before and after a
+subscription, a repeated pattern.  So the few terms have these properties, and queries are triples of the data in which
+variables replace terms.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = [
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 
 IRIS: Final = ("<urn:a>", "<urn:ab>", "<urn:b>", "<urn:bc>", "<urn:c>", "<urn:abc>", "<urn:p>", "<urn:q>")
-"""``<urn:ab>`` + ``<urn:c>`` and ``<urn:a>`` + ``<urn:bc>`` have equal letters; all stand in any place."""
+"""Each may be in any place; ``<urn:ab>`` + ``<urn:c>`` and ``<urn:a>`` + ``<urn:bc>`` have equal letters."""
 
 BLANKS: Final = (skolem("sim", "a"), skolem("sim", "b"))
 
@@ -55,7 +54,7 @@ _VARIABLE = re.compile(r"\?(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Terms by the places that they may stand in."""
+    """Terms by their possible places in a triple."""
 
     subjects: tuple[str, ...]
     predicates: tuple[str, ...]
@@ -117,7 +116,7 @@ def conjunctive_query(
 
 
 def sparql_text(query: ConjunctiveQuery) -> str:
-    """Spell a query as SPARQL, variables ``?v0``, ``?v1``, ..., whatever their names were."""
+    """Return a query as SPARQL, with its variables renamed to ``?v0``, ``?v1``, ..."""
 
     def part(slot: int) -> str:
         return query.constants[~slot] if slot < 0 else f"?v{slot}"
@@ -129,7 +128,7 @@ def sparql_text(query: ConjunctiveQuery) -> str:
 
 
 def draw_query(rng: Random, data: Sequence[Triple], vocabulary: Vocabulary) -> ConjunctiveQuery:
-    """Draw a query that mostly has answers over the data, and never very many."""
+    """Draw a query that usually has answers over the data, in a limited number."""
     oracle = Oracle(Publication(0, number, triple) for number, triple in enumerate(data))
     for _ in range(50):
         query = _draft(rng, data, vocabulary)
@@ -139,7 +138,7 @@ def draw_query(rng: Random, data: Sequence[Triple], vocabulary: Vocabulary) -> C
 
 
 def _draft(rng: Random, data: Sequence[Triple], vocabulary: Vocabulary) -> ConjunctiveQuery:
-    """Generalise a few triples of the data that mostly share terms."""
+    """Replace terms by variables in a few triples of the data, most of which share terms."""
     picked = [rng.choice(data)]
     for _ in range(rng.choice((1, 1, 2, 2, 3, 3, 4, 5)) - 1):
         shared = rng.choice(rng.choice(picked))

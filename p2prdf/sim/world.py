@@ -1,11 +1,11 @@
-"""Driver 1: any number of peers in virtual time, carried by one heap of events and one seed.
+"""Driver 1: any number of peers in virtual time, driven by one heap of events and one seed.
 
-The world does for its peers what the daemon does with sockets, clocks and tasks:
+The world has the duties of the daemon, without sockets, clocks and tasks:
 
 1. ``submit`` and ``receive`` with the peer's own (perhaps wrong) time, effects carried out in order;
-2. one timer per peer, re-armed after every call; work that is due at once is woken after a
-   random turn, so that what arrives meanwhile makes one batch;
-3. ``Send`` goes over :class:`~p2prdf.sim.network.Network`, which loses, doubles and delays;
+2. one timer per peer, re-armed after every call; a peer with work that is due at once wakes after
+   a random delay, and parcels that arrive meanwhile join its batch;
+3. ``Send`` goes over :class:`~p2prdf.sim.network.Network`, which loses, duplicates and delays;
 4. ``FindOwner`` runs a lookup of FindNode and Nodes messages over that same network;
 5. ``Completed`` and ``Notify`` go to test clients (:mod:`p2prdf.sim.subscriber`).
 
@@ -68,10 +68,10 @@ if TYPE_CHECKING:
 __all__ = ["Node", "World", "WorldOptions"]
 
 _LENGTH_BYTES = 4
-"""A frame starts with its length; a simulated parcel has an end of its own."""
+"""Length prefix of a frame, which simulated parcels do not have."""
 
 _TURNS_MAX = 10_000
-"""A peer that sets its timer this often in one instant makes no progress."""
+"""A peer that sets its timer more often than this in one instant makes no progress."""
 
 
 _CALM_SECONDS = 3
@@ -79,7 +79,7 @@ _CALM_SECONDS = 3
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Keep the garbage collector from walking thousands of new peers over and over (three times faster)."""
+    """Disable the garbage collector while thousands of peers are created (three times faster)."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -91,17 +91,17 @@ def _collector_off() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """What a world is made of; with ``seed`` it determines every event.
+    """Configuration of a world; with ``seed`` it determines every event.
 
     ``overlay``: "kademlia" or "chord"; the peers' ``config`` follows it.
     ``tables``: "lists", "arrays", or "mixed" (drawn per peer).
     ``bucket``: peers per bucket of the routing tables or per successor list, and per lookup.
     ``places``: ring positions are random, or even: peer i at :func:`p2prdf.keys.even_key` of i.
-    ``routing_contacts``: introduce each peer's routing table to it at the start, beside its
-    neighbourhood.  ``quiet_horizon_seconds``: a world in which nothing is under way and every
-    timer lies further ahead than this is at rest; longer than any retry, shorter than leases.
-    ``start_seconds``: virtual time starts there, late enough that a clock that is behind still counts from zero.
-    ``events_max``: a world that needs more events than this is taken to be going round in circles.
+    ``routing_contacts``: each peer knows its routing table at the start, beside its neighbourhood.
+    ``quiet_horizon_seconds``: timers beyond this do not keep the world from rest; longer than any retry, shorter than
+    leases.
+    ``start_seconds``: start of virtual time, so late that a slow clock does not become negative.
+    ``events_max``: more events than this are taken for a livelock.
     """
 
     peers: int = 7
@@ -119,7 +119,7 @@ class WorldOptions:
     start_seconds: float = 1_000_000.0
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for a world that cannot be."""
+        """Raise LocalProtocolError for invalid options."""
         if self.peers < 1:
             raise LocalProtocolError(f"a world of {self.peers} peers: there must be at least 1")
         if self.overlay not in OVERLAYS:
@@ -133,7 +133,7 @@ class WorldOptions:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One peer with what its driver keeps for it."""
+    """One peer with the state that its driver keeps for it."""
 
     index: int
     contact: Contact
@@ -144,14 +144,14 @@ class Node:
     skew: float
     timer: Timer | None = None
     turn_comes: bool = False
-    """The timer was set for work that is due already."""
+    """Whether the timer was set for work that is due already."""
     turns: int = 0
     turned_at: float = 0.0
     next_event: int = 0
     busy_until: float = 0.0
-    """A peer whose work takes time neither wakes nor takes in parcels before."""
+    """End of the current work, if work takes time; before it the peer neither wakes nor receives parcels."""
     held: list[tuple[Parcel, Contact]] = field(default_factory=list)
-    """Parcels that wait for the end of a turn whose budget was spent."""
+    """Parcels that wait for the end of a turn without remaining budget."""
     requests: dict[int, Publishing | Subscriber] = field(default_factory=dict)
     subscribers: dict[int, Subscriber] = field(default_factory=dict)
     early: dict[int, list[Notify]] = field(default_factory=dict)
@@ -163,17 +163,16 @@ class Node:
 
 
 def _busy(node: Node) -> bool:
-    """Return whether a peer with replicas has work, or a client of it waits."""
+    """Return whether a peer with replicas has pending work, or a client of the peer waits."""
     status = node.peer.status()
     return bool(node.requests or not node.peer.quiet or status["rejoining"] or not status["in_step"])
 
 
 class World(VirtualTime):
-    """Peers, their network and their clients; see the module's text.
+    """Peers, their network and their clients.
 
-    ``trace`` is called with one line per transfer, outcome and peer trace.  ``tap`` sees every
-    parcel before it is sent, and what it returns is sent instead (None: nothing is): tests use
-    it to break things.
+    ``trace`` is called with one line per transfer, outcome and peer trace.  ``tap`` gets every parcel before it is sent
+    and returns the parcel to send instead (None: none): tests use it to inject faults.
     """
 
     def __init__(self, options: WorldOptions, *, trace: Callable[[str], None] | None = None):
@@ -186,7 +185,7 @@ class World(VirtualTime):
         self.tap: Callable[[Node, Parcel], Parcel | None] | None = None
         self.traces: Counter[str] = Counter()
         self.spans: list[tuple[int, float, Span]] = []
-        """Of what is traced: the key of the peer, the end by its clock, and the span."""
+        """Traced spans, each with the key of its peer and the end by the peer's clock."""
         self.publishings: list[Publishing] = []
         self.subscribers: list[Subscriber] = []
         self._request = 0
@@ -202,7 +201,7 @@ class World(VirtualTime):
 
     @property
     def counts(self) -> Counts:
-        """What was transferred so far."""
+        """Counts of the transfers so far."""
         return self.network.counts
 
     # --- making ----------------------------------------------------------------------------------
@@ -239,11 +238,11 @@ class World(VirtualTime):
         return Node(index, contact, peer, dictionary, columns, codec, skew)
 
     def _pace(self, index: int, config: PeerConfig) -> Pace:  # noqa: ARG002
-        """Return the measure of the work of a peer."""
+        """Return the meter of a peer's work."""
         return Pace(config.turn_budget_seconds)
 
     def _introduce(self, node: Node) -> None:
-        """Tell a peer its neighbourhood and, if wanted, its routing table; with copies, all peers."""
+        """Give a peer its neighbourhood and, if configured, its routing table; with replicas, all peers."""
         if self.options.config.replicas > 1:
             others = self.ring.closest(node.contact.key, len(self.ring))
             before = self.ring.before(node.contact.key) if self.options.overlay == "chord" else None
@@ -257,14 +256,14 @@ class World(VirtualTime):
                 self.submit(node, contract.ContactSeen(contact))
 
     def owners(self, key: int) -> tuple[Contact, ...]:
-        """Return the peers that keep a key: its owner, and the next ones where there are copies."""
+        """Return the replicas of a key: its owner and, with replication, the next peers."""
         return self.ring.closest(key, self.options.config.replicas)
 
     def run_until_rest(self, limit_seconds: float = 900.0) -> None:
-        """Go on until nothing is under way; raises Restless if that takes longer than ``limit_seconds``.
+        """Run until nothing is under way; raises Restless if that takes longer than ``limit_seconds``.
 
-        Replicas compare what they hold, and coordinators renew subscriptions, for ever: where there are copies, a world
-        rests that has been calm for some seconds, once replicas have had the time to compare.
+        With replication, anti-entropy and renewals of subscriptions never end.  The world then rests after some calm
+        seconds, in which replicas can compare.
         """
         config = self.options.config
         if config.replicas == 1:
@@ -303,9 +302,9 @@ class World(VirtualTime):
         self, at: float, peer: int, query: Query, algorithm: Algorithm = Algorithm.CSBV,
         *, per_event: bool = False, lease_seconds: float = 86_400.0,
     ) -> Subscriber:  # fmt: skip
-        """Have a client of ``peer`` leave a standing query, ``at`` seconds from now.
+        """Have a client of ``peer`` subscribe to a query, ``at`` seconds from now.
 
-        The checkers of random runs judge conjunctive queries only.
+        The checkers of random runs support conjunctive queries only.
         """
         subscriber = Subscriber(
             f"subscriber {len(self.subscribers)}", peer, query, algorithm,  # type: ignore[arg-type]
@@ -353,7 +352,7 @@ class World(VirtualTime):
         return [publication for publishing in self.publishings for publication in publishing.log()]
 
     def state(self) -> str:
-        """Describe what is still going on, for an error message."""
+        """Describe the pending work, for an error message."""
         timers = sorted((node.timer.when, node.index) for node in self.nodes if node.timer is not None)[:5]
         waking = ", ".join(f"peer {index} in {when - self.now:.3f} s" for when, index in timers)
         unanswered = sum(len(node.requests) for node in self.nodes)
@@ -366,7 +365,7 @@ class World(VirtualTime):
     # --- peers -----------------------------------------------------------------------------------
 
     def submit(self, node: Node, request: Request) -> None:
-        """Hand a request to a peer and carry out what it wants done."""
+        """Give a request to a peer and carry out its effects."""
         self._carry_out(node, node.peer.submit(request, now=self.now + node.skew))
 
     def _receive_frame(self, node: Node, frame: bytes, sender: Contact) -> None:
@@ -420,7 +419,7 @@ class World(VirtualTime):
 
     def _arm(self, node: Node) -> None:
         if node.timer is not None and node.turn_comes:
-            return  # work that is due stays due until the turn
+            return  # due work waits for the turn
         deadline = node.peer.deadline
         if deadline is None:
             return
@@ -449,7 +448,7 @@ class World(VirtualTime):
     # --- network ---------------------------------------------------------------------------------
 
     def send(self, node: Node, to: Contact, parcel: Parcel) -> None:
-        """Put a parcel on its way; what a peer sends to itself cannot be lost and is no hop."""
+        """Send a parcel; a parcel to the sender itself cannot be lost and is no hop."""
         if self.tap is not None:
             tapped = self.tap(node, parcel)
             if tapped is None:
@@ -513,7 +512,7 @@ class World(VirtualTime):
         self.schedule(self._random.uniform(0.0, wait) if wait else 0.0, self._acknowledge, node, subscriber)
 
     def _bookmark(self, node: Node, bookmark: Bookmark) -> None:
-        """Nobody asks for bookmarks here."""
+        """Ignore bookmarks, which the clients of this driver do not request."""
 
     def _acknowledge(self, node: Node, subscriber: Subscriber) -> None:
         identity = subscriber.unacknowledged()
@@ -524,7 +523,7 @@ class World(VirtualTime):
 
     def _ended(self, node: Node, subscription: int, why: str) -> None:
         subscriber = node.subscribers.get(subscription)
-        if subscriber is not None and subscriber.closed_at is None:  # else it ended it itself, and was told so before
+        if subscriber is not None and subscriber.closed_at is None:  # otherwise the client ended it and knows
             del node.subscribers[subscription]
             subscriber.complaints.append(f"its subscription ended by itself: {why}")
 

@@ -1,7 +1,7 @@
 """The group of commands ``p2prdf experiment NAME``: one for each experiment of the registry.
 
-They are made when somebody looks into the group, because the registry imports the simulator, which
-``p2prdf --help`` must not wait for.
+The commands are created on the first access to the group: the registry imports the simulator, which would delay
+``p2prdf --help``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PLAN_EXIT_CODES_HELP: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage, 4 qu
 
 _SCALE_MAX: Final = 0.2
 _TRIPLES: Final = 15_000
-"""A run of the default scale publishes at most so many triples: some seconds, and every shape shows."""
+"""Most triples of a run at the default scale: some seconds, with all effects visible."""
 
 _SIZE_MAX: Final = 100_000_000
 
@@ -48,7 +48,7 @@ _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 
 
 class KeyEncoding(enum.StrEnum):
-    """How constant parts become keys."""
+    """Mapping of constant parts to keys."""
 
     typed = "typed"
     paper = "paper"
@@ -76,7 +76,7 @@ def experiment() -> None:
 
 
 class _Experiments(Group):
-    """A group whose commands are made from the registry when they are asked for."""
+    """A group that creates its commands from the registry on the first access."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, experiments first."""
@@ -121,7 +121,7 @@ experiments.callback()(experiment)
 
 
 def default_scale(experiment: Experiment) -> float:
-    """Return the scale at which an experiment runs unless told otherwise."""
+    """Return the default scale of an experiment."""
     return round(min(_SCALE_MAX, _TRIPLES / experiment.setting.triples), 4)
 
 

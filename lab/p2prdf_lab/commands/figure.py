@@ -1,17 +1,14 @@
-"""Figures: panels of lines and bars, drawn so that they read in print and in grey.
+"""Figures: panels of lines and bars, readable in print and in grey.
 
-The only module that imports matplotlib (extra ``plot``).  It is used through its object interface,
-without pyplot: no window system is looked for, nothing is global, and settings hold for one figure.
-Text is in the font that matplotlib brings along.
+The only module that imports matplotlib (extra ``plot``).  It uses matplotlib's object interface without pyplot: no
+window system, no global state, settings for one figure.  Text is in matplotlib's own font.
 
-Three things at once tell curves apart: a grey level with a touch of hue, a kind of line, a marker.
-Any one of them may be lost, to a printer, a projector or an eye.  They belong to the figure, not to the
-panel: a program has one colour and a curve one kind of line and one marker in all panels.  Earlier curves
-are drawn broader and below later ones, so that curves on top of each other still show.  A band, or a bar of
-error, shows the least and the greatest value of several seeds.
+Curves differ in grey level (with some hue), line style and marker, because a printer, a projector or an eye may lose
+one of the three.  They are the same in all panels of a figure: one colour per program, one line style and marker per
+curve.  Earlier curves are broader and lie below later ones, so coincident curves remain visible.  A band or an error
+bar shows the least and the greatest value of several seeds.
 
-Equal panels give equal bytes, as far as the format allows: no date, and names inside an SVG file that
-do not depend on chance.
+Equal panels give equal bytes, as far as the format allows: without date, and with fixed names inside an SVG file.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ _DOTS_PER_INCH: Final = 150
 """1,605 dots wide."""
 
 _INKS: Final = ("#14213d", "#a83a0c", "#5f8fc7", "#d0ac52", "#3d6b4f", "#8f7ca8", "#c76b98", "#7a7a7a")
-"""From dark to light, the first four a fifth of the way from black to white apart; neighbours always differ."""
+"""Colours; the first four are a fifth of the scale from black to white apart, and neighbours always differ."""
 
 _LINES: Final[tuple[Any, ...]] = (
     "-", (0, (5, 1.6)), (0, (1.2, 1.3)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)), (0, (3, 1, 1, 1, 1, 1)),
@@ -49,16 +46,16 @@ _LINES: Final[tuple[Any, ...]] = (
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
 _HATCHES: Final = ("", "////", "....", "\\\\\\\\", "xxxx", "--")
 _BROADEST: Final = 1.65
-"""How many points the first curve of a panel is broader than the last, at most."""
+"""Most points by which the first curve of a panel is broader than the last."""
 _MARKS: Final = 7
 """Markers along a curve."""
 
 _LEGEND_CHARACTERS: Final = 66
 _KEY_CHARACTERS: Final = 8
-"""How much fits into one line of a legend over half the figure, and what of it a key takes."""
+"""Characters of a legend's line over half the figure, and characters that a key takes."""
 
 _TICKS_CHARACTERS: Final = 54
-"""Of all names below the bars of a panel."""
+"""Most characters of all names below the bars of a panel."""
 
 _SETTINGS: Final[dict[Any, Any]] = {
     "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 10.5, "axes.titleweight": "bold",
@@ -78,7 +75,7 @@ _UNDATED: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How a curve looks in every panel of a figure."""
+    """The appearance of a curve in all panels of a figure."""
 
     ink: str
     line: Any
@@ -89,7 +86,7 @@ class _Style:
 def _styles(panels: Sequence[Panel]) -> dict[str, _Style]:
     """Return the style of each curve by its label: programs have their colours in order of appearance.
 
-    Kinds of lines and markers go by the curve, so that variants of one program differ in these.
+    Line styles and markers depend on the curve, so variants of one program differ in these.
     """
     curves = {curve.label: curve.program or curve.label for panel in panels for curve in panel.curves}
     programs = list(dict.fromkeys(curves.values()))
@@ -181,7 +178,7 @@ def _lines(axes: Axes, panel: Panel, styles: Mapping[str, _Style]) -> None:
 
 
 def _positive(curve: Curve) -> Curve:
-    """Return the points of a curve that a logarithmic axis has a place for."""
+    """Return the points of a curve with positive values, which a logarithmic axis can show."""
     kept = [at for at, x in enumerate(curve.x) if x > 0]
     columns = (curve.x, curve.y, curve.low, curve.high)
     x, y, low, high = (tuple(column[at] for at in kept) if column else () for column in columns)
@@ -189,12 +186,12 @@ def _positive(curve: Curve) -> Curve:
 
 
 def _between(low: float, high: float) -> tuple[float, ...]:
-    """Return the multiples of powers of ten that a logarithmic axis names: labels must not overlap."""
+    """Return the multiples of powers of ten to label on a logarithmic axis, without overlaps."""
     return (1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,)
 
 
 def _marked(curve: Curve, panel: Panel, place: int) -> list[int]:
-    """Return the points of a curve that get its marker: evenly along the axis, not where others have theirs."""
+    """Return the points of a curve that get a marker: evenly along the axis, apart from other curves' markers."""
     if len(curve.x) <= _MARKS + 1:
         return list(range(len(curve.x)))
     if panel.x_log:
@@ -249,7 +246,7 @@ def _scale(axes: Axes, panel: Panel) -> None:
 def _legend(axes: Axes, panel: Panel, *, alone: bool) -> float:
     """Put the legend between title and axes, where no data is; return its height in points.
 
-    The layout must not see it: it would make room for its width, and the axes narrower.
+    The layout ignores the legend: otherwise it would narrow the axes by the legend's width.
     """
     labels = _short([curve.label for curve in panel.curves])
     columns = next(
@@ -257,7 +254,7 @@ def _legend(axes: Axes, panel: Panel, *, alone: bool) -> float:
         if columns == 1 or _legend_width(labels, columns) <= _LEGEND_CHARACTERS * (1 + alone)
     )  # fmt: skip
     rows = -(-len(labels) // columns)
-    columns = -(-len(labels) // rows)  # else the first column alone would be full
+    columns = -(-len(labels) // rows)  # fills the columns evenly
     handles = axes.get_legend_handles_labels()[0]
     legend = axes.legend(
         handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, borderpad=0.0,
@@ -267,13 +264,13 @@ def _legend(axes: Axes, panel: Panel, *, alone: bool) -> float:
 
 
 def _legend_width(labels: list[str], columns: int) -> int:
-    """Return the characters of a legend's line: its columns are filled downwards, each as wide as its longest."""
+    """Return the characters of a legend's line, with columns filled downwards, each as wide as its longest label."""
     rows = -(-len(labels) // columns)
     return sum(max(map(len, labels[start : start + rows])) + _KEY_CHARACTERS for start in range(0, len(labels), rows))
 
 
 def _short(labels: list[str]) -> list[str]:
-    """Leave out what all labels begin with: in a panel about CQC each would say so."""
+    """Remove the common beginning of all labels, such as the algorithm of a panel."""
     heads = {label.partition(", ")[0] for label in labels}
     if len(heads) > 1 or not all(", " in label for label in labels):
         return labels

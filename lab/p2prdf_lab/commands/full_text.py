@@ -1,4 +1,4 @@
-"""``p2prdf experiment full-text``: programs that find the queries a publication satisfies, side by side."""
+"""``p2prdf experiment full-text``: a comparison of matchers for standing full-text queries."""
 
 from __future__ import annotations
 

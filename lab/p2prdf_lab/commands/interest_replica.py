@@ -1,4 +1,4 @@
-"""``p2prdf experiment interest-replica``: what of a dataset's changes matters to a replica, and what that costs."""
+"""``p2prdf experiment interest-replica``: the share of a dataset's changes that a replica needs, and its cost."""
 
 from __future__ import annotations
 

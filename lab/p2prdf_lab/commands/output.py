@@ -1,7 +1,6 @@
-"""Where an experiment's document and figure go, and what the run itself took.
+"""Output files of an experiment (JSON document, figure), and time and memory of its run.
 
-Whether they can be written is found out before the run: nobody waits a minute for a result that
-then has no place.
+The files are checked before the run, so that a long run does not end without a place for its result.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["FORMATS", "JsonFile", "PlotFile", "document_foot", "peak_bytes", "re
            "write_figure"]  # fmt: skip
 
 FORMATS: Final = (".png", ".svg", ".pdf")
-"""Figures by the ending of their file's name."""
+"""Suffixes of figure files."""
 
 STDOUT: Final = "-"
 
@@ -57,7 +56,7 @@ JsonFile = Annotated[
 
 
 def refuse_early(plot: Path | None, document: str | None) -> None:
-    """Raise OSError, with the file's name, for one that cannot be written."""
+    """Raise OSError, with the name, if a file cannot be written."""
     for path in (plot, None if document in (None, STDOUT) else Path(document or "")):
         if path is None:
             continue
@@ -79,20 +78,20 @@ def write_document(document: dict[str, Any], to: str) -> None:
 
 
 def write_figure(path: Path, title: str, panels: Sequence[Panel], foot: str) -> None:
-    """Draw panels into a file of the kind its name tells."""
+    """Draw panels into a file; its suffix is the format."""
     from p2prdf_lab.commands.figure import draw, rendered
 
     path.write_bytes(rendered(draw(title, panels, foot), path.suffix.lower().removeprefix(".")))
 
 
 def peak_bytes() -> int:
-    """Return the most memory this process has held so far."""
+    """Return the peak memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def document_foot(seconds: float) -> dict[str, Any]:
-    """Return what a run took and what it ran on, for the end of a document."""
+    """Return time, memory and versions of a run, for the end of a document."""
     return {
         "seconds": round(seconds, 3),
         "peak_bytes": peak_bytes(),

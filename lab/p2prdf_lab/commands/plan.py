@@ -1,4 +1,4 @@
-"""``p2prdf experiment plan``: what load, traffic and memory an overlay of some size would have."""
+"""``p2prdf experiment plan``: predicted load, traffic and memory of an overlay."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OverlayName(enum.StrEnum):
 
 
 class PlacesName(enum.StrEnum):
-    """How peers lie on the ring."""
+    """Placement of peers on the ring."""
 
     random = "random"
     even = "even"
@@ -140,7 +140,7 @@ def _run(
 
 
 def _read(file: Path, triples_max: int) -> tuple[tuple[list[str], list[str], list[str]], bool]:
-    """Return the triples of a file as columns, and whether there are more than wanted."""
+    """Return the triples of a file as columns, and whether the file has more than ``triples_max``."""
     from p2prdf.rdf.ntriples import detect, read_triples
 
     syntax, compressed = detect(file.name)

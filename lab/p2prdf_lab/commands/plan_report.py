@@ -1,4 +1,4 @@
-"""A capacity plan as people read it, and its figure."""
+"""The text and the figure of a capacity plan."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def write_plan(plan: CapacityPlan, sample: str, seconds: float, plot: Path | Non
 
 
 def foot(plan: CapacityPlan) -> str:
-    """Spell what was planned for in one line."""
+    """Return the options of the plan in one line."""
     options = plan.options
     equal = f" ({plan.distinct_queries:,} different)" if plan.distinct_queries < plan.queries else ""
     return (
@@ -159,8 +159,8 @@ def _keys(plan: CapacityPlan) -> Table:
 
 
 def _terms(terms: tuple[str, ...]) -> str:
-    """Spell terms in the room there is, of IRIs the end, which tells them from others."""
-    if not terms:  # of the wildcard index
+    """Shorten terms to the width; of an IRI the end remains, which distinguishes it."""
+    if not terms:  # the wildcard index
         return ""
     room = _TERMS_CHARACTERS // len(terms)
     return " ".join(term if len(term) <= room else _cut(term, room) for term in map(printable, terms))
@@ -216,7 +216,7 @@ def panels(plan: CapacityPlan) -> list[Panel]:
 
 
 def _ranked(label: str, values: npt.NDArray[np.float64]) -> Curve:
-    """Return values by rank, from 1; at most some hundred, closer together at the busy end."""
+    """Return values by rank, from 1: about a hundred points, denser at the busy end."""
     ranked = np.sort(values)[::-1]
     ranks = np.unique(np.geomspace(1, len(ranked), _POINTS_MAX).round().astype(np.int64))
     return Curve(label, tuple(ranks.astype(float).tolist()), tuple(ranked[ranks - 1].tolist()))

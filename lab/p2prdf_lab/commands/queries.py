@@ -26,7 +26,7 @@ _SEPARATOR: Final = re.compile(r"^----[ \t]*\r?\n?", re.MULTILINE)
 def read_queries(files: list[Path]) -> list[NamedQuery]:
     """Return the queries of some files, in order.
 
-    Raises QueryRefused with file, number and line for what cannot be read or is not supported, and OSError.
+    Raises QueryRefused, with file, number and line, for an unreadable or unsupported query, and OSError.
     """
     from p2prdf.rdf.sparql import parse_select
     from p2prdf_lab.capacity.plan import NamedQuery

@@ -1,4 +1,4 @@
-"""``p2prdf experiment incremental-reasoning``: programs that keep up to date what follows, side by side."""
+"""``p2prdf experiment incremental-reasoning``: a comparison of programs that maintain derived facts."""
 
 from __future__ import annotations
 

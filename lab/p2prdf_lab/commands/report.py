@@ -1,4 +1,4 @@
-"""Results of experiments as people read them: tables that fit, claims with what was measured."""
+"""Results of experiments as text: tables that fit the width, claims beside measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["WIDTH_MAX", "setting_text", "write_paragraph", "write_result", "write_tables"]
 
 WIDTH_MAX: Final = 100
-"""Columns that a table takes at most, if it can be cut so."""
+"""Most columns of a table, if it can be split."""
 
 _SETTING_WORDS: Final = {
     "peers": "peers", "queries": "queries", "triples": "triples", "instances": "instances per class",
@@ -36,7 +36,7 @@ Cell = str | int | float
 
 
 def setting_text(setting: Mapping[str, Cell]) -> str:
-    """Spell a setting in one line, sizes first."""
+    """Return a setting in one line, sizes first."""
     parts = [f"{setting[name]:,} {words}" for name, words in _SETTING_WORDS.items() if name in setting]
     parts += [f"{name.replace('_', ' ')} {value}" for name, value in setting.items() if name not in _SETTING_WORDS]
     return ", ".join(parts)
@@ -63,12 +63,12 @@ def write_result(result: Result, seconds: float, peak: int, plot: Path | None) -
 
 
 def write_paragraph(console: Console, text: str) -> None:
-    """Write a text, broken at words."""
+    """Write a text, wrapped at words."""
     console.print(Text(text), width=min(console.width, WIDTH_MAX))
 
 
 def _claims_grid(console: Console, claims: Sequence[Claim]) -> Table:
-    """Return what is claimed, each with a mark, and what was measured below it."""
+    """Return the claims, each with a mark and its measurement."""
     drawn = console.encoding.lower().startswith("utf")
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
@@ -85,7 +85,7 @@ def _claims_grid(console: Console, claims: Sequence[Claim]) -> Table:
 
 
 def write_tables(console: Console, numbers: Numbers) -> None:
-    """Write a table as it is if it fits, else turned on its side, and cut into as many as it takes."""
+    """Write a table as it is if it fits, otherwise transposed and split into several tables."""
     width = min(console.width, WIDTH_MAX)
     rows = spelled(numbers)
     parts = [table(numbers.title, _broken(numbers.columns, rows), rows)]
@@ -98,7 +98,7 @@ def write_tables(console: Console, numbers: Numbers) -> None:
 
 
 def _turned(console: Console, numbers: Numbers, rows: list[list[str]], width: int) -> list[Table]:
-    """Return the table turned on its side, in as few equal parts as fit."""
+    """Return the table transposed, in the fewest equal parts that fit."""
     cut: list[Table] = []
     for each in range(len(rows), 0, -1):
         if len(rows) % each == 0:
@@ -116,7 +116,7 @@ def _on_its_side(numbers: Numbers, rows: list[list[str]], *, first: bool) -> Tab
 
 
 def _broken(names: Sequence[str], rows: list[list[str]]) -> list[str]:
-    """Break headers that are wider than what is below them: numbers are never broken."""
+    """Wrap headers that are wider than their columns; numbers are never wrapped."""
     broken = []
     for at, name in enumerate(names):
         below = max((len(row[at]) for row in rows), default=0)
@@ -126,12 +126,12 @@ def _broken(names: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 
 def _width(console: Console, each: Table) -> int:
-    """Return how wide a table is of which nothing is cut off."""
+    """Return the width of a table without truncation."""
     return console.measure(each, options=console.options.update(width=_ENDLESS)).maximum
 
 
 def spelled(numbers: Numbers) -> list[list[str]]:
-    """Return the cells as text: thousands set apart, and as many decimals in a column as any of its values has."""
+    """Return the cells as text: with thousands separators, and one number of decimals per column."""
     columns = []
     for column in zip(*numbers.rows, strict=True):
         decimals = max((_decimals(value) for value in column if isinstance(value, float)), default=0)

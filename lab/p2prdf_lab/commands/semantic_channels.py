@@ -1,4 +1,4 @@
-"""``p2prdf experiment semantic-channels``: what is new on channels over a knowledge base, told early."""
+"""``p2prdf experiment semantic-channels``: early notifications on channels over a knowledge base."""
 
 from __future__ import annotations
 
