@@ -1,7 +1,6 @@
-"""The parts of a capacity plan (:mod:`p2prdf_lab.capacity.planner` makes one).
+"""The capacity planner: load, traffic and memory of an overlay, from queries and a sample of the stream.
 
-``traffic`` lets a fleet send what its peers would send, ``ledger`` counts and weighs it,
-``loaded_keys`` counts what comes to each key, ``footprint`` measures the memory of single peers,
-``growth`` says what that means for a longer stream, ``plan`` holds all of it as plain values and
-``verdict`` puts it into words.
+``planner`` runs the sample.  ``traffic`` derives the messages of a fleet, and ``ledger`` counts and weighs them.
+``loaded_keys`` counts the load of each key, and ``footprint`` measures the memory of single peers.  ``growth``
+extrapolates to a longer stream.  ``plan`` holds the results as plain values, and ``verdict`` explains them.
 """

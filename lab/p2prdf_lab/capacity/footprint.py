@@ -1,12 +1,11 @@
-"""The memory of single peers, measured: a peer's share put into tables of its own.
+"""Measured memory of single peers: a peer's share of the fleet, in tables of its own.
 
-Bytes per triple are no constant.  Columns and indexes grow in steps, terms are as long as they
-are, a copy under a second role costs less than the first.  So what one peer holds is taken out of
-the fleet and put into a dictionary, tables and a home as the daemon has them, in batches as they came,
-and what these then take is read off: arrays by their sizes, strings and dictionaries of Python by
-its own account of allocations.
+Bytes per triple are not constant: columns and indexes grow in steps, terms differ in length, and a copy in a second
+index costs less than the first.  So the triples, rows and answers of one peer are taken from the fleet and put, in
+their original batches, into a dictionary, tables and a coordinator like the daemon's.  Arrays are measured by their
+sizes, strings and dictionaries by Python's trace of allocations.
 
-What this leaves out: the process itself, messages under way, logs of subscribers who do not acknowledge.
+Not measured: the process itself, messages under way, logs of subscribers that do not acknowledge.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
 
 _SAMPLED_MAX: Final = 200_000
-"""Terms, and answers seen, that are really taken in; more are reckoned from these."""
+"""Most terms, and most answers, that are measured; the bytes of more are extrapolated."""
 
 _FOREVER: Final = (1 << 63) - 1
 _AT_ONCE: Final = 1000
-"""Terms, and answers, taken in at once: as many as a message brings."""
+"""Terms, and answers, per batch, as of one message."""
 
 
 @dataclass(slots=True)
 class Share:
-    """What one peer holds.
+    """The contents of one peer.
 
-    ``s``, ``p``, ``o``, ``roles``: triples and the roles under which they are here, in order of
-    publication.  ``waiting``: plans with the numbers of the groups whose patterns wait here, by step.
-    ``rows``: partial results, with group numbers as in the fleet.  ``answers``: answers seen as a home.
+    ``s``, ``p``, ``o``, ``roles``: triples and the indexes in which the peer has them, in order of publication.
+    ``waiting``: plans with the numbers of the groups that have patterns waiting at the peer, by step.
+    ``rows``: partial results, with group numbers as in the fleet.  ``answers``: answers seen as a coordinator.
     """
 
     peer: int
@@ -61,17 +60,17 @@ class Share:
     rows: list[Derived]
     answers: int
     entered: U32 = field(default_factory=lambda: np.zeros(0, np.uint32))
-    """Terms of what is published here: an entry peer keeps them, wherever the triples go."""
+    """Terms of the triples that are published at this peer: an entry peer keeps them."""
 
     @property
     def copies(self) -> int:
-        """Triples, once for each role."""
+        """Number of triples, once for each index."""
         return int(sum(np.count_nonzero(self.roles >> np.uint32(role) & np.uint32(1)) for role in keys.ROLES))
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes of one peer by what they are for, and how many there are of each."""
+    """Bytes of one peer by purpose, and counts of its contents."""
 
     peer: int
     triples: int
@@ -88,7 +87,7 @@ class Footprint:
 
     @property
     def bytes(self) -> int:
-        """All of it."""
+        """The sum."""
         return self.triples_bytes + self.rows_bytes + self.queries_bytes + self.terms_bytes + self.answers_bytes
 
     def as_dict(self) -> dict[str, int]:
@@ -97,7 +96,7 @@ class Footprint:
 
 
 def measure(share: Share, terms: TermDictionary, params: dict[Plan, list[U32]], batches: int) -> Footprint:
-    """Return what a share takes that came in so many batches; ``terms`` and ``params`` are the fleet's."""
+    """Return the memory of a share that came in ``batches`` batches; ``terms`` and ``params`` are the fleet's."""
     own, ids, terms_bytes = _own_terms(share, terms, params)
     queries_bytes, rows_bytes, all_bytes = (
         _filled(share, own, ids, params, batches, parts).nbytes for parts in ("", "rows", "rows triples")
@@ -127,7 +126,7 @@ def _filled(
 
 
 def _cut(count: int, batch: int, batches: int) -> tuple[int, int]:
-    """Return where one of so many equal parts starts and ends."""
+    """Return start and end of part ``batch`` of ``batches`` equal parts."""
     return count * batch // batches, count * (batch + 1) // batches
 
 
@@ -146,7 +145,7 @@ def _rows_between(rows: Derived, start: int, end: int) -> Derived:
 
 
 def _own_terms(share: Share, terms: TermDictionary, params: dict[Plan, list[U32]]) -> tuple[TermDictionary, U32, int]:
-    """Take the terms of a share into a dictionary; return it, its identifiers by the fleet's, and its bytes."""
+    """Put the terms of a share into a dictionary; return it, its identifiers by the fleet's, and its bytes."""
     used = np.zeros(len(terms), np.bool_)
     used[share.entered] = True
     for column in (share.s, share.p, share.o, *(column for rows in share.rows for column in rows.bindings)):
@@ -161,7 +160,7 @@ def _own_terms(share: Share, terms: TermDictionary, params: dict[Plan, list[U32]
     def take(some: I64) -> None:
         for start in range(0, len(some), _AT_ONCE):
             part = some[start : start + _AT_ONCE]
-            # Strings of its own, as they come out of a frame.
+            # New strings, as decoded from a frame.
             ids[part] = own.take([text.encode().decode() for text in terms.texts(part.tolist())])
 
     counted = min(len(names), _SAMPLED_MAX)
@@ -171,7 +170,7 @@ def _own_terms(share: Share, terms: TermDictionary, params: dict[Plan, list[U32]
 
 
 def _groups_of(share: Share) -> dict[Plan, I64]:
-    """Return the numbers of all groups that a share speaks of, by plan, ascending."""
+    """Return the numbers of all groups in a share, by plan, ascending."""
     parts: dict[Plan, list[I64]] = {}
     for plan, _, groups in share.waiting:
         parts.setdefault(plan, []).append(groups)
@@ -183,7 +182,7 @@ def _groups_of(share: Share) -> dict[Plan, I64]:
 def _install(
     share: Share, tables: ColumnarTables, ids: U32, params: dict[Plan, list[U32]]
 ) -> dict[Plan, tuple[I64, I64]]:
-    """Let the share's queries wait; return the fleet's numbers of their groups and the tables', by plan."""
+    """Install the share's queries; return the fleet's numbers of their groups and the tables', by plan."""
     numbers: dict[Plan, tuple[I64, I64]] = {}
     for plan, groups in _groups_of(share).items():
         count = len(groups)
@@ -202,14 +201,14 @@ def _renumbered(numbers: tuple[I64, I64], groups: I64) -> I64:
 
 
 def _renamed(rows: Derived, ids: U32, numbers: dict[Plan, tuple[I64, I64]]) -> Derived:
-    """Return rows with terms and groups as the share's own tables number them."""
+    """Return rows with the terms and groups of the share's own tables."""
     group = _renumbered(numbers[rows.plan], as_array(rows.group, np.int64))
     bindings = tuple(ids[as_array(column, np.uint32)] for column in rows.bindings)
     return Derived(rows.plan, rows.step, group, rows.identity, rows.oldest, rows.born, bindings)
 
 
 def _answers_bytes(count: int) -> int:
-    """Return what a home keeps of so many acknowledged answers, to know them when they come again."""
+    """Return the bytes that a coordinator keeps to recognise repeats of ``count`` acknowledged answers."""
     counted = min(count, _SAMPLED_MAX)
     logs: list[ResultLog] = []
 
@@ -226,7 +225,7 @@ def _answers_bytes(count: int) -> int:
 
 
 def _allocated(act: Callable[[], None]) -> int:
-    """Return the bytes that are allocated by an act and still held after it."""
+    """Return the bytes that a call allocates and that remain after it."""
     tracing = tracemalloc.is_tracing()
     if not tracing:
         tracemalloc.start()

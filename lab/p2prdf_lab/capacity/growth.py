@@ -1,11 +1,10 @@
-"""How a quantity grows with the stream, and what that says of a longer one.
+"""Growth of a quantity with the stream, and its extrapolation to a longer stream.
 
-Joins grow faster than the stream that feeds them: a partial result of two triples can be made of any
-two, so twice the triples make four times as many, and a path of k patterns up to 2^k times.  How
-fast depends on the data, so it is read off the sample: the exponent of each of its last two doublings.
-Carrying it on assumes that the data goes on as it did.  That is all there is to assume, so an
-estimate is a range, between what the one and the other exponent give, and beyond ``TIMES_MAX``
-times the sample there is none.
+Joins grow faster than their stream: any two triples may form a partial result, so twice the triples give up to four
+times the partial results of two patterns, and 2^k times those of k.  The actual rate depends on the data, so it is
+measured: the exponent of each of the sample's last two doublings.  The extrapolation assumes that the data continues
+alike.  An estimate is a range, between the results of the two exponents, and there is none beyond ``TIMES_MAX`` times
+the sample.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ Range = tuple[float, float]
 """Least and most."""
 
 TIMES_MAX: Final = 64
-"""How many times longer than the sample a stream may be that is spoken of."""
+"""Longest extrapolation, in lengths of the sample."""
 
 COUNT_MIN: Final = 30
-"""Below so many an exponent would be chance."""
+"""Least count for an exponent; with fewer it would be random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A quantity after about a quarter, a half and all of the sample, and how it grew.
+    """A quantity after about a quarter, a half and all of the sample.
 
-    ``exponents``: b of count ~ triples^b, over the first and the second doubling; None: too few to tell.
-    ``power_max``: the most it can be, by the queries' patterns.
+    ``exponents``: b of count ~ triples^b, over the first and the second doubling; None if the counts are too small.
+    ``power_max``: the greatest possible exponent, by the number of patterns of the queries.
     """
 
     name: str
@@ -44,7 +43,7 @@ class Growth:
 
     @property
     def exponents(self) -> Range | None:
-        """The exponent of each doubling, or None if there was too little to tell."""
+        """The exponent of each doubling, or None if the counts are too small."""
         if self.counts[0] < COUNT_MIN or not self.triples[0] < self.triples[1] < self.triples[2]:
             return None
         found = [
@@ -55,14 +54,14 @@ class Growth:
 
     @property
     def bounds(self) -> Range:
-        """Least and greatest exponent to carry on with: 1 and the most it can be if there was too little to tell."""
+        """Least and greatest exponent of the extrapolation: 1 and ``power_max`` if the counts are too small."""
         if self.exponents is None:
             return min(1.0, self.power_max), self.power_max
         low, high = sorted(max(0.0, min(each, self.power_max)) for each in self.exponents)
         return low, high
 
     def after(self, times: float) -> Range:
-        """Return how many times as much there is after ``times`` the sample's triples."""
+        """Return the least and greatest factor of the quantity after ``times`` the sample's triples."""
         if not 0 < times <= TIMES_MAX:
             raise LocalProtocolError(
                 f"a stream of {times:,.0f} times the sample: nothing is foretold beyond {TIMES_MAX} times"

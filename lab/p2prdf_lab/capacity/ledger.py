@@ -1,7 +1,7 @@
-"""Messages of one kind as numbers: how many by peer, with how many rows, and what they weigh.
+"""Counts of messages of one kind by peer, with their rows and bytes.
 
-Every k-th message is weighed; k doubles as more are seen.  Bytes of a message and of a row follow by
-least squares, and with them the bytes of all.
+Every k-th message is weighed; k doubles as their number grows.  Least squares give the bytes of a message and of a row,
+and from these the bytes of all.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ KINDS: Final = {
     "settled": "answers to these receipts",
     "acknowledge": "acknowledgements of all these",
 }
-"""Kinds of messages, in the order of a triple's way."""
+"""Kinds of messages, in the order in which a triple causes them."""
 
 ROWS_MAX: Final = 4096
-"""Rows of one message, as peers have it by default."""
+"""Most rows of one message, as by the default of peers."""
 
 _SAMPLED: Final = 256
-"""Messages of a kind that are weighed before only every second one is, then every fourth, and so on."""
+"""Weighed messages of a kind after which only every second one is weighed, then every fourth, and so on."""
 
 
 @dataclass(slots=True)
 class Kind:
-    """Messages of one kind: numbers, rows, and the bytes of some of them.
+    """Messages of one kind: counts, rows, and the bytes of some of them.
 
     ``sent`` and ``received`` hold messages and rows by peer.
     """
@@ -44,28 +44,28 @@ class Kind:
     sent: npt.NDArray[np.int64]
     received: npt.NDArray[np.int64]
     weighed: list[tuple[int, int, int]] = field(default_factory=list)
-    """Rows, bytes, and how many messages the one stands for."""
+    """Rows and bytes of weighed messages, each with the number of messages that it represents."""
 
     _stride: int = 1
     _skip: int = 0
 
     @classmethod
     def of(cls, peers: int) -> Kind:
-        """Return no messages yet."""
+        """Return an empty ledger."""
         return cls(np.zeros((2, peers), np.int64), np.zeros((2, peers), np.int64))
 
     @property
     def messages(self) -> int:
-        """How many there were."""
+        """Number of messages."""
         return int(self.sent[0].sum())
 
     @property
     def rows(self) -> int:
-        """How many rows they carried."""
+        """Number of rows in all messages."""
         return int(self.sent[1].sum())
 
     def count(self, source: I64, target: I64, rows: I64) -> list[int]:
-        """Take in messages; return the places of those to be weighed.  Too many rows make several messages."""
+        """Count messages, split at ``ROWS_MAX``; return the indexes of those to be weighed."""
         pieces = -(-rows // ROWS_MAX)
         for peers, totals in ((source, self.sent), (target, self.received)):
             np.add.at(totals[0], peers, pieces)
@@ -77,7 +77,7 @@ class Kind:
         return list(due)
 
     def weigh(self, rows: int, size: int) -> None:
-        """Note what one of the messages taken in last weighs."""
+        """Record the bytes of one of the messages that were counted last."""
         self.weighed.append((rows, size, self._stride))
 
     @property
@@ -93,12 +93,12 @@ class Kind:
         return float(mean_size - slope * mean_rows), slope
 
     def bytes_of(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Return the bytes of so many messages and rows, peer by peer."""
+        """Return the bytes by peer, from the counts of messages and rows."""
         per_message, per_row = self.unit_bytes
         sizes: npt.NDArray[np.float64] = counts[0] * per_message + counts[1] * per_row
         return sizes
 
     @property
     def bytes(self) -> float:
-        """Bytes of all of them."""
+        """Bytes of all messages."""
         return float(self.bytes_of(self.sent).sum())

@@ -1,4 +1,4 @@
-"""How much comes to each key, and what the busiest keys are about."""
+"""Load of each key, and the terms of the busiest keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ U32 = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class LoadedKey:
-    """A key: its role, the terms of its constant parts in the role's order, and what came to it."""
+    """A key: its index, the terms of its constant parts in the index's order, and its triples and rows."""
 
     key: int
     role: str
@@ -51,10 +51,10 @@ class LoadedKeys:
         self._role = GrowingColumn(np.uint8)
         self._parts = [GrowingColumn(np.uint32) for _ in range(3)]
         self.plans: dict[Plan, list[U32]] = {}
-        """The constants of each plan's groups, by their number: one column for each constant."""
+        """The constants of each plan's groups, by group number: one column for each constant."""
 
     def add_triples(self, role: int, ring_keys: U64, s: U32, p: U32, o: U32) -> None:
-        """Count triples that come under one role."""
+        """Count triples of one index."""
         self._add(self._triples, role, ring_keys, (s, p, o))
 
     def add_rows(self, rows: Derived, ring_keys: U64) -> None:
@@ -87,7 +87,7 @@ class LoadedKeys:
         return len(self._index)
 
     def busiest(self, count: int) -> list[LoadedKey]:
-        """Return the keys to which most comes, the busiest first."""
+        """Return the keys with the highest load, busiest first."""
         load = self._triples.values + self._rows.values
         places = np.argsort(-load, kind="stable")[:count].tolist()
         return [self._spelled(place) for place in places]

@@ -1,6 +1,6 @@
-"""A capacity plan as plain values: what was asked for, what a sample cost, what that says of a longer stream.
+"""A capacity plan as plain values: options, cost of the sample, extrapolation to a longer stream.
 
-:mod:`p2prdf_lab.capacity.planner` makes it; loads are those of the whole sample.
+:mod:`p2prdf_lab.capacity.planner` creates it.  Loads are those of the whole sample.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """A standing query and what to call it when it is refused."""
+    """A standing query and its name in errors."""
 
     name: str
     query: ConjunctiveQuery
@@ -37,7 +37,7 @@ class NamedQuery:
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """What one node is taken to carry: rows worked off per second, bytes of memory, bytes per second by network."""
+    """Assumed capacity of one node: rows per second, bytes of memory, network bytes per second."""
 
     load: float = 200_000.0
     memory_bytes: float = 4.0 * (1 << 30)
@@ -65,7 +65,7 @@ class PlanOptions:
     node: NodeLimits = field(default_factory=NodeLimits)
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for options that make no sense."""
+        """Raise LocalProtocolError for invalid options."""
         if not 1 <= self.peers <= 1_000_000:
             raise LocalProtocolError(f"peers: {self.peers} is not between 1 and 1,000,000")
         if not 1 <= self.publishers <= self.peers:
@@ -89,11 +89,11 @@ class PlanOptions:
                 raise LocalProtocolError(f"{name}: {value!r} is not between {least:,} and {most:,.0f} {unit}")
 
     def ring(self, peers: int) -> Places:
-        """Return the ring of so many peers."""
+        """Return the ring of ``peers`` peers."""
         return self.even_ring(peers) if self.places == "even" else self._placed(random_positions(peers, self.seed))
 
     def even_ring(self, peers: int) -> Places:
-        """Return the ring of so many peers if they lay evenly."""
+        """Return the ring of ``peers`` evenly placed peers."""
         return self._placed(even_positions(peers))
 
     def _placed(self, positions: list[int]) -> Places:
@@ -113,7 +113,7 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How something spreads over peers."""
+    """The distribution of a quantity over peers."""
 
     total: float
     max: float
@@ -123,13 +123,13 @@ class Spread:
 
     @classmethod
     def of(cls, values: npt.NDArray[Any]) -> Spread:
-        """Return the spread of a value per peer."""
+        """Return the distribution of a value per peer."""
         return cls(
             float(values.sum()), float(values.max()), float(np.median(values)), float(values.mean()), gini(values)
         )
 
     def times(self, factor: float) -> Spread:
-        """Return the spread of so many times as much."""
+        """Return the distribution of ``factor`` times the quantity."""
         return Spread(self.total * factor, self.max * factor, self.median * factor, self.mean * factor, self.gini)
 
     def as_dict(self) -> dict[str, float]:
@@ -158,13 +158,13 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The memory of one peer, and how what it holds has grown: ``copies``, ``rows``, ``answers``."""
+    """The memory of one peer, and the growth of its ``copies``, ``rows`` and ``answers``."""
 
     footprint: Footprint
     growth: dict[str, Growth]
 
     def after(self, times: float) -> Range:
-        """Return least and most bytes after ``times`` the sample; terms grow as triples do, queries not at all."""
+        """Return least and most bytes after ``times`` the sample; terms grow with triples, queries do not grow."""
         held = self.footprint
         low = high = float(held.queries_bytes)
         for name, size in (
@@ -178,7 +178,7 @@ class Holder:
 
 @dataclass(slots=True)
 class CapacityPlan:
-    """What was found; loads are by peer, in order of position."""
+    """The results; loads are by peer, in order of position."""
 
     options: PlanOptions
     queries: int
@@ -186,9 +186,9 @@ class CapacityPlan:
     published: int
     offered: int
     cut: str
-    """Why less was published than was offered; empty if all was."""
+    """Reason for a shortened sample; empty if all of it was published."""
     roles: tuple[str, ...]
-    """Under which triples are indexed; ``roles_needed``: under which some query waits."""
+    """The indexes of triples; ``roles_needed``: the indexes in which a query waits."""
     roles_needed: tuple[str, ...]
     processing: I64
     storage: I64
@@ -201,28 +201,28 @@ class CapacityPlan:
     received_bytes: npt.NDArray[np.float64]
     entries: tuple[int, ...]
     busiest_keys: list[tuple[LoadedKey, int]]
-    """Each with the load of the peer that owns it."""
+    """The busiest keys, each with the load of its owner."""
     hot_keys: list[LoadedKey]
-    """The busiest of the busiest peer's."""
+    """The busiest keys of the busiest peer."""
     holders: dict[str, Holder]
-    """``fullest`` and ``median``."""
+    """The memory of the ``fullest`` and of the ``median`` peer."""
     growth: dict[str, Growth]
-    """Of the whole overlay: ``processing``, ``copies``, ``rows``, ``answers``."""
+    """Growth in the whole overlay: of ``processing``, ``copies``, ``rows``, ``answers``."""
     doubled_max: int
-    """Load of the busiest peer if there were twice as many peers."""
+    """Load of the busiest peer with twice as many peers."""
     csbv_max: int | None = None
-    """Load of the busiest peer with CSBV, if the plan is for CQC."""
+    """Load of the busiest peer with CSBV, in a plan for CQC."""
     even_max: int | None = None
-    """Load of the busiest peer if they lay evenly, if the plan has them at random places."""
+    """Load of the busiest peer with evenly placed peers, in a plan with random places."""
 
     @property
     def seconds(self) -> float:
-        """How long the sample lasts at the rate."""
+        """Duration of the sample at the rate."""
         return self.published / self.options.rate
 
     @property
     def processing_per_second(self) -> Spread:
-        """Copies and rows to be worked off per second, over the whole sample."""
+        """Copies and rows to be processed per second, over the whole sample."""
         return Spread.of(self.processing).times(1 / self.seconds)
 
     @property
@@ -232,28 +232,28 @@ class CapacityPlan:
 
     @property
     def times(self) -> float | None:
-        """How many times the sample the stream of the wanted hours is; None if no hours were asked for."""
+        """Length of the stream of ``hours`` in lengths of the sample; None without ``hours``."""
         hours = self.options.hours
         return None if hours is None else hours * 3600 * self.options.rate / self.published
 
     @property
     def foretold(self) -> float | None:
-        """As ``times``, and None too if that is further than anything is foretold."""
+        """``times``, or None beyond the longest extrapolation."""
         return None if self.times is None or self.times > TIMES_MAX else self.times
 
     def busiest_after(self, times: float) -> Range:
         """Return the busiest peer's load per second at the end of ``times`` the sample, least and most.
 
-        A load that grows with the power b of the stream comes b times as fast at its end as on average.
+        A load that grows with the power b of the stream has b times the average rate at the end.
         """
         mean = self.processing_per_second.max
         low, high = (max(1.0, power) for power in self.growth["processing"].bounds)
         return mean * low * times ** (low - 1), mean * high * times ** (high - 1)
 
     def memory_full_after(self) -> Range | None:
-        """Return how many times the sample fills the fullest peer's memory, soonest and latest.
+        """Return how many lengths of the sample fill the fullest peer's memory, soonest and latest.
 
-        None: not within what is foretold.  ``TIMES_MAX`` as the latest: then, or later.
+        None: later than the longest extrapolation.  ``TIMES_MAX`` as the latest: then, or later.
         """
         limit, fullest = self.options.node.memory_bytes, self.holders["fullest"]
         if fullest.after(TIMES_MAX)[1] < limit:

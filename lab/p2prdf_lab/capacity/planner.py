@@ -1,31 +1,19 @@
-"""Capacity: so many nodes, these queries, this stream: what load, what traffic, what memory?
+"""Capacity planning: load, traffic and memory of N nodes for given queries and a stream.
 
-The problem
------------
-A benchmark answers this for one machine and one workload.  A formula would have to know how terms
-are distributed, which decides everything: the peer that owns the key of the commonest predicate
-carries what it carries, whatever the number of peers.
+A formula would need the distribution of terms, which decides the result: the owner of the most frequent predicate's key
+has the same load in an overlay of any size.  So the planner runs the user's queries over a sample of the user's data,
+in an overlay of the wanted size with the daemon's plans, keys, tables and codec
+(:class:`~p2prdf_lab.capacity.traffic.TracedFleet`).  It counts loads and messages, takes bytes from real frames of some
+messages, and memory from real tables of some peers.  In the same run, a second ring of twice the size shows whether
+more peers help, and a third one the cost of random places.
 
-The idea
---------
-Take the user's own queries and a sample of the user's own data, and let an overlay of the wanted
-size really do the work, with the daemon's plans, keys, tables and codec: a
-:class:`~p2prdf_lab.capacity.traffic.TracedFleet`.  Loads and numbers of messages are then counted, not
-estimated; bytes are those of real frames, memory that of real tables, for some of the messages and
-peers.  A second ring of twice the size in the same run says whether more peers help, a third one
-what random places cost.
+Only values beyond the sample are estimates (:mod:`p2prdf_lab.capacity.growth`).
 
-What is estimated
------------------
-Only what lies beyond the sample (:mod:`p2prdf_lab.capacity.growth`): joins grow faster than the stream, so what
-comes after some hours is a range, and nothing far away is foretold.
+Not included: lookups, leases, churn, discovery, traffic of clients, and the splitting of hot keys
+(:mod:`p2prdf.peer.joins.hot_keys`): a key has one owner.  The verdict names the keys that nodes would split.
 
-What is left out: lookups, leases, members who come and go, discovery, what a client and its node
-tell each other, and the splitting of hot keys (:mod:`p2prdf.peer.joins.hot_keys`): here a key has one owner.
-The verdict says which keys nodes would split.
-
-Patterns that no constant selects when their turn comes are refused: they wait at every bucket, and a
-fleet cannot hold them.
+A query with a pattern that no constant selects at its step is refused: such a pattern waits at every bucket, and a
+fleet has no buckets.
 """
 
 from __future__ import annotations
@@ -54,7 +42,7 @@ from p2prdf_lab.fleets.places import Places
 __all__ = ["ROWS_MAX", "plan_capacity"]
 
 Progress = Callable[[float, str], None]
-"""Told how much is done, 0 to 1, and what is being done."""
+"""Callback for progress: the part done, 0 to 1, and the current activity."""
 
 Triples = tuple[Sequence[str], Sequence[str], Sequence[str]]
 """Columns of canonical terms."""
@@ -63,22 +51,22 @@ U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
 
 ROWS_MAX: Final = 20_000_000
-"""Partial results and answers together at which the sample is cut: they are all held in memory."""
+"""Most partial results and answers together, all in memory; the sample is cut there."""
 
 _KEYS_SHOWN: Final = 5
 _KEYS_LOOKED_AT: Final = 1000
 _HOT_KEYS: Final = 3
 _MARK_RATIO: Final = 1.1
-"""Growth is noted each time that there are so many times the triples of the last time."""
+"""Ratio of triples between two recordings of growth."""
 
 
 def plan_capacity(
     queries: Sequence[NamedQuery], triples: Triples, options: PlanOptions, progress: Progress = lambda _, __: None
 ) -> CapacityPlan:
-    """Run a sample through an overlay of the wanted size and return what it costs.
+    """Run a sample through an overlay of the wanted size and return its cost.
 
-    Raises QueryRefused, with its name, for a query that cannot be planned for, and LocalProtocolError
-    for options or samples that say nothing.
+    Raises QueryRefused, with the query's name, for an unsupported query, and LocalProtocolError for invalid options or
+    an empty sample.
     """
     options.validate()
     if not queries:
@@ -92,7 +80,7 @@ def plan_capacity(
 
 
 def _refuse_unselected(named: NamedQuery, algorithm: Algorithm) -> None:
-    """Refuse a query of which a pattern would wait at every bucket."""
+    """Raise QueryRefused for a query with a pattern that would wait at every bucket."""
     query = named.query
     plan = make_plan(query, evaluation_order(query, {}), algorithm)
     for step in plan.steps:
@@ -111,7 +99,7 @@ def _spelled(pattern: Pattern, constants: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Counts after so many triples, peer by peer."""
+    """Counts by peer after some number of triples."""
 
     triples: int
     copies: I64
@@ -121,7 +109,7 @@ class _Mark:
 
 
 class _Planning:
-    """One sample on its way through a fleet."""
+    """The run of one sample through a fleet."""
 
     def __init__(self, queries: Sequence[NamedQuery], triples: Triples, options: PlanOptions, progress: Progress):
         self._options = options
@@ -151,7 +139,7 @@ class _Planning:
         self._cut = ""
 
     def plan(self) -> CapacityPlan:
-        """Publish the sample and tell what it cost."""
+        """Publish the sample and return its cost."""
         self._publish()
         fleet, options = self._fleet, self._options
         here, doubled, *even = fleet.loads
@@ -196,7 +184,7 @@ class _Planning:
             self._mark()
 
     def _columns(self, start: int, end: int) -> tuple[U32, U32, U32]:
-        """Return a batch; a triple that is twice in one publication is one triple."""
+        """Return a batch; repeated triples of one publication count once."""
         s, p, o = (column[start:end] for column in self._triples)
         _, first = np.unique(np.stack((s, p, o)), axis=1, return_index=True)
         first.sort()
@@ -208,10 +196,10 @@ class _Planning:
             _Mark(self._published, loads.kept.copy(), loads.rows.copy(), self._fleet.answered.copy(), loads.arrivals)
         )
 
-    # --- what it came to -------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------
 
     def _growth(self, peer: int | None) -> dict[str, Growth]:
-        """Return how counts grew at one peer, or at all together (also where one has too little to tell)."""
+        """Return the growth of counts at one peer (from all peers if its counts are too small); None: at all peers."""
         longest = max(len(query.patterns) for query in self._queries.values())
         powers = {"processing": max(1, longest - 1), "copies": 1, "rows": max(1, longest - 1), "answers": longest}
         triples = [mark.triples for mark in self._marks]
@@ -225,7 +213,7 @@ class _Planning:
         return found
 
     def _holders(self) -> dict[str, Holder]:
-        """Measure the memory of the median peer and of the fullest among those likely to be it."""
+        """Measure the memory of the median peer, and of the fullest among the candidates for the fullest."""
         fleet = self._fleet
         storage = fleet.loads[0].storage
         median = int(np.argsort(storage, kind="stable")[len(storage) // 2])
@@ -240,7 +228,7 @@ class _Planning:
         return {"fullest": holders[fullest], "median": holders[median]}
 
     def _entered(self, share: Share) -> U32:
-        """Return the terms of what is published at a peer."""
+        """Return the terms of the triples that are published at a peer."""
         if share.peer not in self._entries:
             return np.zeros(0, np.uint32)
         first, step = self._entries.index(share.peer), len(self._entries)
@@ -253,7 +241,7 @@ class _Planning:
         return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.uint32)
 
     def _roles_needed(self) -> int:
-        """Return the roles under which some query waits."""
+        """Return the indexes in which a query waits."""
         needed = 0
         for query in self._queries.values():
             needed |= make_plan(query, evaluation_order(query, {}), self._options.algorithm).roles
@@ -269,7 +257,7 @@ class _Planning:
         return shown, [key for key, owner in zip(found, owners, strict=True) if owner == busiest][:_HOT_KEYS]
 
     def _with_csbv(self) -> int | None:
-        """Return the load of the busiest peer if the same were joined by CSBV."""
+        """Return the load of the busiest peer with CSBV for the same queries and triples."""
         options = self._options
         if options.algorithm is Algorithm.CSBV:
             return None
@@ -281,7 +269,7 @@ class _Planning:
 
 
 def _rings(options: PlanOptions) -> list[Places]:
-    """Return the ring that is planned for, one of twice as many peers, and, if places are random, an even one."""
+    """Return the ring of the plan, one of twice as many peers, and, with random places, one of even places."""
     rings = [options.ring(options.peers), options.ring(2 * options.peers)]
     return rings if options.places == "even" else [*rings, options.even_ring(options.peers)]
 

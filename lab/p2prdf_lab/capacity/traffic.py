@@ -1,20 +1,16 @@
-"""Messages between the peers of a fleet: who sends how many to whom, with how many rows, and their bytes.
+"""Messages between the peers of a fleet: counts by sender and receiver, rows and bytes.
 
-A fleet joins what all peers join, but sends nothing.  Here what it derives is routed as peers route
-it, turn by turn: a peer works off everything that has arrived, lowest step first, goes on with
-what it derived for itself, and then sends each other peer one message for each plan and step, one
-with answers, and one acknowledgement of what came from it.  All peers turn at once and no message
-overtakes another; each publication comes to rest before the next.  So it is in a calm World, which
-tests hold this to (tests/lab/test_planner.py).  In a busy overlay publications overlap, more
-goes into one message and there are fewer; where peers turn at different times there are more.
+A fleet joins without sending.  This one also routes its derived rows as peers do, in turns.  In a turn a peer processes
+all arrivals, lowest step first, and the rows that it derived for itself.  It then sends each other peer one message for
+each plan and step, one with answers, and one acknowledgement.  All peers have their turns at the same time, messages
+keep their order, and each publication comes to rest before the next.  A calm World behaves alike, as
+tests/lab/test_planner.py shows.  In a busy overlay publications overlap, so there are fewer and larger messages;
+peers with turns at different times send more.
 
-Everyone knows everyone's address (address caches are warm), so there are no lookups.
+Address caches are warm, so there are no lookups.
 
-Bytes
------
-Every k-th message of a kind is really built, with stamps and identities as wide as a peer's, and
-encoded by the codec in a frame of its own (:mod:`p2prdf_lab.capacity.ledger`); a daemon may put several into
-one frame, which saves the terms that they share.
+Every k-th message of a kind is built with stamps and identities as wide as a peer's, and encoded in a frame of its own
+(:mod:`p2prdf_lab.capacity.ledger`).  A daemon may put several messages into one frame, which encodes common terms once.
 """
 
 from __future__ import annotations
@@ -66,16 +62,16 @@ I64 = npt.NDArray[np.int64]
 
 _BIRTH: Final = 1_700_000_000.0
 _BATCH_SECONDS: Final = 0.25
-"""Stamps are as wide as today's; publications lie so far apart."""
+"""Time between publications; stamps begin at a recent date, so they have their usual width."""
 
 _LEASE_SECONDS: Final = 300.0
 _SUBSCRIBER: Final = Contact(keys.fmix(1), "127.0.0.1", 7400)
-"""Names a peer to which answers are told, as long as such names are."""
+"""A receiver of answers, with a contact of typical length."""
 
 
 @dataclass(slots=True)
 class _Answered:
-    """Answers of one turn: where derived, of which group, in the columns of a message."""
+    """Answers of one turn: deriving peers, groups, and rows in the columns of a message."""
 
     source: I64
     group: U64
@@ -83,10 +79,10 @@ class _Answered:
 
 
 class TracedFleet(Fleet):
-    """A fleet whose first ring's messages are counted, and its keys' loads.
+    """A fleet that counts the messages and the loads of keys on its first ring.
 
-    ``entries``: peers at which publications enter, in turn.  ``subscribers``: how many subscriptions a
-    query has, by its home key (1 for those not named); their peers are drawn by their number.
+    ``entries``: peers at which publications enter, in turn.  ``subscribers``: number of subscriptions of a query, by
+    its coordinator's key (default 1); the number of a subscription determines its peer.
     """
 
     def __init__(
@@ -105,7 +101,7 @@ class TracedFleet(Fleet):
         self.delivered = 0
         self.homes: dict[Plan, U64] = {}
         self.answered = np.zeros(len(rings[0]), np.int64)
-        """Different answers that each peer has seen as a home."""
+        """Number of different answers that each peer has seen as a coordinator."""
         self._terms = dictionary
         self._codec = FrameCodec(dictionary, ARRAYS)
         self._entries = list(entries)
@@ -140,13 +136,13 @@ class TracedFleet(Fleet):
         self._batch += 1
 
     def _heard(self, messages: Messages) -> None:
-        """Keep the keys of a publication, a row for each role in the order of ``keys.ROLES``."""
+        """Keep the keys of a publication, a row for each index in the order of ``keys.ROLES``."""
         if messages.origin is None:
             assert self._columns is not None
             self._role_keys = messages.key.reshape(-1, len(self._columns[0]))
 
     def _work_off(self, derived: list[Derived]) -> None:
-        """Do the same work as a fleet, in turns of peers that send each other what they derived."""
+        """Process derived rows as a fleet does, in turns after which peers send each other their rows."""
         self._count_triples()
         todo: dict[tuple[int, int], list[Derived]] = {}
         sent: list[tuple[Derived, I64, I64]] = []
@@ -170,7 +166,7 @@ class TracedFleet(Fleet):
         sent: list[tuple[Derived, I64, I64]],
         answers: list[_Answered],
     ) -> None:
-        """Tell what a peer derived for itself, for others, and for homes."""
+        """Sort derived rows into those for the deriving peer, for other peers, and answers for coordinators."""
         ring = self.rings[0]
         for rows in derived:
             source = ring.owners(rows.origin)  # type: ignore[attr-defined]  # rows of a traced fleet have it
@@ -187,10 +183,10 @@ class TracedFleet(Fleet):
             if len(away):
                 sent.append((_taken(rows, away), source[away], target[away]))
 
-    # --- what peers hold -------------------------------------------------------------------------
+    # --- contents of peers -----------------------------------------------------------------------
 
     def shares(self, peers: Sequence[int]) -> list[Share]:
-        """Return what some peers of the first ring hold."""
+        """Return the contents of some peers of the first ring."""
         ring, tables = self.rings[0], self._tables
         table = tables._triples
         s, p, o = (column.values for column in (table.s, table.p, table.o))
@@ -229,7 +225,7 @@ class TracedFleet(Fleet):
     # --- counting --------------------------------------------------------------------------------
 
     def _count_triples(self) -> None:
-        """Count what the entry peer sends: one message to each owner, a row for each triple it owns a key of."""
+        """Count the entry peer's messages: one to each owner, with a row for each triple with a key of that owner."""
         assert self._columns is not None
         s, p, o = self._columns
         ring = self.rings[0]
@@ -239,7 +235,7 @@ class TracedFleet(Fleet):
         for at, (role, role_keys) in enumerate(zip(roles, self._role_keys, strict=True)):
             owners[at] = ring.owners(role_keys)
             self.loaded.add_triples(role, role_keys, s, p, o)
-        places = np.unique(owners * len(s) + np.arange(len(s)))  # a triple goes once to an owner of several keys
+        places = np.unique(owners * len(s) + np.arange(len(s)))  # an owner of several keys of a triple gets it once
         targets, rows = np.unique(places // len(s), return_counts=True)
         away = targets != entry
         targets, rows = targets[away], rows[away]
@@ -273,7 +269,7 @@ class TracedFleet(Fleet):
         return pairs
 
     def _count_answers(self, answers: list[_Answered]) -> list[tuple[I64, I64]]:
-        """Count answers: one message for each deriving peer, home and width; then those to subscribers."""
+        """Count answers: one message for each deriving peer, coordinator and width; then deliveries to subscribers."""
         by_width: dict[int, list[_Answered]] = {}
         for each in answers:
             by_width.setdefault(len(each.rows.plan.answer), []).append(each)
@@ -296,7 +292,7 @@ class TracedFleet(Fleet):
                     tuple(each[some] for each in bindings),
                 )  # fmt: skip
                 self._weigh("answers", len(some), Answers(ids, rows))
-            # A home hands on what came in one message at once: pieces of it are told group by group.
+            # A coordinator delivers the answers of one message at once, group by group.
             arrived = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
             self._deliver(group[order], home[order], arrived, identity[order], [each[order] for each in bindings])
         return pairs
@@ -321,7 +317,7 @@ class TracedFleet(Fleet):
         return np.concatenate(identities), oldest, bindings
 
     def _deliver(self, group: U64, home: I64, arrived: I64, identity: U64, bindings: list[U32]) -> None:
-        """Count what homes send to the peers of subscribers, and these peers' receipts."""
+        """Count the messages of coordinators to subscribers' peers, and these peers' receipts."""
         _, fresh = self._known.insert(identity)
         new = np.flatnonzero(fresh)
         if not len(new):
@@ -337,7 +333,7 @@ class TracedFleet(Fleet):
         piece = np.repeat(np.arange(len(first)), subscriptions)
         number = np.arange(len(piece)) - np.repeat(np.cumsum(subscriptions) - subscriptions, subscriptions)
         name = keys.fmix_array(group[order[first]][piece] + number.astype(np.uint64) + np.uint64(1))
-        place = (name % np.uint64(len(self.answered))).astype(np.int64)  # it has nothing to do with the home
+        place = (name % np.uint64(len(self.answered))).astype(np.int64)  # independent of the coordinator
         source = home[order[first]][piece]
         away = np.flatnonzero(source != place)
         piece, source, place, name = piece[away], source[away], place[away], name[away]
@@ -348,7 +344,7 @@ class TracedFleet(Fleet):
                 int(name[at]), self.delivered, 0, identity[some], self._now(len(some)), solutions, keys.fmix(at)
             )
             self._weigh("deliver", len(some), message)
-        # A subscriber acknowledges all it got in a turn at once.
+        # A subscriber acknowledges all answers of a turn at once.
         _, once, which = np.unique(name, return_index=True, return_inverse=True)
         told = np.bincount(which, weights=count[piece]).astype(np.int64)
         name, source, place = name[once], source[once], place[once]
@@ -363,7 +359,7 @@ class TracedFleet(Fleet):
         self._acknowledge([(source, place)])
 
     def _acknowledge(self, pairs: list[tuple[I64, I64]]) -> None:
-        """Count the answers to what was sent in one turn: one for each pair, naming all messages between them."""
+        """Count the acknowledgements of one turn: one for each pair of peers, with all messages between the two."""
         if not pairs:
             return
         source, target = (np.concatenate([pair[at] for pair in pairs]) for at in (0, 1))
@@ -383,17 +379,17 @@ class TracedFleet(Fleet):
         return hlc.from_seconds(_BIRTH + batch * _BATCH_SECONDS) + 1
 
     def _now(self, count: int) -> U64:
-        """Return the stamp of the publication under way, so many times."""
+        """Return the stamp of the current publication, ``count`` times."""
         return np.full(count, self._stamp(self._batch), np.uint64)
 
     def _stamps(self, times: U64) -> U64:
-        """Return publications' stamps for a fleet's, which number triples from 2."""
+        """Return the stamps of publications for the fleet's stamps, which number triples from 2."""
         batch = np.searchsorted(np.array(self._starts), times.astype(np.int64) - 2, side="right") - 1
         step = round(_BATCH_SECONDS * 1000) << hlc.COUNTER_BITS
         return batch.astype(np.uint64) * np.uint64(step) + np.uint64(self._stamp(0))
 
     def _forward(self, rows: Derived) -> Forward:
-        """Build the message that carries rows, their groups as peers know them: each of a time of its own."""
+        """Build the message of rows; their groups have different times, as at peers."""
         numbers, places = np.unique(as_array(rows.group, np.int64), return_inverse=True)
         homes = self.homes[rows.plan][numbers]
         since = np.uint64(hlc.from_seconds(_BIRTH - 1e6)) + (homes >> np.uint64(40) << np.uint64(hlc.COUNTER_BITS))
@@ -415,7 +411,7 @@ def _held_rows(step: Any) -> Derived:
 
 
 def _taken(rows: Derived, index: npt.NDArray[Any]) -> Derived:
-    """Return some rows, as rows that nobody traces any more."""
+    """Return some of the rows, without cause and origin."""
     take = ARRAYS.take
     return Derived(
         rows.plan, rows.step, take(rows.group, index), take(rows.identity, index), take(rows.oldest, index),
@@ -424,7 +420,7 @@ def _taken(rows: Derived, index: npt.NDArray[Any]) -> Derived:
 
 
 def _grouped(source: I64, target: I64) -> tuple[I64, I64, I64]:
-    """Return an order in which equal pairs stand together, the first place of each pair in it, and its count."""
+    """Return an order that groups equal pairs, the first index of each pair in it, and its count."""
     order = np.lexsort((target, source))
     new = np.ones(len(order), np.bool_)
     new[1:] = (source[order][1:] != source[order][:-1]) | (target[order][1:] != target[order][:-1])

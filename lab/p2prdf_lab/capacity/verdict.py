@@ -1,4 +1,4 @@
-"""What a capacity plan means, in plain words: what ends first, and what would help."""
+"""The explanation of a capacity plan: the resource that is exhausted first, and remedies."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 __all__ = ["verdict"]
 
 _HELPS: Final = 0.7
-"""Peers help if twice as many leave the busiest at most this part of its load; half would be all they can do."""
+"""Peers help if doubling them reduces the busiest peer's load to at most this part; 0.5 is the optimum."""
 
 _HOT: Final = 0.3
-"""Keys are named if together they make this part of their peer's load."""
+"""Least part of a peer's load for which the verdict names the keys that cause it."""
 
 _STEEP: Final = 1.2
-"""Power of the stream from which growth is spoken of."""
+"""Least exponent of growth that the verdict mentions."""
 
 _NODE: Final = PeerConfig()
-"""What nodes do unless told otherwise: when they split a key."""
+"""The defaults of nodes, which decide when a key is split."""
 
 
 def verdict(plan: CapacityPlan) -> str:
@@ -33,7 +33,7 @@ def verdict(plan: CapacityPlan) -> str:
 
 
 def _first_end(plan: CapacityPlan) -> str:
-    """Say which resource ends first: in the sample, or after the hours asked for if that can be foretold."""
+    """Name the resource that is exhausted first, in the sample or, within the extrapolation, after ``hours``."""
     node, times, link = plan.options.node, plan.foretold, plan.link_per_second.max
     loads = (plan.processing_per_second.max,) * 2
     helds, when = (float(plan.holders["fullest"].footprint.bytes),) * 2, "after the sample"
@@ -78,7 +78,7 @@ def _when(plan: CapacityPlan, full: tuple[float, float]) -> str:
 
 
 def _peers(plan: CapacityPlan) -> list[str]:
-    """Say whether more peers help, or other places, and what keeps them from it."""
+    """Say whether more peers or other places help, and the reason if they do not."""
     busiest = max(1.0, float(plan.processing.max()))
     left = plan.doubled_max / busiest
     if left <= _HELPS:
@@ -93,7 +93,7 @@ def _peers(plan: CapacityPlan) -> list[str]:
 
 
 def _splitting(plan: CapacityPlan, busiest: float) -> list[str]:
-    """Say what nodes would do about the busiest peer's hot keys, which the plan leaves whole."""
+    """Name the hot keys of the busiest peer that nodes would split; the plan does not split them."""
     if plan.options.peers == 1:
         return []
     said = (
@@ -109,13 +109,13 @@ def _splitting(plan: CapacityPlan, busiest: float) -> list[str]:
 
 
 def _is_split(plan: CapacityPlan, key: LoadedKey) -> bool:
-    """Tell whether a node would split a key: it brings enough, and copying its rows costs less than it brings."""
+    """Return whether a node would split a key: its load is high enough, and above the cost of copying its rows."""
     enough = _NODE.hot_rate_min / _NODE.hot_interval_seconds
     return key.triples / plan.seconds >= enough and key.rows < _NODE.hot_copies_max * key.triples
 
 
 def _places(plan: CapacityPlan) -> list[str]:
-    """Say so if it is by the chance of its place that the busiest peer is."""
+    """Say whether the busiest peer's load is due to its random place."""
     if plan.even_max is None:
         return []
     left = plan.even_max / max(1.0, float(plan.processing.max()))
@@ -125,7 +125,7 @@ def _places(plan: CapacityPlan) -> list[str]:
 
 
 def _indexing(plan: CapacityPlan) -> list[str]:
-    """Say what other roles or the other algorithm would change."""
+    """Describe the effect of other indexes or of the other algorithm."""
     said = []
     if len(plan.roles) > len(plan.roles_needed):
         said.append(
@@ -142,7 +142,7 @@ def _indexing(plan: CapacityPlan) -> list[str]:
 
 
 def _entry(plan: CapacityPlan) -> list[str]:
-    """Say so if the way in is the busiest link."""
+    """Say whether the entry peer has the busiest link."""
     busiest = int((plan.sent_bytes + plan.received_bytes).argmax())
     if plan.options.peers == 1 or busiest not in plan.entries or len(plan.entries) * 2 > plan.options.peers:
         return []
@@ -150,7 +150,7 @@ def _entry(plan: CapacityPlan) -> list[str]:
 
 
 def _growth(plan: CapacityPlan) -> list[str]:
-    """Say what grows faster than the stream, and how far ahead that reaches."""
+    """Name the quantities that grow faster than the stream, and the range of the extrapolation."""
     said = []
     for name, what in (("rows", "Partial results"), ("answers", "Answers")):
         found = plan.growth[name].exponents

@@ -1,20 +1,20 @@
 """Hops on an ideal Chord ring, counted for millions of keys without sending anything.
 
 The ring is ideal as in Chord's analysis (Stoica et al. 2001, section 4): every peer knows its
-successor and, for each i below 64, the finger Successor(n + 2^i); nobody comes or goes.
+successor and, for each i below 64, the finger Successor(n + 2^i); there is no churn.
 
-The way of a key k from peer n, recursively (:mod:`p2prdf.overlay.multisend` with no owners learned):
-if n owns k it stays.  Otherwise let q be the last peer before k.  While n is not q the key goes to
-the closest preceding finger of n, which is Successor(n + 2^i) with the largest i for which n + 2^i
-is not beyond q: the way to q is d = q - n, so i = floor(log2 d), and the finger cannot overstep q.
-From q it goes to the owner.  Each is one hop.
+The recursive route of a key k from peer n (:mod:`p2prdf.overlay.multisend` without learned owners):
+if n owns k, there is no hop.  Otherwise let q be the last peer before k.  While n is not q, the key goes to
+the closest preceding finger of n: Successor(n + 2^i) with the largest i for which n + 2^i
+is not beyond q.  The distance to q is d = q - n, so i = floor(log2 d), and the finger cannot pass q.
+From q the key goes to the owner.  Each step is one hop.
 
-A lookup asks the same peers one after the other instead (:mod:`p2prdf.overlay.chord_lookup`): the
-first is named by n's own table, each names the next, and q names the owner.  So where the recursive
-way has h hops, h - 1 peers are asked.
+A lookup asks the same peers iteratively (:mod:`p2prdf.overlay.chord_lookup`): n's own table names the
+first, each peer names the next, and q names the owner.  So a recursive route of h hops is a lookup of
+h - 1 requests.
 
-The fingers are one table of N x 64 places, and a step is one look into it for all keys that are not
-there yet; with 20,000 peers a million keys take about a second.
+The fingers are one table of N x 64 indexes, and a step is one access to it for all keys that are still under
+way; with 20,000 peers, a million keys take about a second.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CHUNK: Final = 1 << 20
 
 
 def finger_table(positions: U64) -> I32:
-    """Return the place of Successor(n + 2^i) for each of N ascending positions n and each i: N x 64."""
+    """Return the index of Successor(n + 2^i) for each of N ascending positions n and each i: N x 64."""
     fingers = np.empty((len(positions), _BITS), np.int32)
     for bit in range(_BITS):
         fingers[:, bit] = _successors(positions, positions + np.uint64(1 << bit))
@@ -51,13 +51,12 @@ def multisend_hops(
     positions: U64, source: npt.NDArray[np.integer], keys: U64, batch: npt.NDArray[np.integer],
     fingers: I32 | None = None,
 ) -> tuple[I32, int]:  # fmt: skip
-    """Return the hops of each key's own way, and those that are left when each batch shares its ways.
+    """Return the hops of each key's own route, and the hops if each batch shares its routes.
 
-    ``positions``: of all peers, ascending.  ``source`` and ``batch``: for each key the place of the
-    peer where it starts, and the number of the message set it belongs to.  The first result is what
-    independent sends cost, key by key; 0 for a key that its source owns.  The second counts each
-    transfer between two peers once per batch, however many keys of it it carries: one transfer of a list.
-    ``fingers``: the finger table, if it was made before.
+    ``positions``: of all peers, ascending.  ``source`` and ``batch``: for each key the index of its first peer, and
+    the number of its message set.  The first result is the cost of independent sends, by key; 0 for a key that its
+    source owns.  The second counts each transfer between two peers once per batch, for any number of keys.
+    ``fingers``: the finger table, if it exists already.
     """
     fingers = finger_table(positions) if fingers is None else fingers
     order = None
@@ -82,11 +81,10 @@ def multisend_hops(
 def lookup_hops(
     positions: U64, source: npt.NDArray[np.integer], keys: U64, fingers: I32 | None = None
 ) -> I32:
-    """Return the transfers that each key costs if its owner is looked up and then sent to directly.
+    """Return the transfers of each key with a lookup of its owner and a direct message.
 
-    Two for each peer asked (the request and the reply), and one for the message itself: 2 (h - 1) + 1
-    where the recursive way has h hops; 0 for a key that its source owns.  Arguments as in
-    :func:`multisend_hops`; nothing is shared and nothing remembered from key to key.
+    Two for each request with its reply, and one for the message: 2 (h - 1) + 1 for a recursive route of h hops; 0 for a
+    key that its source owns.  Arguments as in :func:`multisend_hops`; keys share no transfers and no addresses.
     """
     fingers = finger_table(positions) if fingers is None else fingers
     hops = np.empty(len(keys), np.int32)
@@ -99,7 +97,7 @@ def lookup_hops(
 
 
 class _Walk:
-    """The ways of many keys, all one hop further with each iteration; ``hops`` counts those made."""
+    """The routes of many keys, one hop further with each iteration; ``hops`` counts the hops made."""
 
     def __init__(
         self, positions: U64, fingers: I32, source: npt.NDArray[np.integer], keys: U64
@@ -111,7 +109,7 @@ class _Walk:
         self._owner = _successors(positions, keys)
 
     def __iter__(self) -> Iterator[tuple[I64, I64, I64]]:
-        """Yield for each round which keys hop, from where and to where, as places."""
+        """Yield, for each round, the keys that hop, and the indexes of their peers before and after."""
         size = len(self._positions)
         at = np.flatnonzero(self._owner != self._source)
         here, owner = self._source[at], self._owner[at]
@@ -127,7 +125,7 @@ class _Walk:
 
 
 def _successors(positions: U64, keys: U64) -> I64:
-    """Return the place of the first position at or after each key, going round."""
+    """Return the index of the first position at or after each key, clockwise."""
     places = np.searchsorted(positions, keys)
     places[places == len(positions)] = 0
     return places
@@ -143,7 +141,7 @@ def _log2(numbers: U64) -> I64:
 
 
 def _distinct(numbers: I64) -> int:
-    """Return how many different numbers there are; sorts them in place (hashing them takes far longer)."""
+    """Return the number of different numbers; sorts in place, which is much faster than hashing."""
     numbers.sort()
     return 1 + int(np.count_nonzero(numbers[1:] != numbers[:-1])) if len(numbers) else 0
 

@@ -1,39 +1,19 @@
-"""A whole overlay in one set of columns: loads and messages of tens of thousands of peers.
+"""An overlay of tens of thousands of peers in one set of columns: its loads and messages.
 
-The problem
------------
-The seed paper's experiments run on 20,000 peers with 100,000 queries and 600,000 triples, each
-indexed up to seven times.  :class:`~p2prdf.sim.world.World` runs every peer as the daemon runs it,
-message by message; at that size it would take hours for numbers that need no message.
+The seed paper has 20,000 peers, 100,000 queries and 600,000 triples, each in up to seven indexes.
+:class:`~p2prdf.sim.world.World` simulates every message and would take hours.
 
-The idea
---------
-A waiting row and a triple are joined where their key lives, and all that ever meets under a key
-meets at one peer.  So the tables of all peers, laid together, join exactly what the peers join
-apart: *which* peer a key belongs to changes nothing but who does the work.  A fleet is one set of
-the daemon's columnar tables, with the daemon's plans and keys, for all peers at once; who owns a
-key is looked up by the column, and what the owner would have counted is counted for it.
+A waiting row and a triple meet at the owner of their key, so the united tables of all peers give the joins of the
+separate tables; ownership decides only which peer has the load.  A fleet is one set of the daemon's columnar tables,
+plans and keys for all peers, and counts loads for the owner of each key.  It has no lookups, acknowledgements, retries
+and coordinators.  tests/lab/test_fleet.py shows equal loads of each peer in a World and in a fleet.
 
-What this leaves out is what does not bear on load: lookups, acknowledgements, retries, homes.
-Tests hold it to the real thing: on a small ring every peer of a World and every place of a fleet
-report the same processing load and the same storage load (tests/lab/test_fleet.py).
+A row has a *cause*: the last of its publications.  A message is the set of rows of one cause from one peer to one key
+at one step, as in the papers.  So the counts for batches equal those for single triples.
 
-Messages
---------
-Along with every row travels its *cause*: the publication that completed it, the last of those it
-is made of.  A message is what one cause sends from one peer to one key at one step: rows that go
-together, as the papers group them.  A peer has something to check from the cause of its first row
-on.  So a fleet that takes triples by the thousand counts the messages and checks that triples one
-at a time would make.
-
-The last step, counted
-----------------------
-Answers grow with the power of a path's length: the paper's load experiment has 175 million, the
-largest one 2,250 million.  A row at a plan's last step can only become answers.  With
-``list_answers=False`` such a row is counted where it would wait, and instead of each answer their
-number: rows under a key times triples under it.  That is exact as long as every triple counts for
-every query and no filter decides later; otherwise the fleet refuses.  Nothing else is grouped:
-equal queries are not shared, as in the paper, and rows are counted one by one.
+The largest experiment has 2,250 million answers.  With ``list_answers=False``, rows of a plan's last step are only
+counted: the number of answers under a key is rows times triples.  This is exact if every triple counts for every query
+and no later filter decides; otherwise the fleet refuses.  Equal queries are not shared, as in the paper.
 """
 
 from __future__ import annotations
@@ -74,7 +54,7 @@ _FOREVER = (1 << 63) - 1
 
 
 class Ring(Protocol):
-    """Who owns a key, by the column."""
+    """Ownership of keys, for whole columns."""
 
     def __len__(self) -> int:
         """Return the number of peers."""
@@ -87,13 +67,12 @@ class Ring(Protocol):
 
 @dataclass(slots=True)
 class Loads:
-    """What the peers of one ring received and hold, peer by peer.
+    """Received and stored items of one ring, by peer.
 
-    ``triples``: copies of triples received.  ``checked``: those of them that came to a peer at
-    which something waited under the copy's role.  ``rows``: partial results received.
-    ``patterns``: patterns held, those of later links included (CQC).  ``kept``: copies of triples
-    stored.  ``matching``: those of them that match a later pattern of a chain that the peer holds
-    (all that CQC stores in the paper).
+    ``triples``: copies of triples received.  ``checked``: copies that came to a peer with waiting patterns or rows in
+    the copy's index.  ``rows``: partial results received.  ``patterns``: patterns held, with later links (CQC).
+    ``kept``: copies of triples stored.  ``matching``: stored copies that match a later pattern of a chain at the peer
+    (CQC stores only these in the paper).
     """
 
     triples: I64
@@ -105,17 +84,17 @@ class Loads:
 
     @classmethod
     def none(cls, peers: int) -> Loads:
-        """Return loads of peers that have seen nothing."""
+        """Return zero loads."""
         return cls(*(np.zeros(peers, np.int64) for _ in range(6)))
 
     @property
     def processing(self) -> I64:
-        """QPL: triples received to be checked against what waits, and rows received."""
+        """QPL: triples received to be checked against waiting patterns and rows, and rows received."""
         return self.checked + self.rows
 
     @property
     def arrivals(self) -> I64:
-        """Everything received, whether or not something waited: the daemon's ``processing_load``."""
+        """All received triples and rows, as the daemon's ``processing_load``."""
         return self.triples + self.rows
 
     @property
@@ -133,9 +112,9 @@ class Loads:
 class Messages:
     """Messages of one kind as columns: from the peer that owns ``origin`` to the owner of ``key``.
 
-    ``step`` is that of the plan at which the rows will wait; -1 are the publishers' messages, whose
-    ``origin`` is None, all copies of a triple together.  ``cause`` numbers publications from 0.
-    ``rows`` is how many triples or partial results each carries.
+    ``step``: the step of the plan at which the rows will wait; -1 for the messages of publishers, which have ``origin``
+    None, with all copies of a triple together.  ``cause``: number of the publication, from 0.  ``rows``: triples or
+    partial results in each message.
     """
 
     step: int
@@ -149,13 +128,12 @@ Listener = Callable[[Messages], None]
 
 
 class Fleet:
-    """All peers of some rings; the rings differ only in who owns what.  See the module's text.
+    """All peers of some rings, which differ only in the ownership of keys.
 
-    ``order``: ``rarest`` takes the patterns as a peer without counted rates does, constants
-    first; ``written`` takes them as the query has them, as the paper's peers do.  ``indexes``: put
-    triples into all of the algorithm's indexes (``paper``), into all that nodes have by default
-    (``all``), or into those that some plan waits in (``on-demand``).  ``on_messages`` is called with
-    every batch of messages (None: they are not told apart, which is faster).
+    ``order``: ``rarest`` orders patterns as a peer without counted rates does, constants first; ``written`` keeps the
+    order of the query, as the paper's peers do.  ``indexes``: triples go into all indexes of the algorithm (``paper``),
+    into the default indexes of nodes (``all``), or into the indexes in which a plan waits (``on-demand``).
+    ``on_messages`` is called with every batch of messages (None: messages are not counted, which is faster).
     """
 
     def __init__(
@@ -187,17 +165,17 @@ class Fleet:
         self._dictionary = dictionary
         self._tables = FleetTables(dictionary, encoding, list_answers=list_answers, trace=on_messages is not None)
         self._waits_from = [np.full((8, len(ring)), _FOREVER, np.int64) for ring in rings]
-        """By ring, role and peer: the publication after which something waits; -1: before all."""
+        """By ring, index and peer: the publication from which on patterns or rows wait; -1: before all."""
         self._seen = HashIndex()
         self._publication = GrowingColumn(np.int64)
-        """The publication of each triple in the tables, in their order: the first that published it."""
+        """The first publication of each triple, in the order of the tables."""
         self._later: dict[tuple[int, int, Pairs], HashIndex] = {}
-        """The constants of later links, by role, constant positions, and positions that must be equal."""
+        """The constants of later links, by index, constant positions, and positions that must be equal."""
         self._groups = 0
 
     @property
     def answers(self) -> int:
-        """Number of answers so far, each combination of triples once: DISTINCT makes them no fewer."""
+        """Number of answers so far, one for each combination of triples, also with DISTINCT."""
         return self._tables.answers
 
     @property
@@ -213,7 +191,7 @@ class Fleet:
     # --- queries ---------------------------------------------------------------------------------
 
     def subscribe(self, queries: Sequence[ConjunctiveQuery]) -> None:
-        """Let queries wait, before anything is published."""
+        """Install queries, before the first publication."""
         if self.published:
             raise LocalProtocolError("a fleet takes its queries before its triples")
         by_plan: dict[Plan, list[tuple[str, ...]]] = {}
@@ -263,7 +241,7 @@ class Fleet:
         self._tables.add_queries(plan, 0, numbers, 0)
 
     def _note_later(self, plan: Plan, step: int, params: tuple[npt.NDArray[np.uint32], ...]) -> None:
-        """Remember the constants of a later link, to tell which triples match it."""
+        """Store the constants of a later link, to recognise matching triples."""
         at = plan.steps[step]
         mask = constant_mask(at.pattern)
         equal = tuple((a, b) for a, b in combinations(range(3), 2) if at.pattern[a] == at.pattern[b] >= 0)
@@ -275,7 +253,7 @@ class Fleet:
     # --- triples ---------------------------------------------------------------------------------
 
     def publish(self, s: npt.NDArray[np.uint32], p: npt.NDArray[np.uint32], o: npt.NDArray[np.uint32]) -> None:
-        """Publish triples at once: all are stored, then everything that follows from them is worked off."""
+        """Publish triples at once: store all of them, then process all derived rows."""
         count = len(s)
         first, self.published = self.published, self.published + count
         hashes = self._dictionary.hash_array()
@@ -297,7 +275,7 @@ class Fleet:
     def _index(
         self, role: int, triples: tuple[npt.NDArray[np.uint32], ...], parts: tuple[U64, U64, U64], fresh: Bools
     ) -> tuple[U64, list[I64]]:
-        """Count the copies of triples under one role; return the keys they go to, and whose these are on each ring."""
+        """Count the copies of triples in one index; return their keys, and the owners of these on each ring."""
         ring_keys = as_array(self._tables.triple_keys(role, *triples))
         matching = self._matching(role, parts, fresh)
         by_ring = [ring.owners(ring_keys) for ring in self.rings]
@@ -309,13 +287,13 @@ class Fleet:
         return ring_keys, by_ring
 
     def _check(self, role: int, first: int, by_ring: list[I64]) -> None:
-        """Count the copies of a batch that found something waiting where they came, after all of it is worked off."""
+        """Count the copies of a batch that met waiting patterns or rows, after the batch is processed."""
         for owners, loads, waits_from in zip(by_ring, self.loads, self._waits_from, strict=True):
             checked = waits_from[role, owners] < np.arange(first, first + len(owners))
             loads.checked += np.bincount(owners[checked], minlength=len(loads.checked))
 
     def _matching(self, role: int, parts: tuple[U64, U64, U64], fresh: Bools) -> Bools:
-        """Tell which new triples a peer of the paper's kind stores under a role."""
+        """Return which new triples a peer of the paper stores in an index."""
         if self.algorithm is Algorithm.CSBV:
             return fresh
         matching = np.zeros(len(fresh), np.bool_)
@@ -330,7 +308,7 @@ class Fleet:
     # --- partial results -------------------------------------------------------------------------
 
     def _work_off(self, derived: list[Derived]) -> None:
-        """Store and join what was derived, all rows of a plan's step together, lowest step first."""
+        """Store and join derived rows, all rows of a plan's step together, lowest step first."""
         todo: dict[tuple[int, int], list[Derived]] = {}
         while derived or todo:
             for rows in derived:
@@ -356,7 +334,7 @@ class Fleet:
 
 
 def _messages(rows: Travelling, publication: I64, ring_keys: U64) -> Messages:
-    """Gather the rows that one publication sends from one key to another."""
+    """Group the rows that one publication sends from one key to another."""
     order = np.lexsort((ring_keys, rows.origin, publication))
     cause, origin, key = publication[order], rows.origin[order], ring_keys[order]
     new = np.ones(len(order), np.bool_)

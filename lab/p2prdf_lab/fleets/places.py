@@ -1,4 +1,4 @@
-"""Ring positions of many peers as a column, and who owns what among them."""
+"""Ring positions of many peers as a column, and the owners of keys among them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OVERLAYS: Final[dict[str, Callable[[list[int]], Ownership]]] = {
     "chord": ClockwiseOwnership,
     "kademlia": XorOwnership,
 }
-"""Ownership by overlay, as the daemon's address cache has it."""
+"""Ownership by overlay, with the code of the daemon's address cache."""
 
 
 class Places:
-    """All peers of a ring, numbered by position; ownership is the address cache's own."""
+    """All peers of a ring, numbered by position; the address cache's code decides ownership."""
 
     def __init__(self, positions: Iterable[int], overlay: str = "chord"):
         if overlay not in OVERLAYS:
@@ -48,7 +48,7 @@ class Places:
 
 
 def random_positions(peers: int, seed: int) -> list[int]:
-    """Return so many different positions drawn at random."""
+    """Return ``peers`` different random positions."""
     rng = np.random.default_rng(seed)
     found: dict[int, None] = {}
     while len(found) < peers:
@@ -58,5 +58,5 @@ def random_positions(peers: int, seed: int) -> list[int]:
 
 
 def even_positions(peers: int) -> list[int]:
-    """Return the positions of so many evenly placed peers."""
+    """Return the positions of ``peers`` evenly placed peers."""
     return [keys.even_key(ordinal) for ordinal in range(peers)]

@@ -1,9 +1,8 @@
-"""How evenly skewed data loads the peers, with hot keys split and without.
+"""Balance of load under skewed data, with splitting of hot keys and without.
 
-The data is what makes one peer hot: every fourth triple (or more) says rdf:type, and classes and
-predicates are Zipf-distributed, the k-th as frequent as k^-1.1.  Load is the paper's QPL: triples, once
-per role, and rows that came to be checked.  It is counted over the whole run, and over its last rounds
-alone, when depths have had the rounds before to settle and publishers to hear of them.
+A quarter of the triples or more have the predicate rdf:type, and classes and predicates are Zipf-distributed, the k-th
+with frequency k^-1.1.  Load is the paper's QPL: triples, once per index, and rows to be checked.  It is counted over
+the whole run, and over its last rounds alone, after the depths of split keys have settled and reached the publishers.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ def zipf_triples(
 ) -> tuple[Ids, Ids, Ids]:
     """Return ``count`` triples as columns of term identifiers, ``typed`` of them rdf:type.
 
-    Subjects are uniform, predicates and classes Zipf-distributed; objects but classes are subjects or, one
-    in two, literals of which there are as many.
+    Subjects are uniform, predicates and classes Zipf-distributed.  Half of the other objects are subjects, half are
+    literals, of which there are as many.
     """
     rng = np.random.default_rng(seed)
     is_type = rng.random(count) < typed
@@ -69,13 +68,13 @@ def zipf_triples(
 
 
 def _zipf(rng: np.random.Generator, size: int, exponent: float, count: int) -> npt.NDArray[np.int64]:
-    """Draw from 0..size-1, k with a weight of (k + 1)^-exponent."""
+    """Draw from 0..size-1, where k has the weight (k + 1)^-exponent."""
     weights = np.arange(1, size + 1, dtype=np.float64) ** -exponent
     return np.searchsorted(np.cumsum(weights / weights.sum()), rng.random(count)).clip(max=size - 1)
 
 
 class _Names:
-    """Terms of subjects (codes below their number) and literals."""
+    """Terms of subjects (codes below the number of subjects) and of literals."""
 
     def __init__(self, dictionary: TermDictionary, subjects: int):
         self._dictionary = dictionary
@@ -95,7 +94,7 @@ class _Names:
 def hot_queries(triples: Sequence[Triple] | None = None) -> list[ConjunctiveQuery]:
     """Return queries that wait on the hottest keys of some triples: rdf:type, a class, predicates.
 
-    Without triples those of the Zipf data.
+    Without triples, the hottest keys of the Zipf data.
     """
     first, second, kind = f"<{_NAMESPACE}p0>", f"<{_NAMESPACE}p1>", f"<{_NAMESPACE}C0>"
     if triples is not None:
@@ -118,21 +117,21 @@ class Balance:
 
     @property
     def mean(self) -> float:
-        """Mean load of the peers that have any."""
+        """Mean load of the peers with any load."""
         return sum(self.loads) / max(1, sum(map(bool, self.loads)))
 
     @property
     def worst(self) -> float:
-        """How many times the mean the busiest peer has."""
+        """Load of the busiest peer, in multiples of the mean."""
         return max(self.loads) / self.mean if any(self.loads) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SkewRun:
-    """What came of a run.
+    """The outcome of a run.
 
-    ``whole``: loads over all of it; ``settled``: over its last rounds.  ``wrong``: answers that are
-    missing or too many, over all queries.
+    ``whole``: loads over the whole run; ``settled``: over its last rounds.  ``wrong``: missing and surplus answers of
+    all queries.
     """
 
     whole: Balance
@@ -155,11 +154,11 @@ def run_skew(
     settling_rounds: int = 12,
     measured_rounds: int = 3,
 ) -> SkewRun:
-    """Publish triples round by round with queries standing, and compare every answer with the oracle's.
+    """Publish triples in rounds to standing queries, and compare all answers with the oracle's.
 
-    They are those of ``data`` in their order, or Zipf-distributed ones.  A round of ``round_triples`` takes
-    half a ``hot_interval_seconds``, from ``publishers`` peers in turn.  Loads of the last
-    ``measured_rounds`` are told apart.
+    The triples are those of ``data`` in their order, or Zipf-distributed.  A round of ``round_triples`` takes half a
+    ``hot_interval_seconds``, from ``publishers`` peers in turn.  Loads of the last ``measured_rounds`` are reported
+    separately.
     """
     run = _Skew(options, queries, typed, data, algorithm, publishers, round_triples)
     for _ in range(settling_rounds):
@@ -181,7 +180,7 @@ class _Skew:
         self, options: WorldOptions, queries: Sequence[ConjunctiveQuery], typed: float, data: Sequence[Triple] | None,
         algorithm: Algorithm, publishers: int, round_triples: int,
     ):  # fmt: skip
-        """Have the queries stand before anything is published."""
+        """Subscribe to the queries before the first publication."""
         self.world = World(options)
         self._typed = typed
         self._data = data
@@ -223,7 +222,7 @@ class _Skew:
         return tuple(int(str(node.peer.status()["processing_load"])) for node in self.world.nodes)
 
     def compare(self) -> tuple[int, int]:
-        """Return how many answers there are, and how many are wrong."""
+        """Return the numbers of answers and of wrong answers."""
         oracle = Oracle(self.world.log())
         wrong = answers = 0
         for subscriber in self.subscribers:

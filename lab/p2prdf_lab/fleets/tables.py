@@ -1,4 +1,4 @@
-"""The tables of a fleet (:mod:`p2prdf_lab.fleets.fleet` argues them), and how it makes keys."""
+"""The tables of a fleet (:mod:`p2prdf_lab.fleets.fleet` has the argument), and its encodings of keys."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SEED = np.uint64(0x9E3779B97F4A7C15)
 
 
 def paper_keys(role: int, s: U64, p: U64, o: U64) -> U64:
-    """Return the ring keys that the paper's bare concatenation of the constant parts gives.
+    """Return the ring keys by the paper's bare concatenation of the constant parts.
 
-    The role does not enter: a term that is the subject of one triple and the object of another
-    has one key, and a key of two parts is that of any two such terms in this order.  (Texts that
-    are equal only once concatenated, as ab+c and a+bc, stay apart: parts enter by their hashes.)
+    The index does not enter: a term has one key as a subject and as an object, and two terms in one order have one key
+    in any two places.  (Concatenated texts that are equal by chance, as ab+c and a+bc, have different keys: parts enter
+    by their hashes.)
     """
     h = np.zeros(max(len(s), len(p), len(o)), np.uint64)
     for bit, part in ((keys.S, s), (keys.P, p), (keys.O, o)):
@@ -41,19 +41,19 @@ def paper_keys(role: int, s: U64, p: U64, o: U64) -> U64:
 
 
 KEY_ENCODINGS: dict[str, Callable[[int, U64, U64, U64], U64]] = {"typed": keys.role_keys, "paper": paper_keys}
-"""Typed keys are the daemon's; the paper's are kept to compare with its figures."""
+"""Encodings of keys: ``typed`` is the daemon's, ``paper`` is for comparison with the paper's figures."""
 
 
 @dataclass(slots=True)
 class Travelling(Derived):
-    """Rows with the stored triple that caused each; if messages are told apart, also the key where it was derived."""
+    """Rows with the stored triple that caused each and, if messages are counted, the key where it was derived."""
 
     cause: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     origin: U64 = field(default_factory=lambda: np.zeros(0, np.uint64))
 
 
 class FleetTables(ColumnarTables):
-    """The daemon's columnar tables; rows carry cause and origin, last steps may be counted only."""
+    """The daemon's columnar tables; rows have cause and origin, and rows of the last step may be only counted."""
 
     def __init__(self, dictionary: TermDictionary, encoding: str, *, list_answers: bool, trace: bool):
         super().__init__(dictionary, compile_filter)
@@ -68,7 +68,7 @@ class FleetTables(ColumnarTables):
         return self._encode(role, s, p, o)
 
     def add_rows(self, rows: Derived, probed: Column | None = None) -> list[Derived]:
-        """Store partial results that all are new, and join them with the triples held."""
+        """Store partial results, all of them new, and join them with the stored triples."""
         step = self._plan_table(rows.plan).steps[rows.step]
         held = len(step)
         if isinstance(rows, Travelling):
@@ -108,7 +108,7 @@ class FleetTables(ColumnarTables):
         cause = triples
         if self._arriving is not None:
             first, causes = self._arriving
-            # Of a batch all triples are stored at once: one may be found here that was published after the row's.
+            # All triples of a batch are stored at once, so a row may meet a triple that was published after its own.
             cause = np.maximum(causes[rows - first], triples)
         if not self._trace:
             return _travelling(derived, cause, np.zeros(0, np.uint64))

@@ -1,9 +1,9 @@
-"""A feed of changesets with the proportions that the iRap paper tells of DBpedia Live in October 2014.
+"""A feed of changesets with the proportions that the iRap paper reports for DBpedia Live in October 2014.
 
-The paper's five days with changesets (its tables 2 and 3) give for each how many there were, how much they removed and
-added, and what share of that mattered to a Football and to a Location interest.  Here a day has fewer changesets of the
-same size and shares; what they are about is made up: footballers with teams, places with coordinates, and everything
-else, of which common predicates (``foaf:name``, ``rdfs:label``, ``rdf:type``) are potentially interesting.
+Tables 2 and 3 of the paper give, for each of five days, the number of changesets, the triples removed and added, and
+the shares of these that were interesting for a Football and for a Location interest.  Here a day has fewer changesets
+of the same size and shares.  The contents are synthetic: footballers with teams, places with coordinates, and other
+triples, of which common predicates (``foaf:name``, ``rdfs:label``, ``rdf:type``) are potentially interesting.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _PLAYER: Final = "<http://dbpedia.org/ontology/SoccerPlayer>"
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day of the paper: changesets, triples removed and added, and of these what mattered.
+    """A day of the paper: changesets, and triples removed and added.
 
-    ``football``, ``location``: interesting ones removed and added, then potentially interesting ones.
+    ``football``, ``location``: interesting triples removed and added, then potentially interesting ones.
     """
 
     changesets: int
@@ -66,14 +66,14 @@ DAYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FeedShape:
-    """How large a feed is: ``slice_triples`` of the Football target at the start, ``changesets`` of each day."""
+    """Size of a feed: ``slice_triples`` of the Football target at the start, ``changesets`` of each day."""
 
     slice_triples: int = FOOTBALL_SLICE
     changesets: int = 40
     seed: int = 1
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for a shape that cannot be."""
+        """Raise LocalProtocolError for an invalid shape."""
         if not 1000 <= self.slice_triples <= 10_000_000:
             raise LocalProtocolError(f"a slice of {self.slice_triples} triples: it has 1,000 to 10,000,000")
         if not 2 <= self.changesets <= 5352:
@@ -81,7 +81,7 @@ class FeedShape:
 
 
 class Feed:
-    """A dataset that changes.  ``start`` is read once, before ``changesets``."""
+    """A changing dataset.  ``start`` is read once, before ``changesets``."""
 
     def __init__(self, shape: FeedShape):
         shape.validate()
@@ -91,14 +91,14 @@ class Feed:
         players = (shape.slice_triples - teams) // 3
         self._teams = [_resource("Team", number) for number in range(teams)]
         self._players: list[tuple[Triple, ...]] = [self._player() for _ in range(players)]
-        lost = sum(day.location[0] / day.changesets for day in DAYS)  # a place for each triple that goes
+        lost = sum(day.location[0] / day.changesets for day in DAYS)  # a place for each removed triple
         places = max(players // 4, round(1.1 * lost * shape.changesets))
         self._places: list[tuple[Triple, ...]] = [self._place() for _ in range(places)]
         self._halves: list[Triple] = []
         self._made = 0
 
     def start(self) -> Iterator[Triple]:
-        """Yield the dataset at the start, as far as it matters to the interests or to removals."""
+        """Yield the triples of the initial dataset that the interests or later removals need."""
         yield from ((team, _LABEL, f'"{number} FC"@en') for number, team in enumerate(self._teams))
         for triples in (*self._players, *self._places):
             yield from triples
@@ -111,10 +111,10 @@ class Feed:
                 sequence += 1
                 yield number, Changeset.of(self._removed(day), self._added(day), sequence)
 
-    # --- what changes ------------------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------------------
 
     def _count(self, whole: int, day: Day) -> int:
-        """Return a day's number for one changeset: whole triples, right on average."""
+        """Return one changeset's part of a day's number: an integer, exact on average."""
         mean = whole / day.changesets
         return int(mean) + (self._rng.random() < mean % 1)
 
@@ -139,7 +139,7 @@ class Feed:
         near = self._count(day.location[2], day)
         common = min(near, self._count(day.football[2], day))
         found: list[Triple] = []
-        while len(found) < football:  # a player's three, or a name more of one who is there
+        while len(found) < football:  # three triples of a new player, or another name of an existing one
             player = self._player()
             self._players.append(player)
             found += player[: football - len(found)] if football - len(found) >= 3 else [self._renamed()]

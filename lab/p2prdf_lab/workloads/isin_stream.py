@@ -1,12 +1,11 @@
 """Trees of ``isIn`` triples that stream through a window: the workload of the stream-reasoning paper (ESWC 2010, 5).
 
-Trees of one depth and fan-out fill a pool.  A share of the pool is background and always holds; of the rest a window
-full holds at any time.  With every step some triples enter that are not in the window, as many leave: those that were
-given longest ago, by expiring, and a share of them anywhere, taken back before their time.  The one rule says that
-``isIn`` is transitive.
+Trees of one depth and fan-out form a pool.  A share of the pool is background and always present; of the rest, a window
+is present at any time.  In each step, triples from outside the window enter, and as many leave: most of them expire,
+oldest first, and a share, at random places, is retracted early.  The only rule: ``isIn`` is transitive.
 
-Terms are numbered in the order in which they first come, as a dictionary of terms does, so what lies together in a tree
-need not lie together in memory.
+Terms are numbered in order of first appearance, as by a dictionary of terms, so neighbours in a tree need not be
+neighbours in memory.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ __all__ = ["IS_IN", "TRANSITIVE", "IsInStream", "Step", "StreamShape"]
 IS_IN: Final = "<urn:p2prdf:isIn>"
 TRANSITIVE: Final = Rule(Atom("?x", IS_IN, "?z"), (Atom("?x", IS_IN, "?y"), Atom("?y", IS_IN, "?z")), "transitive")
 _PREDICATE: Final = 0
-"""The number of the one predicate; :meth:`IsInStream.intern` gives it."""
+"""The number of the only predicate; :meth:`IsInStream.intern` returns it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamShape:
-    """Sizes of a stream.  ``pool`` in windows; ``background`` of the pool; ``taken_back`` of what leaves.
+    """Sizes of a stream: ``pool`` in windows, ``background`` as a share of the pool, ``taken_back`` of leaving triples.
 
-    ``parents``: in how many each node is; 1: trees, in which every fact has one derivation.
+    ``parents``: parents of each node; 1 gives trees, in which every fact has one derivation.
     """
 
     window: int = 10_000
@@ -44,7 +43,7 @@ class StreamShape:
     parents: int = 1
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for a stream that there cannot be."""
+        """Raise LocalProtocolError for an invalid shape."""
         for name, least, most in (
             ("window", 100, 10_000_000), ("depth", 1, 30), ("fan_out", 1, 1000), ("parents", 1, self.fan_out),
         ):  # fmt: skip
@@ -61,7 +60,7 @@ class StreamShape:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes and goes at a moment."""
+    """The facts that enter and leave at one time."""
 
     now: int
     given: dict[Fact, int]
@@ -69,7 +68,7 @@ class Step:
 
 
 class IsInStream:
-    """A stream of one shape in which so many triples enter with every step; its first step fills the window."""
+    """A stream of one shape, in which ``entering`` triples enter per step; the first step fills the window."""
 
     def __init__(self, shape: StreamShape, entering: int, seed: int):
         """``entering``: at most half of a window."""
@@ -87,12 +86,12 @@ class IsInStream:
 
     @staticmethod
     def intern(term: str) -> int:
-        """Return the number of the one term that the rule names."""
+        """Return the number of the only term in the rule."""
         assert term == IS_IN, term
         return _PREDICATE
 
     def steps(self) -> Iterator[Step]:
-        """Yield the step that fills the window, then one after the other without end."""
+        """Yield the step that fills the window, then further steps without end."""
         spans = max(1, self._shape.window // self._entering)
         back = round(self._entering * self._shape.taken_back)
         inside: deque[list[Fact]] = deque()
@@ -104,7 +103,7 @@ class IsInStream:
         yield Step(now, given, [])
         while True:
             now += 1
-            arrivals = self._enter()  # before others leave: what leaves does not come back at once
+            arrivals = self._enter()  # before others leave, so a leaving triple does not return at once
             self._outside += inside.popleft()
             taken_back = [self._drawn(self._rng.choice(inside)) for _ in range(back)]
             self._outside += taken_back
@@ -115,13 +114,13 @@ class IsInStream:
         return [self._drawn(self._outside) for _ in range(self._entering)]
 
     def _drawn(self, facts: list[Fact]) -> Fact:
-        """Take a random fact out."""
+        """Remove and return a random fact."""
         at = self._rng.randrange(len(facts))
         facts[at], facts[-1] = facts[-1], facts[at]
         return facts.pop()
 
     def _edges(self, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Return so many edges of trees, child and parent, one tree after the other; the last tree may be cut off."""
+        """Return ``count`` edges of trees, child and parent, tree by tree; the last tree may be incomplete."""
         edges: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         root = 0
         while len(edges) < count:
@@ -135,7 +134,7 @@ class IsInStream:
         return edges[:count]
 
     def _parents(self, node: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return what a node is in: its parent and, below a root, neighbours of that under the same grandparent."""
+        """Return a node's parents: its own and, below a root, siblings of that one."""
         parent, fan_out = node[:-1], self._shape.fan_out
         if len(parent) == 1:
             return [parent]

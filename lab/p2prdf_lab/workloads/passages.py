@@ -1,4 +1,4 @@
-"""Real texts for workloads: the literals of an N-Triples file, plain or compressed, that has long ones."""
+"""Real texts for workloads: the long literals of an N-Triples file, plain or compressed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from p2prdf.rdf.terms import lexical
 __all__ = ["FOUND_AT", "find_texts", "read_passages"]
 
 FOUND_AT: Final = "shared/data/text/wikipedia.nt.xz"
-"""Where texts are looked for if nobody says: beside the checkout, or the folder that a command runs in."""
+"""Default path of texts, in or beside the checkout or the working directory."""
 _WORDS_MIN: Final = 60
-"""Fewest words of a text that passages are cut from."""
+"""Least number of words of a text that is used for passages."""
 
 
 def find_texts(given: Path | None = None) -> Path:
-    """Return the file with texts; raises DataRefused if there is none, saying how to give one."""
+    """Return the file with texts.  Raises DataRefused, with the remedy, if there is none."""
     if given is not None:
         if not given.is_file():
             raise DataRefused("there is no such file", source=str(given))
@@ -36,9 +36,9 @@ def find_texts(given: Path | None = None) -> Path:
 
 
 def read_passages(path: Path) -> list[list[str]]:
-    """Return the long texts of a file as lists of words as they are written, with their punctuation.
+    """Return the long texts of a file as lists of written words, with punctuation.
 
-    Raises DataRefused for a file that is no N-Triples, or has no text of at least 60 words.
+    Raises DataRefused for a file that is not N-Triples, or without a text of at least 60 words.
     """
     texts: dict[str, None] = {}
     compressed = path.suffix == ".gz"

@@ -1,12 +1,12 @@
 """Items with text and standing queries about them: the workload of the full-text paper, in DBpedia's proportions.
 
-Classes, properties and values are made up: 529 classes, 2,300 properties, each class with some of its own, all
-Zipf-distributed.  The words are real: passages are cut from given texts, so that the words of an item's texts are 53
-on average, most of them in one description, the others in a title.  An item is published as its seven triples.
+Classes, properties and values are synthetic: 529 classes, 2,300 properties, some of them for each class, all
+Zipf-distributed.  The words are real: passages of given texts, 53 words per item on average, most of them in one
+description, the others in a title.  A publication is the seven triples of an item.
 
-A query is about one item: up to four patterns, in every second query one with a class; each of the others, with the
-text probability, has up to three words, drawn from all words of the texts as often as they occur there, or else is
-about a property, every second time with a value.  So a query's words are mostly common ones, as in the paper.
+A query concerns one item and has up to four patterns.  Every second query has a pattern with a class.  Another pattern
+has, with the text probability, up to three words, drawn from all words of the texts by frequency; otherwise it has a
+property, every second time with a value.  So most words of queries are common ones, as in the paper.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["TextShape", "TextWorkload"]
 _TYPE: Final = f"<{RDF}type>"
 _TITLE_WORDS: Final = (1, 6)
 _DESCRIPTION_MEAN: Final = 53
-"""Written words of a description, before passages end where their texts do."""
+"""Mean number of written words of a description, before passages end with their texts."""
 _OF_CLASS: Final = 12
-"""Properties with values that a class has; an item has four of them."""
+"""Properties with values per class; an item has four of them."""
 _ITEM_PROPERTIES: Final = 4
 _TEXTS_OF_CLASS: Final = 4
-"""Properties with text that a class has; an item has two of them."""
+"""Properties with text per class; an item has two of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextShape:
-    """Sizes of a workload.  ``text_probability``: of a pattern that is not about a class."""
+    """Sizes of a workload.  ``text_probability``: share of patterns with words among those without a class."""
 
     text_probability: float = 0.5
     classes: int = 529
@@ -50,7 +50,7 @@ class TextShape:
     seed: int = 1
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for a workload that there cannot be."""
+        """Raise LocalProtocolError for an invalid shape."""
         if not 0 <= self.text_probability <= 1:
             raise LocalProtocolError(f"text_probability: {self.text_probability} is not between 0 and 1")
         bounds = (
@@ -64,7 +64,7 @@ class TextShape:
 
 
 class _Zipf:
-    """Draws numbers below a size, the k-th as often as k to the power of minus an exponent."""
+    """Draws numbers below a size, the k-th with frequency k^-exponent."""
 
     def __init__(self, size: int, exponent: float):
         self._sums = list(accumulate((k + 1) ** -exponent for k in range(size)))
@@ -74,7 +74,7 @@ class _Zipf:
 
 
 class TextWorkload:
-    """Items and queries of one shape, with words from given texts.  Raises LocalProtocolError for a bad shape."""
+    """Items and queries of one shape, with words of given texts.  Raises LocalProtocolError for an invalid shape."""
 
     def __init__(self, shape: TextShape, passages: Sequence[Sequence[str]]):
         shape.validate()
@@ -103,7 +103,7 @@ class TextWorkload:
             yield made
 
     def queries(self, count: int) -> Iterator[TextQuery]:
-        """Yield queries; those of a smaller count are the first of a larger one."""
+        """Yield queries; a smaller count gives the first queries of a larger one."""
         rng = random.Random(f"queries {self._shape.seed}")
         for _ in range(count):
             kind = self._class.draw(rng)
@@ -141,7 +141,7 @@ def _class(number: int) -> str:
 
 
 def _some(of: _Zipf, count: int, rng: random.Random, name: str) -> list[str]:
-    """Return distinct properties, drawn by their popularity."""
+    """Return distinct properties, drawn by popularity."""
     found: dict[int, None] = {}
     while len(found) < count:
         found[of.draw(rng)] = None

@@ -1,8 +1,8 @@
 """University data of the Lehigh University Benchmark (LUBM), as files: descriptions, ontology, queries.
 
-A folder has ``lubm1-seed0.nt.xz`` (or 10), an empty line after each description, ``univ-bench.owl``, and the
-benchmark's queries as ``queries/q1.rq`` to ``q14.rq``.  A description of a single statement is joined to the one of
-the same thing, so graphs have 2 to 20 statements, as in the SENS paper.
+A folder has ``lubm1-seed0.nt.xz`` (or 10), with an empty line after each description, ``univ-bench.owl``, and the
+benchmark's queries as ``queries/q1.rq`` to ``q14.rq``.  A description of one statement is merged into another one with
+the same subject, so graphs have 2 to 20 statements, as in the SENS paper.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from p2prdf.reasoning import Triple
 __all__ = ["FOUND_AT", "PUBLISHED", "Graph", "Universities", "find_universities", "read_universities"]
 
 FOUND_AT: Final = "shared/data/lubm"
-"""Where the folder is looked for if nobody says: beside the checkout, or the folder that a command runs in."""
+"""Default path of the folder, in or beside the checkout or the working directory."""
 PUBLISHED: Final = (4, 0, 6, 34, 719, 7790, 67, 7790, 208, 4, 224, 15, 1, 5916)
-"""How many answers the benchmark's queries have over one university, as its authors publish it."""
+"""Answers of the benchmark's queries over one university, as its authors published them."""
 _QUERIES: Final = 14
 
 Graph = tuple[Triple, ...]
@@ -30,7 +30,7 @@ Graph = tuple[Triple, ...]
 
 @dataclass(frozen=True, slots=True)
 class Universities:
-    """Descriptions of things, what their words mean, and what is asked."""
+    """Descriptions, their ontology, and the benchmark's queries."""
 
     graphs: tuple[Graph, ...]
     ontology: tuple[Triple, ...]
@@ -38,8 +38,7 @@ class Universities:
 
 
 def find_universities(count: int, given: Path | None = None) -> Path:
-    """Return the folder with data of so many universities; raises DataRefused if there is none, saying what is
-    needed."""
+    """Return the folder with data of ``count`` universities.  Raises DataRefused, with the remedy, if there is none."""
     places = [given] if given is not None else [
         place for folder in (Path.cwd(), Path(__file__).resolve().parents[3])
         for place in (folder / FOUND_AT, folder.parent / FOUND_AT)
@@ -54,7 +53,7 @@ def find_universities(count: int, given: Path | None = None) -> Path:
 
 
 def read_universities(folder: Path, count: int) -> Universities:
-    """Return the data of a folder.  Raises DataRefused for files that are missing or are not what they should be."""
+    """Return the data of a folder.  Raises DataRefused for missing or malformed files."""
     try:
         text = lzma.decompress((folder / _data(count)).read_bytes()).decode()
         ontology = (folder / "univ-bench.owl").read_bytes()
@@ -78,7 +77,7 @@ def _read(text: str | bytes, syntax: Syntax = Syntax.N_TRIPLES) -> list[Triple]:
 
 
 def _joined(graphs: list[Graph]) -> tuple[Graph, ...]:
-    """Return descriptions of two statements or more: single ones go to the first of the same thing."""
+    """Return descriptions of two statements or more; single statements go to the first with the same subject."""
     of: dict[str, int] = {}
     for at, graph in enumerate(graphs):
         if len(graph) > 1:
