@@ -24,89 +24,45 @@ subscription that an older replica restores ends again with its lease.  See docs
 from __future__ import annotations
 
 import dataclasses
-import enum
-import hashlib
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.continuous.contents import Contents
-from p2prdf.continuous.counts import Mark
 from p2prdf.continuous.ends import Ends
+from p2prdf.continuous.identities import (
+    GROUP_BITS,
+    LEAF_BITS,
+    SUBSCRIPTION_BITS,
+    canonical_text,
+    digest_of,
+    group_home,
+    group_of,
+    home_key,
+    key_of_text,
+    subscription_home,
+)  # fmt: skip
 from p2prdf.continuous.leaf import Change, CountedAnswers, ElementAnswers, Leaf, LeafAnswers
+from p2prdf.continuous.records import Group, Known, Subscription
 from p2prdf.errors import Busy, RemoteProtocolError
 from p2prdf.hlc import GONE
-from p2prdf.rdf.algebra import LEAVES_MAX, CountWindow, StandingQuery
+from p2prdf.rdf.algebra import CountWindow, StandingQuery
 from p2prdf.rdf.query import Algorithm
-from p2prdf.rdf.reach import Reach, reach_of
 from p2prdf.store.result_log import Chunk, ResultLog, withdrawals
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
-
-if TYPE_CHECKING:
-    from p2prdf.continuous.evaluation import Evaluation
 
 __all__ = [
     "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Known", "Subscription", "group_home", "group_of", "home_key",
     "subscription_home",
 ]  # fmt: skip
 
-GROUP_BITS = 20
-"""Low bits of a leaf's identity: they distinguish the generations of its group and, below these, the leaves."""
-LEAF_BITS = (LEAVES_MAX - 1).bit_length()
-"""Low bits that distinguish the leaves of a group; a group has the identity of its first leaf."""
-
-SUBSCRIPTION_BITS = 20
-"""Low bits of a subscription's number that distinguish the subscriptions of one query."""
 LEFT_MAX = 4096
 """Bound on the remembered orphaned groups: groups without a known subscription that are not known to have ended."""
 LEFT_ANSWERS_MAX = 100_000
 """Bound on the solutions that the leaves of all orphaned groups hold together."""
 _LOOK_SECONDS = 0.1
 """Minimum seconds between two checks of an expired subscription, however short its lease is."""
-
-
-class Known(enum.IntEnum):
-    """A replica's knowledge of a group or subscription."""
-
-    UNKNOWN = 0
-    """This replica has compared its records with others and found none."""
-    UNSURE = 1
-    """This replica has no record yet and has not compared with others."""
-    LIVES = 2
-    ENDED = 3
-    LEFT = 4
-    """A group is orphaned: no subscription of it is known, nor that the group has ended."""
-
-
-def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, salt: int = 0) -> keys.Key:
-    """Return the key of a query's coordinator: equal queries of equal salt share it, whatever their variables."""
-    return _home_key(_canonical(query, algorithm, salt, per_event=per_event))
-
-
-def _home_key(canonical: str) -> keys.Key:
-    return keys.Key(keys.text_key(canonical) >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS)
-
-
-def _canonical(query: Query, algorithm: Algorithm, salt: int, *, per_event: bool) -> str:
-    """Return a text that is equal exactly for the queries that are evaluated together."""
-    if isinstance(query, StandingQuery):
-        from p2prdf.rdf.standing.form import canonical_bytes  # SPARQL's grammar is imported only when needed
-
-        canonical = repr((canonical_bytes(query), algorithm.value, per_event))
-    else:
-        canonical = repr((
-            query.patterns, query.constants, query.answer, query.distinct,
-            [(f.text, f.variables) for f in query.filters], algorithm.value, per_event,
-            *([int(query.concludes)] if query.concludes else ()),
-        ))  # fmt: skip
-    return f"{canonical} {salt}" if salt else canonical
-
-
-def _digest(canonical: str) -> bytes:
-    return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _no_answers(query: StandingQuery, number: int) -> LeafAnswers:
@@ -121,153 +77,6 @@ def _no_answers(query: StandingQuery, number: int) -> LeafAnswers:
 
 def _answers_of_leaves(group: Group) -> int:
     return sum(len(leaf.answers) for leaf in group.leaves if leaf.answers is not None)
-
-
-def group_home(group_id: int) -> int:
-    """Return the ring key of the coordinator of a group or of one of its leaves."""
-    return group_id >> GROUP_BITS << GROUP_BITS
-
-
-def group_of(leaf: int) -> int:
-    """Return the identity of a leaf's group."""
-    return leaf >> LEAF_BITS << LEAF_BITS
-
-
-def subscription_home(subscription: int) -> int:
-    """Return the ring key of a subscription's coordinator."""
-    return subscription >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS
-
-
-@dataclass(slots=True, eq=False)
-class Subscription:
-    """One subscriber's registration in a group."""
-
-    number: int
-    group: Group
-    subscriber: Contact
-    request: int
-    """Number of the request that opened or attached it at the subscriber's peer."""
-    names: tuple[str, ...]
-    since: int
-    lease_seconds: float
-    lease_until: float
-    log: ResultLog
-    opened_by: tuple[int, int]
-    """Key of the peer, and number of the request, that opened it."""
-    changed: int
-    """Stamp of the last change of the address of delivery."""
-    slot: int
-    """Number that identifies it among the leaves and subscriptions of this peer."""
-    contents: Contents | None
-    """The delivered solutions that still hold; None for a conjunctive query."""
-    owner: str = ""
-    """The client that opened it; "" if clients are not authenticated."""
-    reported: int = -1
-    """For windowed queries: event time (ms) up to which reports are made and replicated, or are not wanted; -1: none.
-    """
-    counted: int = 0
-    """For a window by count: the number of the last report before ``reported``."""
-    last: int = 0
-    """For a window by count: a hash of the triple of that report's last element."""
-    evaluation: Evaluation | None = None
-    """The evaluation of a query that is not conjunctive, while this peer runs it."""
-    epoch: int = 0
-    """Identifies the current numbering of deliveries."""
-    opening: bool = False
-    """Whether some owners have not yet confirmed the installation."""
-    installed: bool = False
-    """Whether this peer, in this incarnation, has made sure of the installation."""
-    delivered: bool = False
-    """Whether this peer delivers the solutions."""
-    until: float = 0.0
-    """The time until which this peer continues to deliver after another peer became responsible: there is no gap."""
-    cut_off: bool = False
-    """Whether the subscriber's peer is believed to be gone; nothing is sent then."""
-
-
-    def may(self, client: str) -> bool:
-        """Return whether a client may use it; "" stands for a client that is not authenticated."""
-        return not client or not self.owner or client == self.owner
-
-    @property
-    def mark(self) -> Mark:
-        """The progress of the reports that are made and replicated, or are not wanted."""
-        return Mark(self.reported, self.counted, self.last)
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """A canonical query with at least one subscription.
-
-    ``planned``: its leaves have plans.  The coordinator first asks for rates; ``waiting`` holds the openings that
-    arrive meanwhile.  ``youngest``: the largest ``oldest`` of all solutions so far.
-    """
-
-    key: int
-    identity: int
-    query: Query
-    algorithm: Algorithm
-    per_event: bool
-    salt: int = 0
-    digest: bytes = b""
-    """A digest of the canonical query.  It identifies the query; the few bits of a coordinator's key do not."""
-    leaves: list[Leaf] = field(default_factory=list)
-    planned: bool = False
-    waiting: list[OpenSubscription] = field(default_factory=list)
-    subscriptions: dict[int, Subscription] = field(default_factory=dict)
-    youngest: int = 0
-    recorded: int = 0
-    """The largest ``oldest`` of the solutions that were recorded here when they were derived."""
-    since_min: int = 0
-    since_max: int = 0
-    looks: int = 0
-    """Number of checks since the group was orphaned."""
-    last: KeepSubscription | None = None
-    """The record of the last subscription known here, if the group was orphaned after its plans were known."""
-    _reach: Reach | None = None
-
-    @property
-    def reach(self) -> Reach:
-        """The graphs that the query reads."""
-        if self._reach is None:
-            self._reach = reach_of(self.query)
-        return self._reach
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """The order in which patterns are evaluated, leaf after leaf, as positions among the patterns of all leaves."""
-        order: list[int] = []
-        for leaf in self.leaves:
-            assert leaf.plan is not None
-            first = len(order)
-            order += [first + position for position in leaf.plan.order]
-        return tuple(order)
-
-    @property
-    def roles(self) -> int:
-        """The indexes (permutations) in which triples must be stored for it."""
-        return self._roles_of(self.leaves)
-
-    @property
-    def windowed(self) -> bool:
-        """Whether it has windows over streams.
-
-        Its patterns outside streams then match all triples, also earlier ones.
-        """
-        return any(leaf.window is not None for leaf in self.leaves)
-
-    @property
-    def roles_of_the_past(self) -> int:
-        """The indexes whose earlier triples count, whenever a subscription begins."""
-        return self._roles_of(leaf for leaf in self.leaves if leaf.window is None) if self.windowed else 0
-
-    @staticmethod
-    def _roles_of(leaves: Iterable[Leaf]) -> int:
-        roles = 0
-        for leaf in leaves:
-            assert leaf.plan is not None
-            roles |= leaf.plan.roles
-        return roles
 
 
 class Home:
@@ -349,8 +158,8 @@ class Home:
     def open_group(self, opening: OpenSubscription, stamp: int) -> tuple[Group, bool]:
         """Return the group of an equal query, or a new one (True), made at ``stamp``."""
         algorithm = Algorithm(opening.algorithm)
-        canonical = _canonical(opening.query, algorithm, opening.salt, per_event=opening.per_event)
-        group = self._joined.get(_digest(canonical))
+        canonical = canonical_text(opening.query, algorithm, opening.salt, per_event=opening.per_event)
+        group = self._joined.get(digest_of(canonical))
         if group is not None:
             return group, False
         identity = self._name(group_home(opening.key), stamp, GROUP_BITS - LEAF_BITS, subscription=False)
@@ -363,7 +172,7 @@ class Home:
     def _new_group(
         self, canonical: str, identity: int, query: Query, algorithm: Algorithm, salt: int, *, per_event: bool
     ) -> Group:  # fmt: skip
-        group = Group(group_home(identity), identity, query, algorithm, per_event, salt, _digest(canonical))
+        group = Group(group_home(identity), identity, query, algorithm, per_event, salt, digest_of(canonical))
         if isinstance(query, StandingQuery):
             for number, each in enumerate(query.leaves):
                 window, answers = query.windows[number], _no_answers(query, number)
@@ -496,8 +305,8 @@ class Home:
     def _group_of(self, record: KeepSubscription) -> Group:
         """Return the group that a record describes: an orphaned one, or a new one."""
         algorithm = Algorithm(record.algorithm)
-        canonical = _canonical(record.query, algorithm, record.salt, per_event=record.per_event)
-        if not _home_key(canonical) == subscription_home(record.subscription) == subscription_home(record.group):
+        canonical = canonical_text(record.query, algorithm, record.salt, per_event=record.per_event)
+        if not key_of_text(canonical) == subscription_home(record.subscription) == subscription_home(record.group):
             raise RemoteProtocolError(f"subscription {record.subscription:016x} is recorded for another query")
         if record.group != group_of(record.group):
             raise RemoteProtocolError(f"{record.group:016x} is no group's identity")

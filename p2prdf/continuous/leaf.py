@@ -20,7 +20,7 @@ from p2prdf.rdf.algebra import CountWindow, Window
 from p2prdf.rdf.query import ConjunctiveQuery, Plan, make_plan
 
 if TYPE_CHECKING:
-    from p2prdf.continuous.home import Group
+    from p2prdf.continuous.records import Group
 
 __all__ = ["LATE_MS", "Change", "CountedAnswers", "ElementAnswers", "Leaf", "LeafAnswers"]
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from p2prdf.continuous.home import home_key, subscription_home
+from p2prdf.continuous.identities import home_key, subscription_home
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.world import WorldOptions

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from p2prdf import keys
-from p2prdf.continuous.home import home_key, subscription_home
+from p2prdf.continuous.identities import home_key, subscription_home
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.network.quorum import Lacks
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery

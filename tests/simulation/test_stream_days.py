@@ -11,7 +11,7 @@ from stream_days.day import run_seed
 from p2prdf import keys
 from p2prdf.continuous import counts
 from p2prdf.continuous.counts import Mark, Place
-from p2prdf.continuous.home import Subscription
+from p2prdf.continuous.records import Subscription
 from p2prdf.continuous.reports import time_of
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.progress.event_watermarks import Watermarks

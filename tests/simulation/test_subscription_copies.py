@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from p2prdf import keys
-from p2prdf.continuous.home import home_key
+from p2prdf.continuous.identities import home_key
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.rdf.standing.query import parse_query

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from p2prdf.columns import LISTS, as_list
 from p2prdf.continuous.evaluation import Evaluation
-from p2prdf.continuous.home import Home, home_key
+from p2prdf.continuous.home import Home
+from p2prdf.continuous.identities import home_key
 from p2prdf.hlc import GONE
 from p2prdf.peer.subscriptions.items import HomeItems
 from p2prdf.rdf.query import Algorithm, make_plan

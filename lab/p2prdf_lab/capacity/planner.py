@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2prdf import keys
-from p2prdf.continuous.home import home_key
+from p2prdf.continuous.identities import home_key
 from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import LocalProtocolError, QueryRefused
 from p2prdf.rdf.dictionary import TermDictionary

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, as_array
-from p2prdf.continuous.home import home_key
+from p2prdf.continuous.identities import home_key
 from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan

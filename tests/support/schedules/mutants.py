@@ -20,8 +20,9 @@ from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.continuous.contents import Contents
 from p2prdf.continuous.evaluation import Evaluation
-from p2prdf.continuous.home import Home, Known, Subscription
+from p2prdf.continuous.home import Home
 from p2prdf.continuous.leaf import LeafAnswers
+from p2prdf.continuous.records import Known, Subscription
 from p2prdf.continuous.told import Told
 from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer

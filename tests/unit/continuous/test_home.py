@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from p2prdf import keys
 from p2prdf.columns import LISTS
-from p2prdf.continuous.home import Home, Known, group_home, home_key, subscription_home
+from p2prdf.continuous.home import Home
+from p2prdf.continuous.identities import group_home, home_key, subscription_home
+from p2prdf.continuous.records import Known
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription

@@ -13,7 +13,7 @@ from peer_pair import HIGH, LOW, QUERY, Pair
 
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS, LISTS
-from p2prdf.continuous.home import Known
+from p2prdf.continuous.records import Known
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.subscriptions.unresolved import Unknown
