@@ -72,9 +72,7 @@ class Faults:
         """Seconds from the last start of a node until all nodes were known and all copies restored."""
         self._options = options
         self._rng = random.Random(seed)
-        self._links = random.Random(
-            seed + 1
-        )  # a generator of its own: both loops draw at moments that depend on the machine
+        self._links = random.Random(seed + 1)  # of its own: both loops draw at moments that depend on the machine
         self._restarts: dict[asyncio.Task[None], None] = {}
         self._pauses: dict[asyncio.Task[None], None] = {}
         self._stopped = asyncio.Event()
