@@ -49,7 +49,7 @@ def test_publications_enter_at_their_publishers_and_rows_at_their_keys_owner():
     assert senders(RING, messages((0, 2, key_of(1)), (1, 0, key_of(1))), np.array([3, 2])).tolist() == [2, 0]
 
 
-def test_a_cache_of_identifiers_knows_only_what_was_sent_to_and_shares_a_transfer():
+def test_a_cache_of_identifiers_knows_only_former_receivers_and_shares_a_transfer():
     traffic = Traffic(RING, 3)
     far, other = key_of(3), key_of(3, 5)  # 2 hops: one peer is asked, so request, reply and message
     traffic.take(messages((0, 1, far), (0, 1, other), (0, 1, key_of(1))))
@@ -62,7 +62,7 @@ def test_a_cache_of_identifiers_knows_only_what_was_sent_to_and_shares_a_transfe
     for kind, hops in ((NO_CACHE, 2 * lookup), (IDENTIFIERS, 1), (STRETCHES, 1)):
         assert traffic.hops[kind][1] == hops, kind
     traffic.take(messages((2, 1, far)))
-    traffic.take(messages((2, 1, far)))  # at the next step: what goes at once does not wait for it
+    traffic.take(messages((2, 1, far)))  # at the next step: messages that go at once do not wait for it
     assert traffic.hops[IDENTIFIERS][2] == traffic.hops[STRETCHES][2] == 2
     assert traffic.cache_sizes()[IDENTIFIERS].tolist() == [2]
 

@@ -62,7 +62,7 @@ def case(request) -> Case:
     return Case(40, bits=6) if request.param == "crowded" else Case(request.param)
 
 
-def test_each_way_and_what_is_shared_are_those_of_the_tables(case: Case):
+def test_paths_and_shared_edges_are_those_of_the_tables(case: Case):
     ways = [case.way(int(source), int(key)) for source, key in zip(case.source, case.keys, strict=True)]
     hops, shared = multisend_hops(case.positions, case.source, case.keys, case.batch)
     assert hops.tolist() == [len(way) for way in ways]
@@ -83,7 +83,7 @@ def test_neither_order_nor_portions_nor_a_table_made_before_change_a_count(case:
     assert looked_up.tolist() == [2 * own - 1 if own else 0 for own in expected.tolist()]
 
 
-def test_a_lookup_and_a_send_cost_what_the_lookup_machine_asks(case: Case):
+def test_a_lookup_and_a_send_cost_the_requests_of_the_lookup_machine(case: Case):
     counted = lookup_hops(case.positions, case.source, case.keys, finger_table(case.positions))
     for source, key, transfers in zip(case.source, case.keys.tolist(), counted.tolist(), strict=True):
         own = case.contacts[source]
@@ -113,7 +113,7 @@ def test_logarithms_are_exact_next_to_powers_of_two():
 
 
 @pytest.mark.parametrize("peers", [3, 40, 150])
-def test_a_world_sends_what_is_counted(peers: int):
+def test_a_world_sends_the_counted_messages(peers: int):
     """Peers without address cache and with successor lists of one: each list once, each row on its own way."""
     config = PeerConfig(indexes="csbv", multisend="recursive", address_cache=False)
     world = World(WorldOptions(peers=peers, seed=3, overlay="chord", bucket=1, config=config))

@@ -1,4 +1,4 @@
-"""A fleet reports, peer by peer, what a World of real peers reports; its messages are the World's."""
+"""A fleet reports, peer by peer, the loads that a World of real peers reports; its messages are the World's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def loads_of(world):
 @pytest.mark.parametrize("overlay", ["kademlia", "chord"])
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 @pytest.mark.parametrize("list_answers", [True, False])
-def test_every_peer_carries_what_a_real_peer_carries(algorithm, list_answers, overlay):
+def test_every_peer_has_the_load_of_a_real_peer(algorithm, list_answers, overlay):
     queries, triples = path_workload()
     indexes = "csbv" if algorithm is Algorithm.CSBV else "cqc"
     world, subscribers = in_world(12, algorithm, queries, triples, indexes, overlay)
@@ -83,7 +83,7 @@ def test_every_peer_carries_what_a_real_peer_carries(algorithm, list_answers, ov
 
 @pytest.mark.parametrize("seed", range(12))
 def test_arbitrary_queries_and_data_load_a_fleet_as_they_load_peers(seed):
-    """Filters, repeated variables, triples published again: whatever draw_query comes up with."""
+    """Filters, repeated variables, repeated triples: any query of draw_query."""
     rng = Random(seed)
     vocabulary = draw_vocabulary(rng)
     triples = draw_triples(rng, vocabulary, 80)
@@ -130,7 +130,7 @@ def told_by_cause(algorithm, order, queries, triples, batch):
 @pytest.mark.parametrize("order", ["rarest", "written"])
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 def test_the_size_of_a_batch_changes_nothing(algorithm, order):
-    """Neither loads, checks included, nor messages: what completed a row is its cause, whatever came along with it."""
+    """Neither loads, checks included, nor messages: the item that completed a row is its cause in any batch."""
     queries, triples = path_workload()
     triples = [*triples, *triples[:50]]  # some are published again, in the large batch within it
     (one, alone), (many, together) = (told_by_cause(algorithm, order, queries, triples, size) for size in (1, 600))
@@ -178,7 +178,7 @@ def countable(query, algorithm):
     return True
 
 
-def test_chains_keep_what_matches_a_later_pattern_whole():
+def test_chains_store_triples_that_match_a_later_pattern_whole():
     """The paper's CQC stores a triple that matches a later link: all its constants and repeated variables."""
     query = parse_select("SELECT ?x WHERE { ?x <urn:p> ?y . ?y <urn:q> <urn:c> . ?z <urn:r> ?z . ?z <urn:r> ?y }")
     matching = [("<urn:a>", "<urn:q>", "<urn:c>"), ("<urn:b>", "<urn:r>", "<urn:b>"), ("<urn:b>", "<urn:r>", "<urn:y>")]
@@ -234,7 +234,7 @@ def test_paper_keys_leave_out_the_role():
     assert typed(1, s, p, o) != typed(4, o, p, s)
 
 
-def test_what_a_fleet_cannot_run_is_refused_by_name():
+def test_an_unsupported_query_is_refused_by_name():
     dictionary = TermDictionary()
     fleet = Fleet(dictionary, [Places([1])], Algorithm.CSBV, list_answers=False)
     wildcard = parse_select("SELECT * WHERE { ?s ?p ?o }")

@@ -1,4 +1,4 @@
-"""The stream of trees: what it says of its window is so."""
+"""The stream of trees has the window that it describes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHAPE = StreamShape(window=200, depth=4, fan_out=3, pool=2.5, background=0.2, ta
 
 
 def _held(shape, entering, count):
-    """Yield each step with what holds before and after it."""
+    """Yield each step with the facts that hold before and after it."""
     labels = {}
     for step in islice(IsInStream(shape, entering, seed=3).steps(), count):
         before = {fact for fact, label in labels.items() if label >= step.now - 1}
@@ -35,7 +35,7 @@ def test_as_many_enter_as_leave_and_the_window_stays_as_large(entering):
         assert not before & step.given.keys(), "what leaves does not come back at once"
 
 
-def test_some_of_what_leaves_is_taken_back_while_it_holds_and_background_never_leaves():
+def test_some_leaving_facts_are_taken_back_while_they_hold_and_background_never_leaves():
     steps = list(_held(SHAPE, 20, 30))
     background = {fact for fact, label in steps[0][0].given.items() if label == FOREVER}
     assert len(background) == 100

@@ -1,4 +1,4 @@
-"""Lucene's Monitor beside the index: what is handed to it says the same, and what cannot be said so is refused."""
+"""Lucene's Monitor beside the index: equal queries for both, and refusals of queries that it cannot express."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_a_publication_is_its_predicates_objects_and_words() -> None:
         ([("?x", "<p>", "?o", '"games" using stemming, "en"')], "more than words"),
     ],
 )
-def test_what_terms_do_not_say_is_refused_by_name(patterns: list, named: str) -> None:
+def test_a_query_that_lucene_cannot_express_is_refused_by_name(patterns: list, named: str) -> None:
     with pytest.raises(LocalProtocolError, match=f"query 3: .*{named}"):
         query_row(3, _query(*patterns))
 
 
 @pytest.mark.parametrize("triples", [[("<s>", "<p>", "<o>"), ("<t>", "<q>", "<o>")],
                                      [("<s>", "<p>", "<o>"), ("<s>", "<p>", "<q>")]])  # fmt: skip
-def test_publications_whose_triples_matter_are_refused(triples: list) -> None:
+def test_publications_with_distinguishable_triples_are_refused(triples: list) -> None:
     with pytest.raises(LocalProtocolError, match="several subjects, or a predicate twice: <s>"):
         document_row(triples)
 
@@ -71,7 +71,7 @@ def _program(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_without_java_or_maven_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_or_maven_the_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LocalProtocolError, match="there is no java on the PATH, which a JDK"):
         lucene.class_path()
@@ -83,8 +83,8 @@ def test_without_java_or_maven_it_says_what_is_missing(tmp_path: Path, monkeypat
         lucene.class_path()
 
 
-def test_what_differs_and_what_takes_long_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for Java finds what the index finds, but for one query in its second way, and takes its time."""
+def test_differences_and_slow_runs_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for Java finds the index's matches, except for one query in its second way, and takes its time."""
     workload = TextWorkload(TextShape(classes=3), PASSAGES)
 
     class StandIn(LuceneFiles):
@@ -116,8 +116,8 @@ def test_what_differs_and_what_takes_long_is_seen(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.long
-def test_the_monitor_itself_finds_what_the_index_finds(tmp_path: Path) -> None:
-    """Needs a JDK, Maven, and Maven Central or what Maven has kept of it."""
+def test_the_monitor_itself_finds_the_matches_of_the_index(tmp_path: Path) -> None:
+    """Needs a JDK, Maven, and Maven Central or Maven's local copy of it."""
     try:
         libraries = lucene.class_path()
     except LocalProtocolError as error:

@@ -57,7 +57,7 @@ def path_workload(triples=1000, queries=50, schema=SCHEMA):
 
 
 class Measured:
-    """A calm World in which everyone knows everyone, and what its peers send from the first publication on."""
+    """A calm World in which everyone knows everyone, and its peers' traffic from the first publication on."""
 
     def __init__(self, peers, algorithm, queries, triples, indexes, batch, overlay="kademlia"):
         self.world = World(
@@ -117,7 +117,7 @@ def on_the_worlds_ring(monkeypatch):
         (Algorithm.CSBV, "all", "chord", 40),
     ],
 )
-def test_a_plan_is_what_real_peers_do(algorithm, indexes, overlay, peers, on_the_worlds_ring):
+def test_a_plan_equals_the_loads_of_real_peers(algorithm, indexes, overlay, peers, on_the_worlds_ring):
     queries, triples = path_workload()
     measured = Measured(peers, algorithm, queries, triples, indexes, 50, overlay)
     on_the_worlds_ring(measured)
@@ -128,7 +128,7 @@ def test_a_plan_is_what_real_peers_do(algorithm, indexes, overlay, peers, on_the
     assert plan.delivered == sum(len(subscriber.rows) for subscriber in measured.world.subscribers) > 400
 
 
-def test_a_plan_on_real_data_is_what_real_peers_do(on_the_worlds_ring):
+def test_a_plan_on_real_data_equals_the_loads_of_real_peers(on_the_worlds_ring):
     if not DATA.is_dir():
         pytest.skip("the conjunctive streams are not beside the repository")
     with lzma.open(DATA / "dbpedia-live.tsv.xz") as lines:
@@ -220,8 +220,8 @@ def test_the_busiest_key_is_named_and_more_peers_do_not_divide_it():
     assert "one key (p of <urn:p0>)" in verdict(plan)
 
 
-def test_keys_that_nodes_would_split_are_told_by_what_comes_to_them():
-    """The plan leaves keys whole, so it says what nodes do about those that bring 10,000 triples in 30 s."""
+def test_keys_that_nodes_would_split_are_named_by_their_arrivals():
+    """The plan leaves keys whole, so it reports the nodes' reaction to keys that bring 10,000 triples in 30 s."""
     query = [NamedQuery("q", parse_select("SELECT ?s ?o WHERE { ?s <urn:p0> ?o }"))]
     plan_fast, plan_slow, plan_alone = (
         plan_capacity(query, columns(a_stream(1)), PlanOptions(peers, indexes="on-demand", rate=rate))
@@ -235,10 +235,10 @@ def test_keys_that_nodes_would_split_are_told_by_what_comes_to_them():
     assert "split" not in alone
     (key,) = plan_fast.hot_keys
     plan_fast.hot_keys = [replace(key, rows=key.triples)]
-    assert "it does not" in verdict(plan_fast)  # copying its rows would cost what its triples bring
+    assert "it does not" in verdict(plan_fast)  # copying its rows would cost as much as its triples bring
 
 
-def test_what_random_places_cost_is_told():
+def test_the_cost_of_random_places_is_reported():
     queries = [parse_select(f"SELECT ?s ?o WHERE {{ ?s <urn:p{at}> ?o }}") for at in range(500)]
     random, even = (
         plan_capacity(named(queries), columns(a_stream(500)), PlanOptions(50, places=places))
@@ -267,7 +267,7 @@ def test_more_peers_are_said_to_help_where_they_do():
     assert "More peers help" in verdict(plan)
 
 
-def test_a_plan_says_what_ends_first_and_what_indexing_would_change():
+def test_a_plan_names_the_first_bottleneck_and_the_effect_of_indexing():
     queries, triples = path_workload(400, 30)
     slow = NodeLimits(load=10.0)
     plan = plan_capacity(named(queries), columns(triples), PlanOptions(8, batch=50, node=slow))
@@ -283,7 +283,7 @@ def test_a_plan_says_what_ends_first_and_what_indexing_would_change():
     assert "nearest to its end is memory" in verdict(plan)
 
 
-def test_cqc_is_told_what_csbv_would_do():
+def test_a_plan_for_cqc_reports_the_loads_of_csbv():
     queries, triples = path_workload(800, 30)
     plan = plan_capacity(named(queries), columns(triples), PlanOptions(40, Algorithm.CQC, batch=50))
     csbv = plan_capacity(named(queries), columns(triples), PlanOptions(40, Algorithm.CSBV, batch=50))
@@ -306,7 +306,7 @@ def test_a_power_is_read_off_and_carried_on():
     assert bent.after(2) == pytest.approx((2.0, 4.0))
 
 
-def test_too_few_to_tell_is_a_wide_range_and_no_power_is_above_what_patterns_allow():
+def test_few_values_give_a_wide_range_and_no_power_exceeds_the_bound_by_patterns():
     few = Growth("rows", (1000, 2000, 4000), (COUNT_MIN - 1, 100, 200), 3)
     assert few.exponents is None
     assert few.after(2) == pytest.approx((2.0, 8.0))
@@ -326,7 +326,7 @@ def test_nothing_is_foretold_far_away():
     assert "nothing is foretold beyond 64 times" in verdict(plan)
 
 
-def test_what_a_part_of_the_stream_foretells_comes_about():
+def test_the_growth_predicted_from_a_part_of_the_stream_comes_true():
     schema = PathSchema(levels=4, branch=2, instances=8, values=8, domains=2)
     queries, triples = path_workload(3000, 60, schema)
     count = len(triples) // 4

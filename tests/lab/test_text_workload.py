@@ -1,4 +1,4 @@
-"""Items and queries of the full-text workload: what it says of itself is so."""
+"""Items and queries of the full-text workload have the statistics that it describes."""
 
 from __future__ import annotations
 
