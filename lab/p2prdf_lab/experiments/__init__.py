@@ -1,7 +1,7 @@
 """The seed paper's experiments (Liarou, Idreos, Koubarakis, ISWC 2007), as functions of a setting.
 
-``EXPERIMENTS`` names them; each takes a :class:`~p2prdf_lab.experiments.setting.Setting` and tells
-its progress, and returns a :class:`~p2prdf_lab.experiments.results.Result` of plain values.
+``EXPERIMENTS`` is the registry.  An experiment takes a :class:`~p2prdf_lab.experiments.setting.Setting`, reports its
+progress, and returns a :class:`~p2prdf_lab.experiments.results.Result` of plain values.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ __all__ = ["EXPERIMENTS", "Experiment"]
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment: what it shows, its full size, and how to measure it.
+    """One experiment: summary, full size, measuring function.
 
-    ``keep`` names the sizes that do not shrink with the others, ``least`` those below which there is
-    nothing to measure.
+    ``keep``: sizes that are not scaled.  ``least``: smallest sizes with a meaningful result.
     """
 
     summary: str
@@ -54,7 +53,7 @@ EXPERIMENTS: Final = {
     "load-distribution": Experiment("E1: how load spreads over peers", Setting(), loads.load_distribution),
     "address-cache": Experiment(
         "E2: hops per triple with and without a cache of addresses", caches.SETTING, caches.address_cache,
-        ("queries",),  # they make the fan-out of a result, which the cache is about
+        ("queries",),  # they determine the fan-out of a result, which the cache serves
         (("peers", 4), ("triples", 60)),
     ),
     "triple-rate": Experiment(
@@ -73,4 +72,4 @@ EXPERIMENTS: Final = {
         "the numbers of these experiments against real peers, peer by peer", agreement.SETTING, agreement.agreement
     ),
 }
-"""By the name that the command line uses."""
+"""The experiments, by their command's name."""

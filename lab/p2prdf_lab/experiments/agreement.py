@@ -1,9 +1,8 @@
-"""Is a fleet what it says?  The same workload through a World of real peers, compared peer by peer.
+"""Validation of the fleet: the same workload in a World of real peers, compared peer by peer.
 
-The other experiments take their loads from a fleet.  Here every peer is a real one, as in the
-daemon, on a Chord ring with messages, lookups and acknowledgements; afterwards each peer's own
-count of what it received and holds must be what the fleet says of its place, and subscribers must
-have been told as many answers as the fleet counts.
+The other experiments take their loads from a fleet.  Here every peer runs the daemon's code, on a Chord ring with
+messages, lookups and acknowledgements.  Afterwards each peer's own counts of received and stored items must equal the
+fleet's counts for its position, and subscribers must have got as many answers as the fleet counts.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ SETTING: Final = Setting(queries=1000, triples=20_000, instances=30, values=30, 
 
 _BATCH: Final = 2000
 _ENTRIES: Final = 50
-"""Peers at which queries enter; triples are published at one."""
+"""Peers at which queries enter; triples enter at one peer."""
 
 Triples = list[tuple[str, str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """What either way reports, peers in order of position."""
+    """Counts of the fleet or of the World, with peers in order of position."""
 
     arrivals: npt.NDArray[np.int64]
     storage: npt.NDArray[np.int64]
@@ -50,7 +49,7 @@ class _Counts:
 
 
 def agreement(setting: Setting, progress: Progress = quiet) -> Result:
-    """Run both ways for both algorithms."""
+    """Run fleet and World for both algorithms, and compare them."""
     setting.validate()
     queries, triples = _workload(setting)
     result = Result("agreement", "A fleet against real peers", setting.as_dict())
@@ -88,7 +87,7 @@ def agreement(setting: Setting, progress: Progress = quiet) -> Result:
 
 
 def _workload(setting: Setting) -> tuple[list[ConjunctiveQuery], Triples]:
-    """Return distinct queries and triples: real peers evaluate equal queries once."""
+    """Return distinct queries and triples, because real peers evaluate equal queries once."""
     dictionary = TermDictionary()
     columns = path_triples(dictionary, setting.triples, schema=setting.schema, seed=setting.seed + 1)
     texts = [dictionary.texts(column.tolist()) for column in columns]

@@ -1,8 +1,7 @@
-"""Beyond the paper: how far above the mean the busiest peer is on skewed data, with hot keys split and without.
+"""Beyond the paper: load of the busiest peer relative to the mean on skewed data, with hot keys split and without.
 
-The peers are real ones in virtual time, as in the daemon; the answers of every run are compared
-with a central evaluator's.  See :mod:`p2prdf_lab.fleets.skew` for the data and :mod:`p2prdf.peer.joins.hot_keys`
-for what is done about it.
+The peers run the daemon's code in virtual time, and a central evaluator checks the answers of every run.
+:mod:`p2prdf_lab.fleets.skew` has the data, :mod:`p2prdf.peer.joins.hot_keys` the splitting.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["BUSIEST_MAX", "SETTING", "hot_keys"]
 SETTING: Final = Setting(peers=64, queries=4, triples=28_800, instances=1, values=1, key_encoding="typed")
 
 BUSIEST_MAX: Final = 3.0
-"""What the busiest peer may have, in times of the mean, where peers lie evenly and hot keys are split."""
+"""Claimed bound for the busiest peer, in multiples of the mean, with even places and split hot keys."""
 
 _ROUNDS: Final = 15
 _MEASURED: Final = 3
@@ -37,7 +36,7 @@ _TYPED: Final = (0.25, 0.75)
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One run and how it was set up."""
+    """One run and its setup."""
 
     typed: float
     places: Literal["even", "random"]
@@ -46,11 +45,11 @@ class _Case:
 
     @property
     def label(self) -> str:
-        """Name it in a legend."""
+        """The label in a legend."""
         return f"{self.places}, {'split' if self.split else 'whole'}"
 
     def row(self) -> tuple[str | int | float, ...]:
-        """Return its row of the table."""
+        """Return the row of the table."""
         run = self.run
         loads = np.array(run.settled.loads)
         return (
@@ -60,7 +59,7 @@ class _Case:
 
 
 def hot_keys(setting: Setting, progress: Progress = quiet) -> Result:
-    """Run every combination: a quarter and three quarters rdf:type, even and random places, not split and split."""
+    """Run all combinations of 25 % and 75 % rdf:type, even and random places, unsplit and split hot keys."""
     cases: list[_Case] = []
     wanted = [
         (typed, places, split) for typed in _TYPED for places in ("even", "random") for split in (False, True)

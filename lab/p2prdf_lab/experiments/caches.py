@@ -1,23 +1,19 @@
 """Experiment E2 of the seed paper: hops per triple with and without a cache of addresses.
 
-One publisher's triples come one at a time to an overlay that has the queries; patterns are taken
-as written, as in the paper, so that a partial result of the last step fans out to the peers of
-many literals.  From the same stream of messages three ways of sending are counted:
+One publisher sends triples one at a time to an overlay with the queries.  Patterns keep their written order, as in the
+paper, so a partial result of the last step fans out to the peers of many literals.  Three ways of sending are counted
+on the same messages:
 
-* *no cache*: every identifier is looked up;
-* *identifiers*: the paper's cache (IPC), in which a peer keeps the address of every identifier it
-  has sent to;
+* *no cache*: a lookup for every identifier;
+* *identifiers*: the paper's cache (IPC), with the address of every identifier that a peer has sent to;
 * *stretches*: the daemon's address cache, which learns from a lookup all owners of the stretch of
-  the ring around the identifier (:mod:`p2prdf.overlay.address_cache`; it is the daemon's code).
+  the ring around the identifier (the code of :mod:`p2prdf.overlay.address_cache`).
 
-A lookup is iterative, as in the daemon: each peer asked costs a request and a reply, the message
-itself one hop more.  What one triple makes a peer send to one other peer at one step goes as one
-transfer once the address is known.
+A lookup is iterative, as in the daemon: a request and a reply for each peer asked, and one more hop for the message.
+With known addresses, the messages of one triple from one peer to another at one step are one transfer.
 
-The size is calibrated, not given: the paper's own numbers follow from none of the parameters that
-it states.  With the 52 instances per class and 2,000 queries taken here a triple costs CQC some 790
-hops without a cache after 5,000 triples, 800 in the paper; what the caches make of it is then
-measured.
+The size is calibrated, because the parameters in the paper do not give its numbers.  With 52 instances per class and
+2,000 queries, a triple costs CQC some 790 hops without a cache after 5,000 triples, 800 in the paper.
 """
 
 from __future__ import annotations
@@ -45,10 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["SETTING", "Traffic", "address_cache"]
 
 SETTING: Final = Setting(queries=2000, triples=6000, instances=52)
-"""6,000 triples: up to 5,000 of training, then 1,000 that are measured."""
+"""6,000 triples: up to 5,000 for training, then 1,000 measured ones."""
 
 _TRAINING: Final = (0, 1 / 30, 1 / 12, 1 / 6, 1 / 3, 5 / 6)
-"""Triples before a measurement, as parts of all: 0, 200, 500, 1,000, 2,000 and 5,000 of 6,000."""
+"""Triples before each measurement, as shares of all: 0, 200, 500, 1,000, 2,000 and 5,000 of 6,000."""
 
 _MEASURED: Final = 1 / 6
 _SUCCESSORS: Final = 8
@@ -60,7 +56,7 @@ _KINDS: Final = (_NO_CACHE, _IDENTIFIERS, _STRETCHES)
 
 @dataclass(slots=True)
 class _Sender:
-    """What one peer has learned of others' addresses, either way."""
+    """The addresses that one peer has learned, by both caches."""
 
     stretches: AddressCache
     identifiers: set[int] = field(default_factory=set)
@@ -80,11 +76,11 @@ class Traffic:
         self._fingers = finger_table(ring.positions)
 
     def take(self, messages: Messages) -> None:
-        """Count messages; those of one triple come before those of the next."""
+        """Count messages, in the order of triples."""
         owners = self._ring.owners(messages.key)
         sources = senders(self._ring, messages, self._publishers)
         lookups = lookup_hops(self._ring.positions, sources, messages.key, self._fingers)
-        self._sent.clear()  # what is sent at one step does not wait for the next
+        self._sent.clear()  # the messages of one step do not wait for those of the next
         for cause, source, owner, key, lookup in zip(
             *(column.tolist() for column in (messages.cause, sources, owners, messages.key, lookups)), strict=True
         ):
@@ -109,7 +105,7 @@ class Traffic:
             self._learn(sender.stretches, owner, key)
 
     def _once(self, kind: str, source: int, owner: int) -> int:
-        """Return 1 for the first of what goes together, 0 for what goes along with it."""
+        """Return 1 for the first message of a transfer, 0 for the others in it."""
         place = (kind, source, owner)
         if place in self._sent:
             return 0
@@ -117,15 +113,15 @@ class Traffic:
         return 1
 
     def _learn(self, cache: AddressCache, owner: int, key: int) -> None:
-        """Take in what a lookup tells: the owner, those that follow, and who comes before the key."""
+        """Learn the result of a lookup: the owner, its successors, and the last peer before the key."""
         count = len(self._contacts)
         following = [self._contacts[(owner + at) % count] for at in range(min(_SUCCESSORS, count))]
         cache.learn(key, following, len(following) == count, self._contacts[owner - 1])
 
     def cache_sizes(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Return entries per peer that passes results on: identifiers known, and contacts known.
+        """Return the cache entries per forwarding peer: known identifiers, and known contacts.
 
-        The publisher is left out: its cache holds what the application publishes.
+        The publisher is excluded, because its cache depends on the published data.
         """
         senders = [sender for place, sender in self._senders.items() if place != _PUBLISHER]
         return {
@@ -136,7 +132,7 @@ class Traffic:
 
 @dataclass(slots=True)
 class _Phases:
-    """Means per triple over the triples measured after each training."""
+    """Means per triple over the measured triples after each training."""
 
     trained: list[int]
     messages: list[float]
@@ -144,7 +140,7 @@ class _Phases:
     sizes: dict[str, npt.NDArray[np.int64]]
 
     def fall(self, kind: str) -> float:
-        """Return how many times fewer hops than without a cache there are after all training."""
+        """Return the factor by which a cache reduces hops after all training."""
         return self.hops[_NO_CACHE][-1] / self.hops[kind][-1]
 
 
@@ -166,7 +162,7 @@ def _measure(setting: Setting, algorithm: Algorithm, progress: Progress) -> _Pha
 
 
 def address_cache(setting: Setting, progress: Progress = quiet) -> Result:
-    """E2: hops per triple as caches learn."""
+    """Run E2: hops per triple while caches learn."""
     cqc, csbv = (
         _measure(setting, algorithm, stage)
         for algorithm, stage in zip((Algorithm.CQC, Algorithm.CSBV), stages(progress, 2), strict=True)
@@ -226,7 +222,7 @@ def _per_message_panel(both: tuple[tuple[str, _Phases], ...]) -> Panel:
 
 
 def _mean(sizes: npt.NDArray[np.int64]) -> float:
-    """Return the mean; 0 where there was nobody to have any."""
+    """Return the mean, 0 for no peers."""
     return float(sizes.mean()) if len(sizes) else 0.0
 
 

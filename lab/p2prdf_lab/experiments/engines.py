@@ -1,7 +1,7 @@
-"""Reasoners by others, which work everything out from scratch: owlrl (Python) and reasonable (Rust), where installed.
+"""External reasoners without incremental maintenance: owlrl (Python) and reasonable (Rust), if installed.
 
-Both know OWL 2 RL as a whole, of which a transitive property is one line, so they answer a larger question than the
-programs beside them; the part of their answer that is asked for here must be the same.
+Both implement the whole of OWL 2 RL, of which a transitive property is a small part, so they do more than the other
+programs.  Their results for the property must be equal.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Pairs = set[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One reasoner: how to make a run over given facts, which returns all pairs that follow.
+    """One reasoner: ``run`` loads the base facts and returns a function that computes all derived pairs.
 
-    Making it takes in what is given, so that only reasoning, and handing over what follows, is timed.
+    Only that function is timed: reasoning and the transfer of its result.
     """
 
     module: str
@@ -36,7 +36,7 @@ class Engine:
 
     @property
     def installed(self) -> bool:
-        """Whether it can be run."""
+        """Whether the reasoner is installed."""
         try:
             importlib.import_module(self.module)
         except ImportError:

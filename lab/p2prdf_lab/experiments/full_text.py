@@ -1,13 +1,13 @@
-"""Standing full-text queries: the paper's evaluation, with the index beside its tries, its baseline and brute force.
+"""Standing full-text queries: the RTF paper's evaluation, with the index, the paper's tries, iBroker and brute force.
 
-All programs hold the same queries and are given the same publications, and must find the same.  Each is given them one
-after the other, as in the paper and as it would be alone: what programs leave in the processor's caches for each other
-is not what they cost, and taking turns makes the fast ones pay for the slow.  Slow ones stop when they have had their
-time, and are then told from fewer publications.  Times are processor time, cutting texts into words included.
+All programs have the same queries and publications and must find the same matches.  Each program processes its
+publications consecutively, as in the paper: with interleaved programs, the caches of the processor would favour the
+slow ones.  A slow program stops after its time, and its figures are of fewer publications.  Times are processor time,
+with the splitting of texts into words.
 
-Two things decide what the paper's programs cost, so each is measured both ways: whether RTF goes over its query table
-for every publication, and where iBroker's chains begin.  One more reading of iBroker is counted and not run: candidates
-in a list that is searched from its beginning.
+Two details determine the cost of the paper's programs, and each is measured both ways: whether RTF scans its query
+table for every publication, and the beginning of iBroker's chains.  A third reading of iBroker is only counted:
+candidates in a list with linear search.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ from p2prdf_lab.workloads.texts import TextShape, TextWorkload
 __all__ = ["FullTextSetting", "full_text"]
 
 _LEAST: Final = 5
-"""Publications that every program is given at every size, however slow it is."""
+"""Least number of publications for every program at every size."""
 _LISTED: Final = 10
-"""Publications for which a search through a list of candidates is counted."""
+"""Publications for which the linear search of candidates is counted."""
 _PARTS: Final = 10
-"""Parts of the publications after each of which the throughput is told."""
+"""Number of parts of the publications, each with a throughput."""
 _PROBED: Final = 10_000
 _TURNS: Final = 7
-"""How often sizes that are compared are timed, one after the other."""
+"""Number of rounds in which the compared sizes are timed by turns."""
 _HALF: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class FullTextSetting:
-    """How many queries at most, in how many steps, and how many publications; ``seconds`` for one program at a size."""
+    """Sizes of the experiment: most queries, steps, publications; ``seconds`` per program and size."""
 
     shape: TextShape = TextShape()
     queries: int = 20_000
@@ -96,14 +96,14 @@ class FullTextSetting:
 
 
 class _Program(NamedTuple):
-    """A matcher, and the ways in which it is run: a name and what is set before."""
+    """A matcher and its variants, each with a name and a function that selects it."""
 
     matcher: Matcher
     ways: tuple[tuple[str, Callable[[], None]], ...]
 
 
 def _nothing() -> None:
-    """Set nothing."""
+    """Select the only variant."""
 
 
 def _tries(rtf: Rtf, counts: str, scans: str) -> _Program:
@@ -134,7 +134,7 @@ def _others() -> list[_Program]:
 
 @dataclass(slots=True)
 class _Run:
-    """What one way of running a program took at one size."""
+    """Measurements of one variant at one size."""
 
     seconds: list[float] = field(default_factory=list)
     touched: int = 0
@@ -144,9 +144,9 @@ class _Run:
 def full_text(
     setting: FullTextSetting, passages: Sequence[Sequence[str]], progress: Progress = quiet, lucene: str | None = None
 ) -> Result:
-    """Run all programs; Lucene's Monitor, too, given its class path.
+    """Run all programs, with a class path also Lucene's Monitor.
 
-    Raises LocalProtocolError for a setting that cannot be run, or if Java does not go through with it.
+    Raises LocalProtocolError for a setting that cannot be run, or if Java fails.
     """
     setting.validate()
     collects = gc.isenabled()
@@ -174,7 +174,7 @@ def full_text(
 
 
 def _measure(setting: FullTextSetting, workload: TextWorkload, probability: float, progress: Progress) -> Measured:
-    """Fill all programs step by step, and run them at each size."""
+    """Insert queries into all programs step by step, and run the programs at each size."""
     programs = [*_tries_and_index(), *(_others() if probability == _HALF else ())]
     publications = list(workload.publications(setting.publications))
     queries = workload.queries(setting.queries)
@@ -213,7 +213,7 @@ def _measure(setting: FullTextSetting, workload: TextWorkload, probability: floa
 
 
 def _run(programs: list[_Program], publications: list[list[Triple]], seconds: float) -> tuple[dict[str, _Run], int]:
-    """Give the publications to each program; return what each took, and how often one did not find the same."""
+    """Run each program over the publications; return measurements, and the number of different results."""
     runs: dict[str, _Run] = {}
     expected: dict[int, list[int]] = {}
     unequal = 0
@@ -221,7 +221,7 @@ def _run(programs: list[_Program], publications: list[list[Triple]], seconds: fl
         for name, choose in program.ways:
             choose()
             run = runs[name] = _Run()
-            program.matcher.match(Publication(publications[0]))  # what is looked at first is in no cache
+            program.matcher.match(Publication(publications[0]))  # warms caches
             touched, spent = program.matcher.touched, 0.0
             for number, triples in enumerate(publications):
                 if number >= _LEAST and spent > seconds and name != INDEX:
@@ -238,7 +238,7 @@ def _run(programs: list[_Program], publications: list[list[Triple]], seconds: fl
 
 
 def _throughput(seconds: list[float]) -> Iterator[tuple[int, float]]:
-    """Yield how many publications were processed, and how many a second in the part that ended there."""
+    """Yield, for each part, the number of publications up to its end and its publications per second."""
     for part in range(_PARTS):
         start, end = len(seconds) * part // _PARTS, len(seconds) * (part + 1) // _PARTS
         if end > start:
@@ -246,7 +246,7 @@ def _throughput(seconds: list[float]) -> Iterator[tuple[int, float]]:
 
 
 def _listed(broker: IBroker, name: str, publications: list[list[Triple]]) -> Listed:
-    """Count what it takes to find each candidate in a list of those so far, by comparing one after the other."""
+    """Count the comparisons of a linear search for each candidate in the list of previous candidates."""
     touched = comparisons = fitting = 0
     for triples in publications:
         places: dict[int, int] = {}
@@ -269,7 +269,7 @@ def _words(triples: list[Triple]) -> int:
 
 
 def _growth(setting: FullTextSetting, workload: TextWorkload) -> list[Growth]:
-    """Time the index while queries are added that no measured publication satisfies, so that matches stay as many."""
+    """Time the index while non-matching queries are added, so that the number of matches is constant."""
     publications = list(workload.publications(setting.publications))
     sizes = sorted({max(10, setting.queries // 10), setting.queries, setting.queries * setting.growth})
     stream = workload.queries(setting.queries * setting.growth * 20)
@@ -298,13 +298,13 @@ def _unsatisfied(queries: list[TextQuery], publications: list[list[Triple]]) -> 
 
 
 def _timed(indices: list[FullTextIndex], publications: list[list[Triple]]) -> list[Growth]:
-    """Time indices of several sizes in turns, so that other work on the machine meets all of them."""
+    """Time indices of several sizes by turns, so that other load on the machine affects all of them."""
     spent: list[list[float]] = [[] for _ in indices]
     again: list[list[float]] = [[] for _ in indices]
     told = []
     for _ in range(_TURNS):
         for place, index in enumerate(indices):
-            _matched(index, publications)  # what other sizes left in the processor's caches goes
+            _matched(index, publications)  # replaces other sizes' data in the processor's caches
             for times, taken in zip((spent, again), _matched(index, publications), strict=True):
                 times[place].append(taken)
     for place, index in enumerate(indices):
@@ -316,9 +316,9 @@ def _timed(indices: list[FullTextIndex], publications: list[list[Triple]]) -> li
 
 
 def _matched(index: FullTextIndex, publications: list[list[Triple]]) -> tuple[float, float]:
-    """Match each publication twice in a row; return what the first and the second times took together.
+    """Match each publication twice in a row; return the total times of the first and of the second matches.
 
-    What the second needs is in the processor's caches, so the rest of the first is waiting for memory.
+    The second match finds its data in the processor's caches, so the difference is the wait for memory.
     """
     first = second = 0.0
     for triples in publications:

@@ -1,9 +1,9 @@
 """The index of p2prdf beside Lucene's Monitor, on the same queries and publications.
 
-The Monitor is given what favours it: words already cut, its presearchers with its own weights and with the rarity of
-words in publications that are not measured, a machine that has run everything several times before it is timed, and
-processor time of its one thread without compilation and collection of garbage.  It holds equal queries as often as
-they are given; as the index holds them once, the best of its ways is run with distinct queries, too.
+The conditions favour the Monitor: words are split already, its presearchers run with its own weights and with the
+rarity of words in other publications, the virtual machine is warm, and times are processor time of its thread without
+compilation and garbage collection.  The Monitor stores equal queries several times, the index once, so the Monitor's
+best variant also runs with distinct queries.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from p2prdf_lab.workloads.texts import TextWorkload
 __all__ = ["LUCENE_FASTER", "Compared", "beside_lucene"]
 
 LUCENE_FASTER: Final = 25
-"""How many times less processor time than the Monitor the index is to take."""
+"""Claimed ratio of the Monitor's processor time to the index's."""
 _WAYS: Final = ((1, "length"), (1, "rarity"), (2, "rarity"))
-"""Terms that a query is filed by, and how they are chosen."""
+"""Variants of the Monitor: number of terms that a query is indexed by, and their selection."""
 _ROUNDS_LEAST: Final = 24
-"""Fewest times that all publications are matched, of which the second half is timed."""
+"""Least number of rounds over all publications; the second half is timed."""
 _WARM: Final = 2000
-"""Fewest publications matched before that half: Java compiles what it runs often."""
+"""Least number of publications before the timed half, for Java's compiler."""
 _SAMPLE: Final = 1000
-"""Publications, none of them measured, that the Monitor learns rarity from."""
+"""Unmeasured publications from which the Monitor learns the rarity of words."""
 _MILLI: Final = 1000
 _MEGA: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What came out."""
+    """The comparison's results."""
 
     table: Table
     claims: tuple[Claim, ...]
@@ -47,7 +47,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One program; times in seconds, of all queries and of one round over all publications."""
+    """One program; seconds to insert all queries, and of each round over all publications."""
 
     name: str
     rounds: tuple[float, ...]
@@ -57,12 +57,12 @@ class _Row:
 
     @property
     def seconds(self) -> float:
-        """The median of the rounds that count."""
+        """The median of the timed rounds."""
         return median(self.rounds[len(self.rounds) // 2 :])
 
 
 def beside_lucene(workload: TextWorkload, queries: int, publications: int, libraries: str) -> Compared:
-    """Run both; ``libraries`` is Lucene's class path.  Raises LocalProtocolError if Java does not do it."""
+    """Run index and Monitor; ``libraries`` is Lucene's class path.  Raises LocalProtocolError if Java fails."""
     rounds = max(_ROUNDS_LEAST, 2 * -(-_WARM // publications))
     items = list(workload.publications(publications + _SAMPLE))
     measured, sample = items[:publications], items[publications:]
@@ -100,7 +100,7 @@ def beside_lucene(workload: TextWorkload, queries: int, publications: int, libra
 def _indexed(
     queries: list[TextQuery], publications: list[list[Triple]], times: int
 ) -> tuple[_Row, list[list[int]]]:
-    """Fill the index and match; return what it took and what was found."""
+    """Insert queries into the index and match; return measurements and matches."""
     index = FullTextIndex()
     started = time.process_time()
     for key, query in enumerate(queries):

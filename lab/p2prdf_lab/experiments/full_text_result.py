@@ -1,4 +1,4 @@
-"""What the full-text experiment came to: tables, the paper's six panels, and its claims with what was measured."""
+"""Results of the full-text experiment: tables, the paper's six panels, claims beside measurements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FASTER_THAN_RTF: Final = 60
 _GROWTH_MAX: Final = 3
 _TENS: Final = 20
 _PAPERS: Final = 94
-"""How many times as long as RTFs iBroker takes in the paper."""
+"""Ratio of iBroker's time to RTFs' in the paper."""
 _MEGA: Final = 1_000_000
 _NAMES: Final = (
     "published: RTF goes over its query table for every publication, iBroker begins a chain at every pattern in the "
@@ -36,12 +36,12 @@ _STRUCTURES: Final = {
     RTF_S_SCANS: "RTFs", RTF_M_SCANS: "RTFm", BROKER_FIRST: BROKER_FIRST, BROKER_PATTERNS: BROKER_PATTERNS,
     BROKER_WORDS: BROKER_WORDS, BRUTE: BRUTE, INDEX: INDEX,
 }  # fmt: skip
-"""What memory and insertion are told of: they do not depend on how queries are counted."""
+"""Programs in the panels of memory and insertion, which do not depend on the counting of queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was measured at one number of queries, by program; times in seconds."""
+    """Measurements at one number of queries, by program; times in seconds."""
 
     queries: int
     added: int
@@ -51,7 +51,7 @@ class Point:
 
 
 class Listed(NamedTuple):
-    """Per publication: candidates, and comparisons if those, or all that is touched, were searched in a list."""
+    """Per publication: candidates, and comparisons of a linear search for candidates, or for all touched entries."""
 
     name: str
     candidates: float
@@ -60,7 +60,7 @@ class Listed(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """The index at one size, per publication: seconds, those of doing it again at once, matches, entries looked at."""
+    """The index at one size, per publication: seconds, seconds of an immediate repeat, matches, visited entries."""
 
     queries: int
     seconds: float
@@ -71,7 +71,7 @@ class Growth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came out at one text probability."""
+    """Measurements at one text probability."""
 
     probability: float
     points: tuple[Point, ...]
@@ -127,7 +127,7 @@ def _filtering(half: Measured) -> Table:
 
 
 def _readings(half: Measured) -> Table:
-    """Return every program against the others, as published and at their best."""
+    """Return the comparison of all programs, as published and in their best variants."""
     times = half.last.filtering
     rows = tuple(
         (
@@ -143,7 +143,7 @@ def _readings(half: Measured) -> Table:
 
 
 def _counted(half: Measured) -> Table:
-    """Return what candidates in a list would come to, beside what RTF looks at."""
+    """Return the counts of the linear search of candidates, beside RTF's visited entries."""
     base, scan = half.touched.get(RTF_S, 1.0), half.touched.get(RTF_S_SCANS, 1.0)
     rows = []
     for each in half.listed:
@@ -199,7 +199,7 @@ def _grown(growth: Sequence[Growth]) -> Table:
 
 
 def _program(name: str) -> str:
-    """Return the name without the variant: variants of a program share its colour."""
+    """Return the name of a program without its variant: variants share a colour."""
     return name.partition(",")[0]
 
 
@@ -267,7 +267,7 @@ def _bars(measured: Sequence[Measured], half: Measured, growth: Sequence[Growth]
 
 
 def _list_claims(half: Measured) -> list[Claim]:
-    """Return the claim about the reading that was counted."""
+    """Return the claim about the reading with linear search."""
     scan = half.touched[RTF_S_SCANS]
     return [
         Claim(
@@ -281,7 +281,7 @@ def _list_claims(half: Measured) -> list[Claim]:
 
 
 def _papers(measured: Sequence[Measured], half: Measured) -> list[Claim]:
-    """Return what the paper says of its programs."""
+    """Return the paper's claims about its programs."""
     times, memory, point = half.last.filtering, half.last.memory, half.last
     brokers = [name for name in (BROKER_PATTERNS, BROKER_WORDS) if name in times]
     claims = []

@@ -1,4 +1,4 @@
-"""Who sends a fleet's messages, and what sending them costs in hops where nothing is remembered or all is known."""
+"""Senders of a fleet's messages, and the hops of the messages without and with known addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Hops", "senders"]
 
 
 def senders(ring: Places, messages: Messages, publishers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the place of the peer that sends each message; publications enter at ``publishers``, by their number."""
+    """Return the index of each message's sender; publication n enters at ``publishers[n]``."""
     if messages.origin is None:
         return publishers[messages.cause]
     return ring.owners(messages.origin)
@@ -27,9 +27,9 @@ def senders(ring: Places, messages: Messages, publishers: npt.NDArray[np.int64])
 class Hops:
     """Counts messages, and the hops of three ways to send them on a ring of Chord.
 
-    ``alone``: each message goes from finger to finger; ``shared``: those of one publication from one
-    peer at one step go together as far as their ways agree (recursive multisend); ``direct``: all
-    addresses are known, and what one peer sends another is one transfer.
+    ``alone``: each message takes its own route over fingers.  ``shared``: the messages of one publication from one peer
+    at one step share the common part of their routes (recursive multisend).  ``direct``: with known addresses, the
+    messages from one peer to another are one transfer.
     """
 
     def __init__(self, ring: Places, triples: int, seed: int):
@@ -50,6 +50,6 @@ class Hops:
         self.direct += len(np.unique((batch * len(self._ring) + owner)[source != owner]))
 
     def row(self, label: str, triples: int) -> tuple[str | float, ...]:
-        """Return a row of the traffic table: per triple."""
+        """Return a row of the traffic table, per triple."""
         counts = (self.messages, self.alone, self.shared, self.direct)
         return (label, *(round(count / triples, 2) for count in counts))

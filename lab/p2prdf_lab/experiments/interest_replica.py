@@ -36,14 +36,14 @@ _MANY_ROUNDS = 30
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSetting:
-    """What is run: a feed, or the changesets of a folder, and how many interests in one pass."""
+    """Input and sizes: a feed or the changesets of a folder, and the number of interests in one pass."""
 
     shape: FeedShape
     interests: int = 10_000
     folder: Path | None = None
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for what cannot be run."""
+        """Raise LocalProtocolError for a setting that cannot be run."""
         self.shape.validate()
         if not 2 <= self.interests <= 100_000:
             raise LocalProtocolError(f"{self.interests} interests: there are 2 to 100,000")
@@ -80,7 +80,7 @@ def interest_replica(setting: ReplicaSetting, progress: Progress = quiet) -> Res
 
 @dataclass(slots=True)
 class _Counts:
-    """What one interest made of a span of changesets, as it is counted."""
+    """Running counts of one interest over a span of changesets."""
 
     label: str
     changesets: int = 0
@@ -155,7 +155,7 @@ def _span(counts: _Counts) -> Span:
 
 
 def _fed(setting: ReplicaSetting) -> tuple[Iterable[Triple], Iterator[tuple[str, Changeset]]]:
-    """Return the start of a feed, and its changesets with the spans that they belong to."""
+    """Return the initial dataset of a feed, and its changesets with their spans."""
     if setting.folder is None:
         feed = Feed(setting.shape)
         return feed.start(), ((f"day {day + 1}", changeset) for day, changeset in feed.changesets())
@@ -164,7 +164,7 @@ def _fed(setting: ReplicaSetting) -> tuple[Iterable[Triple], Iterator[tuple[str,
         for number, files in enumerate(ChangesetFolder(folder).scan().ready, 1):
             yield files.position.rpartition("/")[0] or folder.name, read_changeset(files, sequence=number)
 
-    # What is removed without having been added was there before.
+    # A triple that is removed without an earlier addition was in the initial dataset.
     known: set[Triple] = set()
     start: dict[Triple, None] = {}
     for _, changeset in changesets(setting.folder):
@@ -174,7 +174,7 @@ def _fed(setting: ReplicaSetting) -> tuple[Iterable[Triple], Iterator[tuple[str,
 
 
 def _from_scratch(text: str, setting: ReplicaSetting) -> set[Triple]:
-    """Return the target that an interest has in the dataset as it is at the end, worked out at one stroke."""
+    """Return the target of an interest in the final dataset, computed from scratch."""
     start, feed = _fed(setting)
     dataset = dict.fromkeys(start)
     for _, changeset in feed:
@@ -200,9 +200,9 @@ def _read(data: bytes) -> tuple[Triple, ...]:
 
 
 def _bounded(setting: ReplicaSetting) -> tuple[Bounded, ...]:
-    """Return how complete targets are when what is potentially interesting is bounded.
+    """Return the completeness of targets with a bound on potentially interesting triples.
 
-    The feed is turned round for that: names and labels come first, what they belong to later.
+    The feed is reordered: names and labels come first, the triples that make them interesting later.
     """
     late = _late(setting.shape.changesets * 40)
     found = []
@@ -221,7 +221,7 @@ def _bounded(setting: ReplicaSetting) -> tuple[Bounded, ...]:
 
 
 def _late(players: int) -> list[Changeset]:
-    """Return changesets in which each player's name comes a while before the rest, the longer the rarer."""
+    """Return changesets with each player's name before the player's other triples; longer delays are rarer."""
     feed = Feed(FeedShape(max(1000, players * 3 + players // 20), 2))
     triples = list(feed.start())
     by_player = [tuple(triples[at : at + 3]) for at in range(0, len(triples) - 2, 3)]
@@ -240,9 +240,9 @@ def _late(players: int) -> list[Changeset]:
 
 
 def _many(count: int, setting: ReplicaSetting) -> Many:
-    """Return what one pass costs with many interests: each in people of a class, with their names and teams.
+    """Return the cost of one pass with many interests, each in the people of one class, with their names and teams.
 
-    They have the patterns with common predicates in common, and constants of their own.  The feed is the same.
+    The interests share patterns with common predicates and have constants of their own.  The feed is the same.
     """
     interests = Interests()
     began = time.process_time()
@@ -266,7 +266,7 @@ def _many(count: int, setting: ReplicaSetting) -> Many:
 
 
 def _classed(triples: Iterable[Triple], classes: int) -> Iterator[Triple]:
-    """Yield triples with players in one of many classes, by their numbers; half of them in the first."""
+    """Yield triples with players in many classes, by player number; half of the players are in the first class."""
     for s, p, o in triples:
         if o == "<http://dbpedia.org/ontology/SoccerPlayer>":
             number = int(s[s.rindex("_") + 1 : -1])

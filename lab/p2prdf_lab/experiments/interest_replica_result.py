@@ -1,4 +1,4 @@
-"""What the experiment with interest replicas came to: the paper's tables and figures, and claims with measurements."""
+"""Results of the experiment with interest replicas: the paper's tables and figures, claims beside measurements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Bounded", "Followed", "Many", "Measured", "Span", "result_of"]
 _PAPER_SECONDS: Final = {"Football": 0.87, "Location": 5.31}
 """Seconds for one changeset in the paper."""
 _FIGURES: Final = (("4a", "4b"), ("4c", "4d"))
-"""Of the paper: for Football and for Location, what changes and how that grows."""
+"""Figures of the paper for Football and for Location: changes, and their growth."""
 _FASTER: Final = 50
 _MANY_MAX: Final = 20
 _TRANSFER_MAX: Final = 0.01
@@ -21,9 +21,10 @@ _TRANSFER_MAX: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one interest made of the changesets of a day, or folder; times in seconds per changeset.
+    """Counts and times of one interest for the changesets of a day or folder; times in seconds per changeset.
 
-    ``reading``, ``evaluating`` and ``writing`` are the processor's; ``elapsed``, and ``slowest`` of all, by the clock.
+    ``reading``, ``evaluating`` and ``writing`` are processor time; ``elapsed``, and its maximum ``slowest``, are real
+    time.
     """
 
     label: str
@@ -43,7 +44,7 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """The sum of the processor times."""
         return self.reading + self.evaluating + self.writing
 
 
@@ -65,7 +66,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """How complete a target is with a bound on potentially interesting triples; None: without."""
+    """Completeness of a target with a bound on potentially interesting triples; None: no bound."""
 
     most: int | None
     kept: int
@@ -74,7 +75,7 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What one pass costs with so many interests: seconds to add them, and for one changeset."""
+    """Cost of one pass with many interests: seconds to add them, and seconds per changeset."""
 
     interests: int
     adding: float
@@ -85,7 +86,7 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All of it.  ``generated``: on the feed of the paper's proportions."""
+    """All measurements.  ``generated``: whether the feed is the generated one, with the paper's proportions."""
 
     followed: tuple[Followed, ...]
     bounded: tuple[Bounded, ...]
@@ -170,7 +171,7 @@ def _many(many: Sequence[Many]) -> Table:
 
 
 def _volume(followed: Followed, figure: str) -> Panel:
-    """Figures 4a and 4c: what changes at the source, and what of it matters."""
+    """Figures 4a and 4c: changes at the source, and the interesting share."""
     ticks = tuple(span.label for span in followed.spans)
     x = tuple(float(at) for at in range(len(ticks)))
 
@@ -187,7 +188,7 @@ def _volume(followed: Followed, figure: str) -> Panel:
 
 
 def _growth(followed: Followed, figure: str) -> Panel:
-    """Figures 4b and 4d: how mirror and replica grow."""
+    """Figures 4b and 4d: growth of mirror and replica."""
     x = tuple(float(at) for at in range(len(followed.sizes)))
     mirror, target = (tuple(float(size[at] - followed.sizes[0][at]) for size in followed.sizes) for at in (0, 1))
     return Panel(
@@ -197,7 +198,7 @@ def _growth(followed: Followed, figure: str) -> Panel:
 
 
 def _potential(followed: Sequence[Followed]) -> Panel:
-    """Figure 4e: how potentially interesting triples grow."""
+    """Figure 4e: growth of potentially interesting triples."""
     return Panel(
         "4e. Potentially interesting triples kept", "changesets", "triples",
         tuple(

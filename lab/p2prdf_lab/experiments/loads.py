@@ -1,4 +1,4 @@
-"""Experiments E1 and E3 to E5 of the seed paper: how load spreads over peers."""
+"""Experiments E1 and E3 to E5 of the seed paper: distribution of load over peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["load_distribution", "network_size", "query_count", "triple_rate"]
 
 PAPER_CQC_PEERS: Final = 2685
 PAPER_CSBV_PEERS: Final = 19_779
-"""Peers that take part, of 20,000, as the paper counts them for its first experiment."""
+"""Participating peers of 20,000 in the paper's first experiment."""
 
 _WRITTEN_TRIPLES: Final = 30_000
 _WRITTEN_QUERIES: Final = 100
@@ -35,7 +35,7 @@ _SL: Final = "patterns, triples and partial results held, cumulative"
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What one run left on one ring."""
+    """Loads of one run on one ring."""
 
     label: str
     algorithm: Algorithm
@@ -45,23 +45,23 @@ class _Run:
 
     @property
     def participants(self) -> int:
-        """Peers that take part: CQC's hold a pattern, CSBV's received a copy of a triple."""
+        """Participating peers: those with a pattern (CQC), or with a received copy of a triple (CSBV)."""
         active = self.loads.patterns if self.algorithm is Algorithm.CQC else self.loads.triples
         return int(np.count_nonzero(active))
 
     @property
     def at_work(self) -> int:
-        """Peers that have any processing load."""
+        """Peers with any processing load."""
         return int(np.count_nonzero(self.processing))
 
     @property
     def processing(self) -> npt.NDArray[np.int64]:
-        """QPL, peer by peer."""
+        """QPL by peer."""
         return self.loads.processing
 
     @property
     def storage(self) -> npt.NDArray[np.int64]:
-        """SL as in the paper, where CQC stores what matches only."""
+        """SL by peer, as in the paper, where CQC stores only matching triples."""
         return self.loads.storage_matching if self.algorithm is Algorithm.CQC else self.loads.storage
 
     @property
@@ -113,12 +113,12 @@ def _total(values: npt.NDArray[np.int64]) -> int:
 
 
 def expected_participants(distinct_keys: int, peers: int) -> float:
-    """Return how many of ``peers`` random peers own one of so many random keys: K/(1+K/N)."""
+    """Return the expected number of owners of K random keys among N random peers: K/(1+K/N)."""
     return distinct_keys / (1 + distinct_keys / peers)
 
 
 def _tolerance(peers: int) -> float:
-    """Return how far the number of peers hit may be from what is expected, by chance."""
+    """Return the tolerance of the number of participating peers, for random deviation."""
     return 0.1 if peers >= 1000 else 0.25
 
 
@@ -142,7 +142,7 @@ _E1_RUNS: Final = (
 
 
 def load_distribution(setting: Setting, progress: Progress = quiet) -> Result:
-    """E1: how the load of each algorithm spreads over the peers; beside it, keys on demand."""
+    """Run E1: distribution of each algorithm's load over the peers; beside it, indexes on demand."""
     ring = Places(random_positions(setting.peers, setting.seed))
     parts = stages(progress, 3)
     runs, traffic = [], []
@@ -180,7 +180,7 @@ def load_distribution(setting: Setting, progress: Progress = quiet) -> Result:
 
 
 def _e1_shape(cqc: _Run, csbv: _Run) -> list[Claim]:
-    """Return the claims that hold wherever the two algorithms are compared."""
+    """Return the claims for every comparison of the two algorithms."""
     processing = _total(csbv.processing) / max(1, _total(cqc.processing))
     storage = _total(csbv.storage) / max(1, _total(cqc.storage))
     top_cqc, top_csbv = share_of_top(cqc.processing), share_of_top(csbv.processing)
@@ -202,10 +202,10 @@ def _e1_shape(cqc: _Run, csbv: _Run) -> list[Claim]:
 
 
 def triple_rate(setting: Setting, progress: Progress = quiet) -> Result:
-    """E3: a quarter, half and all of the triples, rarest pattern first; then, smaller, as written.
+    """Run E3: a quarter, half and all of the triples, rarest pattern first; then, smaller, in written order.
 
-    Taken as written, patterns make some seventy times as many partial results, so that part runs
-    on at most ``_WRITTEN_TRIPLES`` triples and ``_WRITTEN_QUERIES`` queries.
+    Patterns in written order give some seventy times as many partial results, so this part has at most
+    ``_WRITTEN_TRIPLES`` triples and ``_WRITTEN_QUERIES`` queries.
     """
     parts = stages(progress, 3)
     rarest = {
@@ -243,7 +243,7 @@ def triple_rate(setting: Setting, progress: Progress = quiet) -> Result:
 
 
 def _rates(setting: Setting, algorithm: Algorithm, order: str, progress: Progress) -> list[_Run]:
-    """Return what one run left after a quarter, half and all of its triples."""
+    """Return the loads of one run after a quarter, half and all of its triples."""
     runs: list[_Run] = []
     ring = Places(random_positions(setting.peers, setting.seed))
     at = (setting.triples // 4, setting.triples // 2, setting.triples)
@@ -256,7 +256,7 @@ def _rates(setting: Setting, algorithm: Algorithm, order: str, progress: Progres
 
 
 def _fairness(cqc: list[_Run], csbv: list[_Run]) -> list[Claim]:
-    """Return what the paper says of the distribution, which it has with patterns as written."""
+    """Return the paper's claims about the distribution, which are for patterns in written order."""
     chain, tree = ([gini(run.processing) for run in runs] for runs in (cqc, csbv))
     return [
         Claim(
@@ -277,7 +277,7 @@ def _fairness(cqc: list[_Run], csbv: list[_Run]) -> list[Claim]:
 def _outgrows(
     what: str, cqc: list[npt.NDArray[np.int64]], csbv: list[npt.NDArray[np.int64]], runs: list[_Run]
 ) -> Claim:
-    """Return the claim that loads grow faster than the triples of one run do: joins are of pairs."""
+    """Return the claim that loads grow faster than triples, because joins combine pairs."""
     times = runs[-1].triples / runs[0].triples
     grown = [_total(series[-1]) / max(1, _total(series[0])) for series in (cqc, csbv)]
     return Claim(
@@ -316,7 +316,7 @@ def _compare(result: Result, cqc: list[_Run], csbv: list[_Run], ticks: list[str]
 
 
 def query_count(setting: Setting, progress: Progress = quiet) -> Result:
-    """E4: a quarter, half and all of the queries."""
+    """Run E4: a quarter, half and all of the queries."""
     ring = Places(random_positions(setting.peers, setting.seed))
     counts = (setting.queries // 4, setting.queries // 2, setting.queries)
     parts = iter(stages(progress, 2 * len(counts)))
@@ -344,12 +344,12 @@ def query_count(setting: Setting, progress: Progress = quiet) -> Result:
 
 
 def network_size(setting: Setting, progress: Progress = quiet) -> Result:
-    """E5: the same queries and triples on a ring of the setting's size, half and double."""
+    """Run E5: the same queries and triples on rings of half, full and double the setting's size."""
     sizes = (setting.peers // 2, setting.peers, setting.peers * 2)
     rings = [Places(random_positions(size, setting.seed)) for size in sizes]
     runs: dict[Algorithm, list[_Run]] = {}
     for algorithm, stage in zip((Algorithm.CQC, Algorithm.CSBV), stages(progress, 2), strict=True):
-        # What is joined does not depend on the ring: one run serves all sizes.
+        # Joins do not depend on the ring, so one run serves all sizes.
         fleet = run_fleet(setting, algorithm, rings, progress=stage)
         runs[algorithm] = [
             _run(f"{algorithm.value.upper()}, {size:,} peers", fleet, at) for at, size in enumerate(sizes)

@@ -1,10 +1,9 @@
-"""Programs that keep up to date what follows, side by side on one stream: time and facts looked at per step.
+"""Comparison of programs that maintain derived facts, on one stream: time and visited facts per step.
 
-All programs are given the same steps, and after each must have made the same change.  They share storage and compiled
-joins, so what is compared is what they do; stream alone has code of its own for transitive relations, so it runs once
-more by the rule alone.  They take turns, step by step, each time in another order, so that what else the machine does
-falls on all of them; told is the median.  Time is processor time of this process; the collector of cyclic garbage,
-which would run in whoever's turn it is, waits meanwhile.
+All programs process the same steps, and each step must give equal changes.  They share storage and compiled joins, so
+only the algorithms differ.  Only ``stream`` has special code for transitive relations, so it also runs with the rule
+alone.  The programs run by turns, step by step, in changing order, so that other load on the machine affects all of
+them; results are medians.  Times are processor time of this process, with the collector of cyclic garbage disabled.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from p2prdf_lab.workloads.isin_stream import TRANSITIVE, IsInStream, Step, Strea
 __all__ = ["RATES", "ReasoningSetting", "incremental_reasoning"]
 
 RATES: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 1 / 3, 0.5)
-"""Of a window, what enters with a step, and what leaves: parts of it, so that the window always is as large."""
+"""Shares of the window that enter, and leave, per step; the window's size is constant."""
 BAR_RATE: Final = 0.01
 _ENGINE_RATES: Final = (0.01, 0.1)
 _NAIVE_TIMES_MAX: Final = 1.1
@@ -45,7 +44,7 @@ BY_RULES, MENDED, STREAM = "stream, by rules", "stream, only mended", "stream"
 
 @dataclass(frozen=True, slots=True)
 class ReasoningSetting:
-    """What is streamed, how many steps are timed at each rate, and by what rates."""
+    """The stream, the number of timed steps per rate, and the rates."""
 
     shape: StreamShape = StreamShape()
     steps: int = 15
@@ -88,7 +87,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What came out at one rate, by program."""
+    """Measurements at one rate, by program."""
 
     rate: float
     entering: int
@@ -100,7 +99,7 @@ class _Measured:
 
 class _OnlyMends(Effort):
     def anew(self, changes: int, facts: int) -> bool:
-        """Mend, whatever it costs, but for the first step."""
+        """Return whether to recompute, which is possible in the first step only."""
         return facts == 0 and super().anew(changes, facts)
 
 
@@ -135,7 +134,7 @@ def incremental_reasoning(setting: ReasoningSetting, progress: Progress = quiet)
 
 
 def _entering(setting: ReasoningSetting, rate: float) -> int:
-    """Return how many triples enter with a step: rounded down, for else a window would take a step less to fill."""
+    """Return the number of entering triples per step, rounded down so that filling a window takes no step less."""
     return max(1, int(setting.shape.window * rate + 1e-9))
 
 
@@ -144,7 +143,7 @@ def _measure(setting: ReasoningSetting, rate: float) -> _Measured:
     stream = IsInStream(setting.shape, entering, setting.seed).steps()
     runs = [_Run(name, make()) for name, make in _PROGRAMS.items()]
     unequal = 0
-    warming = 2 + setting.shape.window // entering // 10  # what a change touches is not known at first
+    warming = 2 + setting.shape.window // entering // 10  # the cost of changes is unknown at first
     for number in range(warming + setting.steps):
         step = next(stream)
         turn = [*runs[number % len(runs) :], *runs[: number % len(runs)]]
@@ -161,7 +160,7 @@ def _measure(setting: ReasoningSetting, rate: float) -> _Measured:
 
 
 def _all_equal(changes: list[Change]) -> bool:
-    """Whether changes add and remove the same facts, whatever they say of labels."""
+    """Return whether changes add and remove the same facts, apart from labels."""
     first = changes[0]
     removed = set(first.removed)
     return all(each.added.keys() == first.added.keys() and set(each.removed) == removed for each in changes)
@@ -169,7 +168,7 @@ def _all_equal(changes: list[Change]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """A reasoner by others on the facts of a moment, or nothing if it is not installed."""
+    """An external reasoner on the facts at one time; without results if it is not installed."""
 
     name: str
     rate: float
@@ -179,7 +178,7 @@ class _Other:
 
 
 def _others(setting: ReasoningSetting) -> list[_Other]:
-    """Let other reasoners begin from scratch on what is given after a step, at some rates."""
+    """Run external reasoners from scratch on the base facts after a step, at some rates."""
     found = []
     for rate in _ENGINE_RATES:
         stream = IsInStream(setting.shape, _entering(setting, rate), setting.seed).steps()
@@ -199,7 +198,7 @@ def _others(setting: ReasoningSetting) -> list[_Other]:
     return found
 
 
-# --- what it came to -----------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def _result(setting: ReasoningSetting, measured: list[_Measured], others: list[_Other]) -> Result:
@@ -268,7 +267,7 @@ def _equality(setting: ReasoningSetting, measured: list[_Measured], others: list
 
 
 def _bars(measured: list[_Measured]) -> list[Claim]:
-    """Return the claims about time; they hold or not on the machine at hand."""
+    """Return the claims about time, which depend on the machine."""
     claims = []
     worst = max(measured, key=lambda each: each.milliseconds[STREAM] / each.milliseconds[NAIVE])
     times = worst.milliseconds[STREAM] / worst.milliseconds[NAIVE]
@@ -316,7 +315,7 @@ def _crossing(at: float | None) -> str:
 
 
 def _crossover(measured: list[_Measured], name: str) -> float | None:
-    """Return from which rate on a program is slower than naive, between two that were measured, or None."""
+    """Return the interpolated rate from which on a program is slower than naive, or None."""
     logs = [(math.log(each.rate), math.log(each.milliseconds[name] / each.milliseconds[NAIVE])) for each in measured]
     for (x0, y0), (x1, y1) in zip(logs[-2::-1], logs[:0:-1], strict=True):
         if y1 <= 0:

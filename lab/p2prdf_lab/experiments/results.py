@@ -1,6 +1,6 @@
-"""What an experiment came to: tables, panels of a figure, and claims with what was measured.
+"""Results of an experiment: tables, panels of a figure, claims beside measurements.
 
-Plain values, so that a terminal, a plot and a JSON file show the same.
+Results are plain values, equal in a terminal, a figure and a JSON file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Cell = str | int | float
 class Curve:
     """One line, or one set of bars, of a panel.
 
-    ``program``: what is measured, if the label says more than that; it has one colour in all panels of a figure.
+    ``program``: the measured program, if the label has more than its name; it has one colour in all panels of a figure.
     ``low`` and ``high``: the least and the greatest value of several seeds for each ``y``; empty with one seed.
     """
 
@@ -43,7 +43,7 @@ class Curve:
 class Panel:
     """One set of axes.  Labels name the quantity and its unit.
 
-    ``bars``: a group of bars per x, which then is a category named by ``ticks``.
+    ``bars``: a group of bars for each x, a category that ``ticks`` names.
     """
 
     title: str
@@ -66,7 +66,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of a table; the first column names what the others are about."""
+    """Rows of a table; the first column is the heading of a row."""
 
     title: str
     columns: tuple[str, ...]
@@ -79,7 +79,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something the paper says, and whether it was seen here."""
+    """A claim of the paper or of this project, with the measurement and whether the claim holds."""
 
     text: str
     measured: str
@@ -92,7 +92,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Result:
-    """One experiment, done."""
+    """The result of one experiment."""
 
     name: str
     title: str
@@ -118,7 +118,7 @@ _POINTS_MAX = 400
 def by_rank(label: str, load: npt.NDArray[np.int64]) -> Curve:
     """Return the cumulative load of peers ranked by load, busiest first, as in the paper's figures.
 
-    At most some hundred points are kept, closer together where the curve bends.
+    It has about a hundred points, denser at the bend.
     """
     total = np.cumsum(np.sort(load)[::-1])
     ranks = np.unique(np.geomspace(1, len(load), _POINTS_MAX // 2).astype(np.int64))
@@ -128,7 +128,7 @@ def by_rank(label: str, load: npt.NDArray[np.int64]) -> Curve:
 
 
 def gini(load: npt.NDArray[np.int64]) -> float:
-    """Return the Gini coefficient: 0 when all carry the same, towards 1 when one carries all."""
+    """Return the Gini coefficient: 0 for equal loads, near 1 if one peer has all of the load."""
     total = int(load.sum())
     if total == 0:
         return 0.0
@@ -138,7 +138,7 @@ def gini(load: npt.NDArray[np.int64]) -> float:
 
 
 def share_of_top(load: npt.NDArray[np.int64], share: float = 0.01) -> float:
-    """Return what part of the load the busiest ``share`` of all peers carries."""
+    """Return the part of the load on the busiest ``share`` of all peers."""
     total = int(load.sum())
     count = max(1, round(len(load) * share))
     return float(np.sort(load)[::-1][:count].sum() / total) if total else 0.0

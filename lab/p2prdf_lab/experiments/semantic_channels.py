@@ -1,9 +1,9 @@
-"""Semantic channels: how early subscribers hear of what is new, and how many graphs can be published a second.
+"""Semantic channels: lead time of notifications, and graphs published per second.
 
-The SENS paper's evaluation: descriptions of a university benchmark are published in random order; but for the last
-1,000 they are loaded, then the benchmark's 14 queries become channels, then the last ones are published one by
-one.  All runs are over the same knowledge base, from which a run's graphs are deleted again before the next.  Times
-are the processor's: what else the machine does is not in them.
+The SENS paper's evaluation, on descriptions of a university benchmark in random order.  All descriptions but the last
+1,000 are loaded, the benchmark's 14 queries become channels, and the last ones are published one by one.  All runs use
+the same knowledge base, from which the graphs of a run are deleted before the next run.  Times are processor time,
+without other load on the machine.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _RUNS: Final[dict[str, Settings]] = {
     "incremental": Settings(evaluation=Evaluation.INCREMENTAL, heuristics=()),
     "incremental, heuristic": dataclasses.replace(BEYOND_PAPER, evaluation=Evaluation.INCREMENTAL),
 }
-"""Without and with the paper's heuristic, with skipping, with the other heuristics; all of them, the query run at each
-graph; and the other evaluator."""
+"""Runs: without and with the paper's heuristic, with skipping, with the other heuristics, with all of them and the
+query run at each graph, and with the other evaluator."""
 _ALONE: Final = ("reference", "skipping", "competing")
-"""Those of them in which each channel is run alone, too."""
+"""Runs that are repeated for each channel alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChannelsSetting:
-    """What is run: so many universities, and the number of graphs that are measured."""
+    """Sizes: number of universities, and of measured graphs."""
 
     folder: Path
     universities: int = 1
@@ -57,7 +57,7 @@ class ChannelsSetting:
     seed: int = 1
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for what cannot be run."""
+        """Raise LocalProtocolError for a setting that cannot be run."""
         if self.universities not in (1, 10):
             raise LocalProtocolError(f"{self.universities} universities: there is data of 1 and of 10")
         if not 20 <= self.last <= 10_000:
@@ -121,7 +121,7 @@ def _measured(setting: ChannelsSetting, progress: Progress) -> Measured:
 
 
 def _rate_alone(knowledge: KnowledgeBase, query: str, graphs: Sequence[Graph], settings: Settings) -> float:
-    """Return how many graphs a second can be published to a single channel, all included."""
+    """Return the graphs per second that can be published to a single channel, with all costs."""
     channels = Channels(knowledge, time.process_time)
     channels.create("alone", query, settings)
     begun = time.process_time()
@@ -134,7 +134,7 @@ def _rate_alone(knowledge: KnowledgeBase, query: str, graphs: Sequence[Graph], s
 def _run(
     knowledge: KnowledgeBase, queries: dict[str, str], graphs: Sequence[Graph], settings: Settings
 ) -> tuple[Run, dict[str, int]]:
-    """Publish graphs; return what was told on each channel and what that took, and the bindings at the end."""
+    """Publish graphs; return the notifications and costs of each channel, and the number of bindings at the end."""
     channels = Channels(knowledge, time.process_time)
     for name, query in queries.items():
         channels.create(name, query, settings)

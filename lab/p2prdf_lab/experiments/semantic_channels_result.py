@@ -1,4 +1,4 @@
-"""What the experiment with semantic channels came to: the paper's table and figures, and claims with measurements."""
+"""Results of the experiment with semantic channels: the paper's table and figures, claims beside measurements."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from p2prdf_lab.workloads.universities import PUBLISHED
 __all__ = ["Costs", "Measured", "Run", "Told", "result_of"]
 
 _HEAVY: Final = ("Q6", "Q8", "Q14")
-"""The channels whose bindings the paper foresees."""
+"""The channels with bindings that the paper's heuristic predicts."""
 _SHOWN: Final = ("Q5", "Q6")
-"""Those of the paper's Figures 4 and 5."""
+"""The channels of the paper's Figures 4 and 5."""
 _HIT_RATE: Final = 0.8
 _REDUCTION: Final = 0.9
 _FASTER: Final = 5.0
 _MORE: Final = 0.05
 _NEXT_TO_NONE: Final = 0.1
 _ONE: Final = 1
-"""Binding that is next to none, however few there are."""
+"""Most early bindings for the claim that almost none is early."""
 _FEW: Final = 10
-"""With fewer notifications a rate says little, and none is claimed."""
+"""Least number of notifications for a claim about a rate."""
 _HEURISTICS: Final = {
     "skipping": "count", "by shape": "shape", "by signature": "signature", "by change": "change",
     "competing": "competing",
@@ -33,7 +33,7 @@ _HEURISTICS: Final = {
 
 
 class Told(NamedTuple):
-    """A new binding: at which graph it was told, whether early, and after what time of the channel's own."""
+    """A notification of a new binding: its graph, whether it was early, and its delay in the channel's own time."""
 
     binding: tuple[str, ...]
     at: int
@@ -42,7 +42,7 @@ class Told(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What a channel took in a run, in seconds; ``runs`` of its query."""
+    """Costs of a channel in a run, in seconds; ``runs``: evaluations of its query."""
 
     testing: float
     analysing: float
@@ -53,27 +53,27 @@ class Costs(NamedTuple):
 
     @property
     def speculation(self) -> float:
-        """Testing and learning."""
+        """Seconds of testing and learning."""
         return self.testing + self.analysing
 
     @property
     def all(self) -> float:
-        """All of it."""
+        """The sum of all costs."""
         return self.speculation + self.running
 
 
 @dataclasses.dataclass(slots=True)
 class Run:
-    """One run: what was told on each channel, and what it took."""
+    """One run: notifications and costs of each channel."""
 
     graphs: int
     channels: tuple[str, ...]
     total: float = 0.0
     publishing: float = 0.0
-    """Taking graphs in, with what follows."""
+    """Seconds to insert graphs and their derived facts."""
     told: dict[str, list[Told]] = dataclasses.field(init=False)
     recent: dict[str, list[int]] = dataclasses.field(init=False)
-    """After each graph, how many of the last ten new bindings were told early."""
+    """After each graph, the number of early notifications among those of the last ten new bindings."""
     costs: dict[str, Costs] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,39 +81,39 @@ class Run:
         self.recent = {name: [] for name in self.channels}
 
     def note(self, name: str, before: ChannelStatistics, after: ChannelStatistics) -> None:
-        """Take note of what a channel took from one moment to another."""
+        """Add the costs of a channel between two states of its statistics."""
         self.costs[name] = Costs(
             after.testing - before.testing, after.analysing - before.analysing, after.running - before.running,
             after.runs - before.runs, after.switched_off - before.switched_off, after.heuristic,
         )  # fmt: skip
 
     def bindings(self, name: str) -> set[tuple[str, ...]]:
-        """Return what was told on a channel."""
+        """Return the bindings of a channel's notifications."""
         return {each.binding for each in self.told[name]}
 
     def hit_rate(self, name: str) -> float:
-        """Return the part of new bindings that was told early."""
+        """Return the share of new bindings with early notifications."""
         told = self.told[name]
         return sum(each.early for each in told) / len(told) if told else 0.0
 
     def alone(self, name: str) -> tuple[int, int]:
-        """Return how many bindings were the only new one of a graph on a channel, and how many of these came early."""
+        """Return the numbers of all, and of early, bindings that were the only new one of a graph on a channel."""
         per_graph = Counter(each.at for each in self.told[name])
         found = [each for each in self.told[name] if per_graph[each.at] == 1]
         return len(found), sum(each.early for each in found)
 
     def milliseconds(self, name: str) -> float:
-        """Return the mean time after which a channel's bindings were told; those of the last run of all left out."""
+        """Return the mean delay of a channel's notifications, without those of the final evaluation."""
         times = [each.seconds for each in self.told[name] if each.at < self.graphs]
         return 1000 * sum(times) / len(times) if times else 0.0
     def more(self, name: str) -> float:
-        """Return what part of all else speculation took, were there this channel alone."""
+        """Return the cost of speculation relative to all other costs, for this channel alone."""
         costs = self.costs[name]
         return costs.speculation / (self.publishing + costs.running)
 
 
 class Measured(NamedTuple):
-    """All runs over one set of graphs, the bindings at the end by channel, and what one channel alone comes to."""
+    """All runs over one set of graphs, the bindings at the end by channel, and the rates of single channels."""
 
     graphs: int
     statements: int
@@ -122,7 +122,7 @@ class Measured(NamedTuple):
     runs: dict[str, Run]
     held: dict[str, int]
     alone: dict[str, dict[str, float]]
-    """By channel and kind of run, graphs a second if there is no other channel."""
+    """By channel and kind of run, graphs per second without other channels."""
 
 
 def result_of(setting: dict[str, str | int | float], measured: Measured) -> Result:
@@ -296,7 +296,7 @@ def _claims(setting: dict[str, str | int | float], measured: Measured) -> Iterab
 
 
 def _equal(runs: dict[str, Run]) -> Claim:
-    """Return the claim that all runs told the same, each binding once."""
+    """Return the claim that all runs had the same notifications, one for each binding."""
     reference = runs["reference"]
     unequal = [
         f"{name} in {kind}" for kind, run in runs.items() for name in reference.channels

@@ -24,15 +24,15 @@ BATCH = 4096
 """Triples published at once."""
 
 Progress = Callable[[float], None]
-"""Told how much of a run is done, 0 to 1."""
+"""Callback with the part of a run that is done, 0 to 1."""
 
 
 def quiet(done: float) -> None:
-    """Tell nobody how much is done."""
+    """Ignore progress."""
 
 
 def stages(progress: Progress, count: int) -> list[Progress]:
-    """Split a report of progress among ``count`` runs of about equal length."""
+    """Return ``count`` callbacks for runs of about equal length, which share one callback."""
 
     def stage(at: int) -> Progress:
         return lambda done: progress((at + done) / count)
@@ -42,9 +42,9 @@ def stages(progress: Progress, count: int) -> list[Progress]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Sizes of one run.  ``instances`` per class and ``values`` per literal domain are the schema's.
+    """Sizes of one run, with the schema's ``instances`` per class and ``values`` per literal domain.
 
-    ``key_encoding``: ``paper`` hashes constant parts without their role, ``typed`` is the daemon's.
+    ``key_encoding``: ``paper`` hashes constant parts without the index, ``typed`` is the daemon's.
     """
 
     peers: int = 20_000
@@ -56,10 +56,10 @@ class Setting:
     seed: int = 1
 
     def scaled(self, scale: float, keep: Sequence[str] = ()) -> Setting:
-        """Return the setting at ``scale`` times its size, but for the sizes to ``keep``.
+        """Return the setting at ``scale`` times its size, except for the sizes in ``keep``.
 
-        Everything shrinks alike, so the chance that a triple meets a partial result stays what it
-        is at full size, and with it partial results and answers per triple.
+        All sizes shrink alike, so the probability that a triple meets a partial result is that of the full size, and
+        so are partial results and answers per triple.
         """
         if not 0 < scale <= 4:
             raise LocalProtocolError(f"scale: {scale!r} is not above 0 and at most 4")
@@ -108,11 +108,10 @@ def run_fleet(
     on_messages: Listener | None = None,
     progress: Progress = quiet,
 ) -> Fleet:
-    """Leave the setting's queries, publish its triples, and return the fleet.
+    """Install the setting's queries in a fleet, publish its triples, and return the fleet.
 
-    Answers are counted, not listed.  The same setting gives the same queries and triples to every
-    algorithm and ring.  ``on_checkpoint`` is called when just as many triples are published as one
-    of ``checkpoints`` says.
+    Answers are counted, not listed.  A setting has the same queries and triples for all algorithms and rings.
+    ``on_checkpoint`` is called after each number of triples in ``checkpoints``.
     """
     setting.validate()
     dictionary = TermDictionary()

@@ -26,7 +26,7 @@ _EVERY_SECONDS = 5.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the seeds asked for; return 1 if any answer differs."""
+    """Run the requested seeds; return 1 if any answer differs."""
     parser = argparse.ArgumentParser(prog="python -m schedules", description=__doc__)
     parser.add_argument("--faults", action="store_true", help="crashes, lost disks, cut links: see docs/reliability.md")
     parser.add_argument("--days", choices=DAYS, default="drawn", help="with --faults: of what kind (default: drawn)")

@@ -1,4 +1,4 @@
-"""Judges of a finished simulation: everything owed is there, nothing else is, and nothing is left over.
+"""Checkers of a finished simulation: complete answers, no other answers, no unfinished work.
 
 A checker returns problems instead of raising, so that one report shows all of them.
 """
@@ -31,12 +31,12 @@ _SHOWN_MAX = 8
 _EMPTY_AT_REST = (
     "outbox", "passing_on", "parked", "publications_open", "undertakings", "keys_unsettled", "refused",
 )  # fmt: skip
-"""Counters of :meth:`p2prdf.peer.Peer.status` that must be zero when nothing is under way."""
+"""Counters of :meth:`p2prdf.peer.Peer.status` that must be zero at rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One broken promise: what kind, whose, and what exactly."""
+    """One broken promise: its kind, the peer or subscriber, and the details."""
 
     kind: str
     where: str
@@ -47,7 +47,7 @@ class Problem:
 
 
 def describe_bag(bag: Counter[Row]) -> str:
-    """Spell a bag of rows, cut to a few."""
+    """Return some rows of a bag as text."""
     rows = sorted(bag.items())
     shown = [f"{count} x ({', '.join(row)})" for row, count in rows[:_SHOWN_MAX]]
     if len(rows) > _SHOWN_MAX:
@@ -56,11 +56,10 @@ def describe_bag(bag: Counter[Row]) -> str:
 
 
 def check_answers(subscriber: Subscriber, owed: Oracle, possible: Oracle | None = None) -> list[Problem]:
-    """Return what is wrong with what a subscriber holds.
+    """Return the problems of a subscriber's answers.
 
-    It must hold all answers of ``owed`` and none that ``possible`` does not have (if None, the
-    same), each once, in a sequence without gap or loss.  The two differ for a subscription
-    that ended while publications were under way.
+    The subscriber must have all answers of ``owed`` and only answers of ``possible`` (None: of ``owed``), each once, in
+    a sequence without gap or loss.  The two differ for a subscription that ended while publications were under way.
     """
     where = _name(subscriber)
     problems = [Problem("sequence", where, text) for text in subscriber.complaints]
@@ -82,7 +81,7 @@ def check_answers(subscriber: Subscriber, owed: Oracle, possible: Oracle | None 
 
 
 def check_requests(world: World) -> list[Problem]:
-    """Return every request that failed or was never answered."""
+    """Return the requests that failed or got no answer."""
     problems = []
     for publishing in world.publishings:
         if publishing.stamp is None:
@@ -107,7 +106,7 @@ def check_requests(world: World) -> list[Problem]:
 
 
 def check_leftovers(world: World) -> list[Problem]:
-    """Return what peers still hold of unfinished work although the world is at rest."""
+    """Return the peers' unfinished work in a world at rest."""
     problems = []
     for node in world.nodes:
         status = node.peer.status()
@@ -120,12 +119,12 @@ def check_leftovers(world: World) -> list[Problem]:
 
 
 def check_placement(world: World) -> list[Problem]:
-    """Return peers that hold more or fewer triples than they own (invariant: every row is at its owner).
+    """Return peers with more or fewer triples than they own (invariant: every row is at its owner).
 
-    Counts are all that shows from outside: under each role that every peer indexes from the
-    start, a triple must be held by the owner of its key and by nobody else.  Roles that were
-    advertised later, per-event rows, wildcard buckets and words may be held by their owners too.  Under a
-    hot key a triple may rest at the sub-key of any depth; that it rests somewhere shows in the sum.
+    Peers report counts only.  In each index that all peers have from the start, a triple must be at the owner of its
+    key, and only there.  Owners may also have triples in indexes that were advertised later, in the indexes of events,
+    in wildcard buckets and in the keyword index.  A triple of a hot key may be at the sub-key of any depth; the sum
+    shows that it is at one of them.
     """
     log = world.log()
     fixed = world.options.config.fixed_roles
@@ -156,7 +155,7 @@ def check_placement(world: World) -> list[Problem]:
 
 
 def _with_words(world: World, triples: Iterable[Triple]) -> Iterator[Triple]:
-    """Yield what triples are indexed as once more, under words that somebody waits for."""
+    """Yield the triples, and their entries in the keyword index under words that queries wait for."""
     known = {predicate: None for node in world.nodes for predicate in node.peer.words}
     waiting = {predicate: parts for predicate in known if (parts := word_parts_of(predicate)) is not None}
     for s, p, o in sorted(triples) if waiting else ():
@@ -177,7 +176,7 @@ def _depths(world: World) -> dict[tuple[int, int], int]:
 
 
 def _check_copies(world: World) -> list[Problem]:
-    """Return holders of sub-keys that lack rows which wait under the key: every triple there must meet them all."""
+    """Return owners of sub-keys without all rows that wait under the key: each triple there must meet all of them."""
     problems = []
     for node in world.nodes:
         for (role, key), depth in node.peer.split_keys.items():
@@ -196,9 +195,9 @@ def _count_owners(
     world: World, triple: Triple, must: Counter[int], may: Counter[int], fixed: int,
     depths: dict[tuple[int, int], int],
 ) -> int:  # fmt: skip
-    """Count a triple for the owner of each of its keys; for sure if the role is among ``fixed``.
+    """Count a triple for the owner of each of its keys; in ``must`` if the index is in ``fixed``, otherwise in ``may``.
 
-    Returns how many times it must be held somewhere.  Where there are copies no key is split, and all owners hold it.
+    Returns the number of copies that must exist.  With replication no key is split, and all replicas have the triple.
     """
     hashes = [keys.term_hash(term) for term in triple]
     whole = keys.role_key(keys.SPO, *hashes)
@@ -215,7 +214,7 @@ def _count_owners(
 def check_liveness(world: World, subscribers: Iterable[Subscriber]) -> list[Problem]:
     """Return publications that came after a subscription was live but do not count for it.
 
-    Only where all clocks are right: with skew, stamps may differ from what an observer saw.
+    Only for correct clocks: with skew, the order of stamps may differ from the observed order.
     """
     problems = []
     for subscriber in subscribers:

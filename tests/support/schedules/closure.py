@@ -1,4 +1,4 @@
-"""The facts that follow by rules, computed rule by rule over everything that holds, until nothing is new."""
+"""The closure of facts under rules, computed rule by rule over all facts until a fixpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Fact = tuple[str, str, str]
 
 
 def closed(rules: Iterable[InferenceRule], facts: Iterable[Fact]) -> set[Fact]:
-    """Return facts and all that follows from them."""
+    """Return the facts and all derived facts."""
     rules, held = list(rules), set(facts)
     while True:
         new = {head for rule in rules for head in _heads(rule, held)} - held

@@ -1,4 +1,4 @@
-"""Schedules that catch mutants: in the configuration of daemons, and in a varied one where none of the former is known.
+"""Schedules that catch mutants: in the configuration of daemons or, if none is known, in a varied one.
 
 ``tests/simulation/test_days.py`` runs each of them; ``python -m schedules --mutants`` searches for further ones.
 """
@@ -11,7 +11,7 @@ __all__ = ["OF_DAEMONS", "VARIED", "Known"]
 
 
 class Known(NamedTuple):
-    """A kind of schedules, a seed of it, and a kind of problem that the mutant shows there."""
+    """A kind of schedules, a seed, and the kind of problem that the mutant causes there."""
 
     days: str
     seed: int
@@ -37,7 +37,7 @@ OF_DAEMONS: Final = {
     "withdrawn-leaf-comes-back": Known("standing queries", 4, "snapshot"),
     "ends-untold": Known("plain", 2, "restless"),
 }
-"""By mutant, in the configuration of daemons."""
+"""Schedules in the configuration of daemons, by mutant."""
 
 VARIED: Final = {
     "settled-early": Known("cuts", 3_000_015, "twice"),
@@ -64,4 +64,4 @@ VARIED: Final = {
     "fellows-know": Known("unseen absences", 4, "twice"),
     "unknown-withdrawals-refused": Known("pinned", 1, "restless"),
 }
-"""By mutant, in a varied configuration."""
+"""Schedules in a varied configuration, by mutant."""

@@ -1,9 +1,8 @@
-"""One seed, one story: an overlay, a network, publications and queries drawn at random, and the verdict.
+"""One scenario per seed: a random overlay, network, publications and queries, and the verdict.
 
-A story has one or two phases, each with publications and subscriptions at random times so that
-everything is under way at once.  Between phases the world comes to rest; then some
-subscriptions end, at once (what they are owed is known exactly) or in the middle of the next
-phase (what they are owed is what they were owed at rest; what they may get is all).
+A scenario has one or two phases, with concurrent publications and subscriptions at random times.  Between phases the
+world comes to rest.  Then some subscriptions end: at once, so that their answers are known exactly, or during the next
+phase, so that they must have the answers at rest and may have any later ones.
 """
 
 from __future__ import annotations
@@ -59,15 +58,15 @@ NETWORKS: Final[dict[str, Faults]] = {
 
 
 _TEXTS_SHARE: Final = 0.25
-"""Of so many stories there are texts."""
+"""Share of scenarios with texts."""
 
 HOT: Final[dict[str, Any]] = {"hot_rate_min": 0, "hot_copies_max": 1e9, "hot_sample": 1, "hot_depth_max": 3}
-"""Settings under which almost any key is split, and again, while everything is under way."""
+"""Settings that split almost every key repeatedly while messages are under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a seed stands for."""
+    """The scenario of a seed."""
 
     seed: int
     network: str
@@ -77,16 +76,16 @@ class Scenario:
     phases: int
     span_seconds: float
     hot: bool = False
-    """Keys are split at the least occasion."""
+    """Whether peers split keys at almost any load."""
     warm: bool = False
-    """Some are split, and senders know of it, before the first subscription."""
+    """Whether some keys are split, known to the senders, before the first subscription."""
     texts: bool = False
-    """There are texts, and queries with conditions on them, which wait by words where they can."""
+    """Whether there are texts, and queries with conditions on them, which use the keyword index where possible."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a seed; no problems means that everything owed arrived, once."""
+    """The outcome of a seed; without problems, all owed answers arrived once."""
 
     scenario: Scenario
     problems: list[Problem] = field(default_factory=list)
@@ -95,19 +94,19 @@ class Outcome:
     answers: int = 0
     messages: int = 0
     splits: int = 0
-    """How often a key was split while the story ran."""
+    """Number of splits of keys."""
     peers: Counter[str] = field(default_factory=Counter)
-    """How many peers there were of each configuration."""
+    """Number of peers by configuration."""
     shown: set[str] = field(default_factory=set)
-    """What shows the features of the schedule (:mod:`schedules.shares`)."""
+    """Names that show the features of the schedule (:mod:`schedules.shares`)."""
 
     @property
     def good(self) -> bool:
-        """Whether there is nothing to complain about."""
+        """Whether there is no problem."""
         return not self.problems
 
     def report(self) -> str:
-        """Tell what was run and what is wrong with it."""
+        """Return a text about the scenario and its problems."""
         scenario = self.scenario
         options = scenario.options
         head = (
@@ -124,10 +123,10 @@ class Outcome:
 
 
 def draw_scenario(seed: int, configurations: Configurations = "daemon") -> Scenario:
-    """Return the story of a seed; the count of peers and the algorithm go round with it.
+    """Return the scenario of a seed; the number of peers and the algorithm alternate with the seed.
 
-    Peers with the configuration of daemons see each other from the start and split no key.  There are 16 of them in
-    place of 64, which a varied configuration has for the sake of lookups in partial views.
+    Peers with the configuration of daemons see each other from the start and split no key.  Their largest number is 16;
+    in a varied configuration it is 64, to test lookups in partial views.
     """
     rng = Random(f"p2prdf scenario {seed}")
     peers = PEERS[seed % len(PEERS)]
@@ -145,7 +144,7 @@ def draw_scenario(seed: int, configurations: Configurations = "daemon") -> Scena
         events_max=300_000,
     )
     per_event, phases, span = rng.random() < 0.4, rng.choice((1, 1, 2)), rng.choice((0.0, 0.1, 0.5, 2.0))
-    # What came later is drawn last, so that a seed's other properties stay.
+    # Options that were added later are drawn last, so the other properties of a seed do not change.
     overlay = rng.choice(tuple(OVERLAYS))
     multisend = rng.choice(("direct", "direct", "recursive"))
     config = replace(options.config, multisend=multisend)
@@ -164,7 +163,7 @@ def draw_scenario(seed: int, configurations: Configurations = "daemon") -> Scena
 def run_seed(
     seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
 ) -> Outcome:
-    """Draw and run the story of a seed and compare it with the oracle."""
+    """Draw and run the scenario of a seed, and compare it with the oracle."""
     return run_scenario(draw_scenario(seed, configurations), trace=trace)
 
 
@@ -174,7 +173,7 @@ def run_scenario(
     trace: Callable[[str], None] | None = None,
     prepare: Callable[[World], None] | None = None,
 ) -> Outcome:
-    """Run a story to its end and return the verdict; ``prepare`` may meddle with the world first."""
+    """Run a scenario and return its outcome; ``prepare`` may change the world first."""
     story = _Story(scenario, trace)
     if prepare is not None:
         prepare(story.world)
@@ -217,10 +216,10 @@ class _Story:
             self._rested = self.world.log()
 
     def _warm_up(self, vocabulary: Vocabulary) -> None:
-        """Let a few peers publish what has nothing but its predicates in common with anything else.
+        """Publish triples at a few peers that share only their predicates with other data.
 
-        The first round makes keys of predicates hot, after the second senders know; it is all too old
-        to count for any subscription.
+        The first round makes keys of predicates hot, and after the second the senders know.  The triples are older than
+        all subscriptions, so they match none.
         """
         senders = min(len(self.world.nodes), 8)
         for round_ in range(3):
@@ -231,7 +230,7 @@ class _Story:
             self.world.run_until_quiet()
 
     def _moment(self) -> float:
-        """Draw a time in this phase; several things happen at its very start."""
+        """Draw a time in this phase; several events are at its start."""
         if self._random.random() < 0.2:
             return 0.0
         return self._random.uniform(0.0, self.scenario.span_seconds)
@@ -252,7 +251,7 @@ class _Story:
             )
 
     def _with_texts(self, data: list[Triple], vocabulary: Vocabulary) -> list[Triple]:
-        """Leave queries with conditions on texts, and return what is to be published with texts in between."""
+        """Subscribe to queries with conditions on texts, and return the triples with texts among them."""
         rng = self._random
         for _ in range(rng.randint(1, 4)):
             query = parse_query(draw_text_query(rng, vocabulary)).conjunctive
@@ -274,7 +273,7 @@ class _Story:
             self.world.publish(self._moment(), rng.randrange(self.scenario.options.peers), batch)
 
     def _end_some(self) -> None:
-        """End some subscriptions, now or while the next phase runs."""
+        """End some subscriptions, now or during the next phase."""
         rng = self._random
         for subscriber in list(self._live):
             if subscriber.opened_at is not None and rng.random() < 0.3:

@@ -1,8 +1,7 @@
 """Configurations of the peers of a run, and the features that its schedules exercise; every run prints both.
 
-A result of fault schedules belongs to the configurations and the features that were drawn.  A schedule *shows* a
-feature by the failures that happened (the names of the world's ``happened``), by the keywords of its queries, or by an
-option that its drawing switches on, such as texts.
+A result of fault schedules is valid for the drawn configurations and features.  A schedule *shows* a feature by its
+failures (the names in the world's ``happened``), by keywords of its queries, or by an option such as texts.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ __all__ = [
 ]  # fmt: skip
 
 DAEMON: Final = "the daemon's (indexes all, columnar tables, wire codec, 3 copies, durable)"
-"""The label of peers that run the configuration of every daemon by default."""
+"""The label of peers with the default configuration of daemons."""
 
 DAEMON_SHARE: Final = 0.95
-"""Of so many schedules all peers have that configuration."""
+"""Share of schedules in which all peers have this configuration."""
 
 Configurations = Literal["daemon", "varied"]
-"""``daemon``: as above, and a varied one for the rest.  ``varied``: the configuration differs from seed to seed among
-indexes, tables, codec and copies, as for all seeds before the daemon's was drawn; pinned seeds of that time need it."""
+"""``daemon``: the daemon's configuration for ``DAEMON_SHARE`` of the seeds, a varied one for the others.  ``varied``:
+indexes, tables, codec and copies differ by seed; seeds that were pinned before ``daemon`` existed need this."""
 
 _KEYWORDS: Final = re.compile(r"\b(GRAPH|WINDOW|ASK|CONSTRUCT|INSERT)\b")
 _DAEMON: Final = "all", True, True, 3, 2, True
@@ -41,7 +40,7 @@ _DAEMON: Final = "all", True, True, 3, 2, True
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of schedules: the names that show it, and the command that draws it."""
+    """A feature of schedules: names that show it, and the command that draws it."""
 
     shown_by: tuple[str, ...]
     drawn_by: str
@@ -60,13 +59,13 @@ FEATURES: Final[dict[str, Feature]] = {
     "islands": Feature(("islands",), "make islands"),
     "slow processors": Feature(("slow-processor",), "make slow-processors"),
 }
-"""By name.  A new feature is one line here; its failure counts itself in ``happened`` under a name of ``shown_by``."""
+"""Features by name.  A new feature is one line here; its failures are counted in ``happened`` as ``shown_by`` names."""
 
 
 def draws_daemons(kind: str, seed: int) -> bool:
     """Return whether a seed of a kind of schedules has the configuration of daemons.
 
-    That has a random stream of its own: everything else of a seed stays as it is drawn.
+    The choice has a random stream of its own, so it does not change the other properties of a seed.
     """
     return Random(f"p2prdf {kind} {seed} configuration").random() < DAEMON_SHARE
 
@@ -98,13 +97,13 @@ def configurations(world: World) -> Counter[str]:
 
 
 def shown_by_queries(texts: Iterable[str]) -> set[str]:
-    """Return the keywords in the texts of queries that show features."""
+    """Return the keywords in query texts that show features."""
     return {keyword for text in texts for keyword in _KEYWORDS.findall(text)}
 
 
 @dataclass(slots=True)
 class Shares:
-    """Sums over the schedules of a run, printed at its end."""
+    """Sums over the schedules of a run, printed at the end."""
 
     schedules: int = 0
     peers: Counter[str] = field(default_factory=Counter)

@@ -1,9 +1,8 @@
-"""Random standing queries that are more than conjunctive, and what they answer to a set of triples.
+"""Random standing queries beyond conjunctive ones, and their answers over a set of triples.
 
-They are put together of conjunctive queries that share variables by chance, as those of :mod:`p2prdf.sim.workload`
-do.  What they answer follows from what their leaves answer, by the slow evaluator for each leaf and the operators for
-the rest: the operators are tested against another engine elsewhere (``make algebra``); here it matters that the
-network, the homes and those that take over lose and double nothing.
+They consist of conjunctive queries of :mod:`p2prdf.sim.workload`, which share some variables.  The oracle evaluates the
+leaves, and the product's operators the rest: ``make algebra`` tests the operators against another engine.  The
+schedules test that the network, coordinators and failover lose and duplicate nothing.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ _SHAPES: Final = (
 
 
 def draw_standing(rng: Random, data: Sequence[Triple], vocabulary: Vocabulary) -> str:
-    """Return the text of a query that mostly has answers over the data."""
+    """Return the text of a query that usually has answers over the data."""
     while True:
         shape = rng.choice(_SHAPES)
         drawn = {name: draw_query(rng, data, vocabulary) for name in "abc" if "{" + name + "}" in shape}
         text = " ".join(shape.format(**{name: _body(sparql_text(each)) for name, each in drawn.items()}).split())
         try:
             parse_query(text)
-        except QueryRefused:  # as a literal in a subject's place, which the overlay would take
+        except QueryRefused:  # such as a literal as subject, which the overlay itself accepts
             continue
         return text
 
@@ -64,7 +63,7 @@ def _body(text: str) -> str:
 
 
 def only_grows(query: Query) -> bool:
-    """Return whether more triples take no answer of a query away."""
+    """Return whether a query is monotonic: further triples retract no answer."""
     if isinstance(query, ConjunctiveQuery):
         return True
     takes_away = algebra.LeftJoin, algebra.Minus, algebra.Group, algebra.Slice, algebra.Windowed, algebra.Counted
@@ -76,7 +75,7 @@ def only_grows(query: Query) -> bool:
 
 
 def standing_answers(query: Query, triples: Iterable[Triple]) -> Counter[Row]:
-    """Return the bag of rows that a query answers to a set of triples; the empty text is no value."""
+    """Return the bag of a query's answers over a set of triples; the empty text is an unbound value."""
     oracle = Oracle(Publication(1, number, triple) for number, triple in enumerate(triples))
     if isinstance(query, ConjunctiveQuery):
         return oracle.answers(query, 0)

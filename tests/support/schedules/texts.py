@@ -1,7 +1,8 @@
-"""Random texts of a few words, and queries with conditions on them, for bad days with full text.
+"""Random texts of a few words, and queries with conditions on them, for fault schedules with full text.
 
-Words are so few that texts share them, stand beside each other or not, and are published again and removed around a
-subscription.  Conditions need one word, several, one of several, or none; so queries wait by words, and by predicates.
+There are so few words that texts share them, in different distances, and that texts are published again and deleted
+around a subscription.  Conditions require one word, several, one of several, or none, so queries wait in the keyword
+index or under predicates.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def draw_texts(rng: Random, vocabulary: Vocabulary, count: int) -> list[Triple]:
 
 
 def draw_text_query(rng: Random, vocabulary: Vocabulary, *, standing: bool = False) -> str:
-    """Draw the text of a query with a condition on a text or two; ``standing``: that is more than conjunctive."""
+    """Draw a query with a condition on one or two texts; ``standing``: it is not only conjunctive."""
 
     def condition() -> str:
         a, b, c = rng.sample(_WORDS, 3)

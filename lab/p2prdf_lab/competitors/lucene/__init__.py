@@ -1,18 +1,17 @@
-"""Apache Lucene's Monitor, the library's own index of standing queries, run over the same queries and publications.
+"""Apache Lucene's Monitor, Lucene's index of standing queries, over the same queries and publications.
 
-``StandingQueries.java`` is its program; Maven fetches the library on first use, and the machine's Java compiles the
-program in memory, so nothing is built into the checkout.  Both read a neutral form: what a query asks for, and what a
-publication has, as terms of fields.  A predicate is a field, and the words of its text, cut here, are its terms; two
-fields more have predicates, and predicates with objects.
+Maven fetches the library on first use, and Java compiles ``StandingQueries.java`` in memory, so the checkout gets no
+build output.  Queries and publications become terms of fields.  A predicate is a field with the words of its text as
+terms; two further fields have predicates, and predicates with objects.
 
-A document with these terms satisfies a query that asks for all of them exactly if the publication does, as long as
+A document satisfies a query for all of its terms exactly if the publication satisfies the query, provided that
 
-* a publication is about one subject and has no predicate twice, so that it does not matter which triple has a word, and
-  joins of subjects always hold;
-* a query asks for words and not for phrases, nearness, negation, disjunction, languages, stems or words with ``*``; its
-  predicates are given; its variables are subjects, or occur once.
+* a publication has one subject and no repeated predicate, so that the triple of a word is irrelevant and joins of
+  subjects always hold;
+* a query has words, without phrases, proximity, negation, disjunction, languages, stems or words with ``*``; its
+  predicates are constants; its variables are subjects or occur once.
 
-What is not so is refused: there the Monitor would find candidates to be verified, which is another comparison.
+Other queries and publications are refused: the Monitor would only find candidates for them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from p2prdf.text.query import is_constant, is_variable
 __all__ = ["WEIGHTS", "LuceneFiles", "LuceneRun", "class_path", "document_row", "query_row"]
 
 WEIGHTS: Final = ("length", "rarity")
-"""How the Monitor chooses the terms that a query is filed by: its own way, or by how rare they are in a sample."""
+"""The Monitor's selection of the terms that index a query: by its default, or by rarity in a sample."""
 
 _HERE: Final = Path(__file__).parent
 _FETCHING_SECONDS: Final = 600
@@ -46,9 +45,9 @@ _NANO: Final = 1e-9
 
 
 def class_path() -> str:
-    """Return where Lucene's classes are, fetched if need be.
+    """Return Lucene's class path, after fetching the classes if necessary.
 
-    Raises LocalProtocolError if there is no Java or Maven, or Maven cannot fetch it; it says which.
+    Raises LocalProtocolError, with the reason, if Java or Maven is missing or Maven cannot fetch Lucene.
     """
     for program, package in (("java", "a JDK of version 11 or newer"), ("mvn", "Apache Maven")):
         if shutil.which(program) is None:
@@ -61,9 +60,9 @@ def class_path() -> str:
 
 
 def query_row(key: int, query: TextQuery) -> str:
-    """Return a query's line: its number, and by turns a field and a term that it asks for.
+    """Return a query's line: its number, then alternating fields and required terms.
 
-    Raises LocalProtocolError for a query of which terms do not say everything.
+    Raises LocalProtocolError for a query that terms cannot express.
     """
     asked: dict[tuple[str, str], None] = {}
     subjects = {pattern.s for pattern in query.patterns}
@@ -89,9 +88,9 @@ def _asked(key: int, pattern: TextPattern) -> Iterator[tuple[str, str]]:
 
 
 def document_row(triples: Iterable[Triple]) -> str:
-    """Return a publication's line: by turns a field and the terms that it has there, separated by blanks.
+    """Return a publication's line: alternating fields and their terms, separated by blanks.
 
-    Raises LocalProtocolError for a publication with several subjects, or a predicate that occurs twice.
+    Raises LocalProtocolError for a publication with several subjects or a repeated predicate.
     """
     publication = Publication(triples)
     subjects, predicates, _ = zip(*publication.triples, strict=True)
@@ -109,23 +108,23 @@ def document_row(triples: Iterable[Triple]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LuceneRun:
-    """What one run of the Monitor took: processor time of its one thread, in seconds."""
+    """Measurements of one run of the Monitor: processor time of its thread, in seconds."""
 
     passes: int
     weights: str
     queries: int
     insertion: float
     rounds: tuple[float, ...]
-    """Each time that all documents were matched."""
+    """Seconds of each round over all documents."""
     heap_bytes: int
     candidates: int
-    """Queries that were run, over all documents of a round."""
+    """Evaluated queries, over all documents of a round."""
     found: tuple[tuple[int, ...], ...]
     """The numbers of the queries that each document satisfies."""
 
 
 class LuceneFiles:
-    """Queries and publications in the form that the program reads; ``sample``: publications to learn rarity from."""
+    """Input files of the program: queries, publications, and a ``sample`` of publications for the rarity of words."""
 
     def __init__(self, folder: Path, libraries: str):
         self._folder = folder
@@ -137,7 +136,7 @@ class LuceneFiles:
         publications: Iterable[Sequence[Triple]],
         sample: Iterable[Sequence[Triple]],
     ) -> None:
-        """Write all files.  Raises LocalProtocolError for what terms of fields do not say."""
+        """Write all files.  Raises LocalProtocolError for queries and publications that terms cannot express."""
         rows = (query_row(key, query) for key, query in queries)
         for name, lines in (
             ("queries", rows), ("documents", map(document_row, publications)), ("sample", map(document_row, sample))
@@ -146,7 +145,7 @@ class LuceneFiles:
                 file.writelines(f"{line}\n" for line in lines)
 
     def run(self, passes: int, weights: str, rounds: int) -> LuceneRun:
-        """Run the Monitor over what was written.  Raises LocalProtocolError if Java does not go through with it."""
+        """Run the Monitor over the files.  Raises LocalProtocolError if Java fails."""
         queries, documents, sample, matches = (
             str(self._folder / name) for name in ("queries", "documents", "sample", "matches")
         )
@@ -163,7 +162,7 @@ class LuceneFiles:
 
 
 def _run(command: list[str], seconds: int) -> str:
-    """Return what a program prints.  Raises LocalProtocolError with the reason that it gives if it fails."""
+    """Return the output of a program.  Raises LocalProtocolError, with the reason in its output, if it fails."""
     try:
         outcome = subprocess.run(command, check=False, capture_output=True, text=True, timeout=seconds)  # noqa: S603 - what the user's PATH has
     except (OSError, subprocess.TimeoutExpired) as error:

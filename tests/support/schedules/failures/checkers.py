@@ -1,10 +1,10 @@
-"""Judges of a story with failures: must <= delivered <= may, nothing twice, everything whole, everywhere the same.
+"""Checkers of a fault schedule: must <= delivered <= may, no repeats, complete publications, equal replicas.
 
-*Must*: answers from what was acknowledged to its publisher, and has a later stamp than any attempt to remove it.
-*May*: answers from everything that anybody tried to publish, but for what was surely removed later.  Publication events
-are not removed, and DISTINCT answers not taken back.  A publication that was repeated has several stamps: each of them
-is possible, and the ones acknowledged are owed.  If a query was reported live before a publication was begun, the
-publication is owed whatever its stamp.
+*Must*: answers from publications that were acknowledged to their publishers and have later stamps than all attempts to
+delete their triples.  *May*: answers from all attempted publications, except for triples that were certainly deleted
+later.  Publication events are not deleted, and DISTINCT answers not retracted.  A repeated publication has several
+stamps: each of them is possible, and the acknowledged ones are owed.  If a query was reported live before a publication
+began, the publication is owed with any stamp.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 
 
 _ORDERED_SECONDS: Final = 3.0
-"""While clocks are wrong, and corrected by each peer for itself, what is closer together may count in any order."""
+"""With wrong clocks, which each peer corrects by itself, publications closer in time may have any order."""
 
 
 def _removed(world: FailingWorld, publishings: Iterable[RepeatedPublishing], *, surely: bool) -> dict[Triple, int]:
-    """Return the latest stamp that each triple was removed with: ``surely``, or perhaps."""
+    """Return the latest stamp of each triple's deletions: of certain ones (``surely``), or of attempted ones too."""
     removed: dict[Triple, int] = {}
     for publishing in publishings:
         for event, triple in zip(publishing.events, publishing.triples, strict=True) if publishing.removed else ():
@@ -53,9 +53,9 @@ def owed(
     world: FailingWorld, subscriber: ResumingSubscriber, publishings: Iterable[RepeatedPublishing],
     until: float = math.inf,
 ) -> list[Publication]:  # fmt: skip
-    """Return what was acknowledged (until a clock showed some stamp).
+    """Return the acknowledged publications (until a clock showed ``until``).
 
-    It is stamped so that it counts if it came after the query was live.
+    Their stamps are such that they count if they came after the query was live.
     """
     if world.failures.clock_steps_max:
         return _owed_by_time(subscriber, list(publishings))
@@ -74,7 +74,7 @@ def owed(
 
 
 def _owed_by_time(subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing]) -> list[Publication]:
-    """Return what is owed although clocks were wrong: stamps say nothing then, and only time that has passed counts."""
+    """Return the owed publications under wrong clocks: by elapsed time, because stamps have no meaning."""
     assert subscriber.since is not None
     log = []
     for publishing in publishings:
@@ -93,14 +93,14 @@ def _owed_by_time(subscriber: ResumingSubscriber, publishings: Sequence[Repeated
 
 
 def _long_before(one: RepeatedPublishing, other: RepeatedPublishing) -> bool:
-    """Return whether one was acknowledged long before the other was begun."""
+    """Return whether one publication was acknowledged long before the other began."""
     return one.completed_at is not None and one.completed_at + _ORDERED_SECONDS < other.first_at
 
 
 def _possible_by_time(
     subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing], *, ever: bool
 ) -> list[Publication]:
-    """Return what may count although clocks were wrong; without what was surely removed later, unless ``ever``."""
+    """Return the possible publications under wrong clocks, without certainly deleted ones unless ``ever``."""
     assert subscriber.since is not None
     return [
         Publication(subscriber.since, event, triple)
@@ -121,9 +121,9 @@ def _came_after(publishing: RepeatedPublishing, subscriber: ResumingSubscriber) 
 def attempted(
     world: FailingWorld, publishings: Iterable[RepeatedPublishing], removed: Mapping[Triple, int]
 ) -> list[Publication]:
-    """Return everything that left its publisher, each event with the latest stamp that it was seen with.
+    """Return all attempted publications, each event with its latest observed stamp.
 
-    Without what was ``removed`` later.
+    Triples that were ``removed`` later are left out.
     """
     log = []
     for publishing in publishings:
@@ -145,7 +145,7 @@ def _answers(subscriber: ResumingSubscriber, log: Iterable[Publication]) -> Coun
 def check_answers(
     world: FailingWorld, subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing]
 ) -> list[Problem]:
-    """Return what is wrong with what a subscriber holds at the end."""
+    """Return the problems of a subscriber's answers at the end."""
     where = name_of(subscriber)
     problems = [Problem("twice" if "twice" in text else "told", where, text) for text in subscriber.complaints]
     if subscriber.since is None:
@@ -167,7 +167,7 @@ def check_answers(
     else:
         may = _answers(subscriber, attempted(world, publishings, removed))
         ever = _answers(subscriber, attempted(world, publishings, {})) if removed else may
-    # Who left may have left between an answer of the next stay and the withdrawal of the one before.
+    # A subscription may have ended between an answer of a new validity interval and the retraction of the last one.
     held = got - may if subscriber.closing_at is None else Counter()
     told = Counter(dict.fromkeys(subscriber.rows, 1)) if removed else Counter(subscriber.rows)
     if extra := held or told - ever:
@@ -179,9 +179,9 @@ def check_answers(
 
 
 def check_stamps(world: FailingWorld) -> list[Problem]:
-    """Return the peers that took a stamp for one of the future although all clocks were right.
+    """Return the peers that refused a stamp as future although all clocks were right.
 
-    A message that is refused so is repeated for ever, and nothing comes to rest behind it.
+    A message that is refused for this reason is repeated without end, and blocks later work.
     """
     if world.failures.clock_steps_max:
         return []
@@ -202,13 +202,13 @@ def check_audits(world: FailingWorld) -> list[Problem]:
 def check_bookmarks(
     world: FailingWorld, subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing]
 ) -> list[Problem]:
-    """Return bookmarks that were told too early.
+    """Return bookmarks that were reported too early.
 
-    What a peer acknowledged before its clock showed a bookmark's stamp is stamped before it: all answers that follow
-    from these publications alone must have been stored before the bookmark.
+    A publication that a peer acknowledged before its clock showed a bookmark's stamp has an earlier stamp.  The
+    subscriber must have stored all answers that follow from these publications alone before the bookmark.
     """
     if subscriber.since is None or world.failures.clock_steps_max:
-        return []  # stamps of clocks that were wrong say nothing about time
+        return []  # stamps of wrong clocks do not indicate time
     for stamp, stored in subscriber.bookmarks:
         log = owed(world, subscriber, publishings, stamp)
         must = _answers(subscriber, log)
@@ -219,24 +219,24 @@ def check_bookmarks(
 
 
 def check_kept(subscriber: ResumingSubscriber) -> list[Problem]:
-    """Return answers that were taken back though no triple was removed and no triple could take them away."""
+    """Return retracted answers of monotonic queries in schedules without deletions."""
     if not subscriber.withdrawn or not only_grows(subscriber.query):
         return []
     return [Problem("taken back", name_of(subscriber), describe_bag(Counter(subscriber.withdrawn.values())))]
 
 
 def check_standing(world: FailingWorld, subscriber: ResumingSubscriber, *, at_rest: bool) -> list[Problem]:
-    """Return what is wrong with what the subscriber holds of a query that is more than conjunctive, or has history.
+    """Return the problems of the answers to a query that is not only conjunctive, or has history.
 
-    At rest it is what follows from the triples that the peers hold then; whether these are the right ones is seen
-    from what subscribers of conjunctive queries hold.
+    At rest, the answers must follow from the triples at the peers; subscribers of conjunctive queries show whether
+    these triples are right.
     """
     where = name_of(subscriber)
     problems = [Problem("twice" if "twice" in text else "told", where, text) for text in subscriber.complaints]
     if subscriber.since is None:
         last = subscriber.failures[-1] if subscriber.failures else "no answer"
         return [*problems, Problem("unanswered", where, f"never went live: {last}")]
-    counts = subscriber.history or not world.failures.clock_steps_max  # else its first stamp may have been corrected
+    counts = subscriber.history or not world.failures.clock_steps_max  # otherwise the first stamp may be corrected
     if counts and at_rest and subscriber.closing_at is None:
         must, got = standing_answers(subscriber.query, stored(world, subscriber.since)), subscriber.bag
         if missing := must - got:
@@ -247,7 +247,7 @@ def check_standing(world: FailingWorld, subscriber: ResumingSubscriber, *, at_re
 
 
 def stored(world: FailingWorld, since: int) -> list[Triple]:
-    """Return the triples that count from a stamp on and are not removed, as the living peers hold them."""
+    """Return the triples at the live peers that count from a stamp on and are not deleted."""
     latest: dict[Triple, tuple[int, bool]] = {}
     for node in world.living():
         columns = node.peer.triples()
@@ -257,14 +257,14 @@ def stored(world: FailingWorld, since: int) -> list[Triple]:
                 state = hlc.plain(time), time >= hlc.GONE
                 latest[s, p, o] = max(latest.get((s, p, o), (0, False)), state)
     kept = [triple for triple, (stamp, gone) in latest.items() if stamp >= since and not gone]
-    return [triple for triple in kept if word_parts_of(triple[1]) is None]  # else it is indexed once more
+    return [triple for triple in kept if word_parts_of(triple[1]) is None]  # otherwise an entry of the keyword index
 
 
 def lost_where(subscriber: ResumingSubscriber, log: Sequence[Publication], missing: Counter[Row]) -> str:
-    """Say whether the answers lost were the first, some in the middle, or the last to become true.
+    """Return whether the lost answers were the first, intermediate or last ones to become true.
 
-    An answer becomes true with the latest of its publications.  Lost beginnings are missing history,
-    lost ends are missing delivery; what lacks in the middle fell through a crack.
+    An answer becomes true with the latest of its publications.  Lost first answers indicate missing history, lost last
+    answers missing delivery, and lost intermediate ones another defect.
     """
     assert subscriber.since is not None
     assert isinstance(subscriber.query, ConjunctiveQuery)
@@ -293,7 +293,7 @@ def lost_where(subscriber: ResumingSubscriber, log: Sequence[Publication], missi
 def check_unanswered(
     publishings: Iterable[RepeatedPublishing], subscribers: Iterable[ResumingSubscriber]
 ) -> list[Problem]:
-    """Return what clients still wait for."""
+    """Return the requests that clients still wait for."""
     problems = []
     waiting = [publishing for publishing in publishings if publishing.open]
     if waiting:

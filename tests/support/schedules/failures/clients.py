@@ -1,14 +1,13 @@
-"""Clients that do not give up: a publisher that publishes again elsewhere, a subscriber that comes back.
+"""Persistent clients: publishers that repeat publications at other peers, subscribers that reconnect.
 
-A *publisher* numbers its events.  Whatever it has no acknowledgement for it publishes again, at another
-peer, under the same numbers, until some peer acknowledges; or it is gone, and nobody will ever
-know what it knew.
+A *publisher* numbers its events.  It repeats an unacknowledged publication under the same numbers at another peer until
+a peer acknowledges it, or it crashes for good.
 
-A *subscriber* is what the client library and an application are together.  Beside its output it
-stores, in one step, a *token*: its subscription's number and the identities handed over that are not
-settled yet.  When it or its peer crashes it attaches again with the token, at any peer.  What comes
-again is dropped by the token and acknowledged again; so the output holds each answer once.  Answers
-that were not stored before a crash were never handed over.
+A *subscriber* combines client library and application.  With its output it stores, atomically, a *token*: the number
+of its subscription and the identities of delivered answers that are not settled yet.  After a crash of its own or of
+its peer it attaches with the token, at any peer.  The token recognises repeated answers, which the subscriber drops and
+acknowledges again, so the output has each answer once.  Answers that were not stored before a crash do not count as
+delivered.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _AGAIN_SECONDS = 0.3
 
 
 class _AtSomePeer:
-    """What clients share: they take any living peer, another one if they can."""
+    """Common part of clients: they choose any live peer, if possible another one."""
 
     def __init__(self, world: FailingWorld, random: Random):
         self._world = world
@@ -56,7 +55,7 @@ class _AtSomePeer:
         return node
 
     def _reachable(self, nodes: list[Node]) -> list[Node]:
-        """Return those of some peers that this client may turn to."""
+        """Return the peers that this client may use."""
         return nodes
 
     def _later(self, seconds_max: float, action: Callable[..., None], *arguments: object) -> None:
@@ -65,10 +64,10 @@ class _AtSomePeer:
 
 @dataclass(slots=True, eq=False)
 class RepeatedPublishing:
-    """Triples that are published together under consecutive event numbers, as often as needed.
+    """Triples that are published together under consecutive event numbers, and repeated if necessary.
 
-    ``stamps``: those that were acknowledged to the publisher.  ``unheard``: those acknowledged when it was gone.
-    ``removed``: the triples are removed instead.  ``times``: they are elements of streams, of these event times.
+    ``stamps``: stamps that were acknowledged to the publisher.  ``unheard``: stamps that were acknowledged after its
+    crash.  ``removed``: the triples are deleted.  ``times``: they are elements of streams, with these event times.
     """
 
     publisher: int
@@ -79,11 +78,11 @@ class RepeatedPublishing:
     attempts: int = 0
     stamps: list[int] = field(default_factory=list)
     clocks: list[int] = field(default_factory=list)
-    """What the clock of the peer that acknowledged them showed before the turn in which it decided to."""
+    """For each stamp, the acknowledging peer's clock before the turn of the decision."""
     unheard: list[int] = field(default_factory=list)
     completed_at: float | None = None
     gone: bool = False
-    """The publisher crashed before it heard of an acknowledgement."""
+    """Whether the publisher crashed before it got an acknowledgement."""
     failures: list[Failed] = field(default_factory=list)
     times: Sequence[int] = ()
 
@@ -94,14 +93,14 @@ class RepeatedPublishing:
 
     @property
     def statements(self) -> list[Triple]:
-        """The triples as peers index them: in a named graph they have a qualified predicate.  Of elements none."""
+        """The triples as peers index them, with a qualified predicate in a named graph; none for elements."""
         if self.times:
             return []
         parts: Sequence[tuple[str, ...]] = self.triples
         return [(each[0], qualified(each[1], each[3]) if each[3:] else each[1], each[2]) for each in parts]
 
     def log(self, until: float = math.inf) -> list[Publication]:
-        """Return what was acknowledged until a clock showed some stamp, each event with the latest acknowledged."""
+        """Return the publications acknowledged until a clock showed ``until``, each event with its latest stamp."""
         stamps = [stamp for stamp, clock in zip(self.stamps, self.clocks, strict=True) if clock <= until]
         if not stamps:
             return []
@@ -110,7 +109,7 @@ class RepeatedPublishing:
 
     @property
     def open(self) -> bool:
-        """Whether somebody still waits for an acknowledgement."""
+        """Whether the publisher still waits for an acknowledgement."""
         return not self.stamps and not self.gone
 
 
@@ -127,10 +126,10 @@ class Publisher(_AtSomePeer):
     def publish(
         self, at: float, triples: Sequence[tuple[str, ...]], *, removed: bool = False, times: Sequence[int] = ()
     ) -> RepeatedPublishing:
-        """Publish triples, or remove them, ``at`` seconds from now, until that is acknowledged.
+        """Publish or delete triples, ``at`` seconds from now, with repeats until an acknowledgement.
 
-        Quads have their named graphs as fourth parts.  ``times``: the triples are elements, of these event times, with
-        their streams as fourth parts.
+        The fourth part of a quad is its named graph.  ``times``: the triples are elements with these event times, and
+        their fourth parts are streams.
         """
         publishing = RepeatedPublishing(
             self.identity, self._next_event, tuple(triples), self._world.now + at, removed,  # type: ignore[arg-type]
@@ -142,13 +141,13 @@ class Publisher(_AtSomePeer):
         return publishing
 
     def crash(self, publishing: RepeatedPublishing) -> None:
-        """Be gone, as far as one batch is concerned, before its acknowledgement was heard."""
+        """Crash before the acknowledgement of one batch; later batches are not affected."""
         if publishing.open:
             self._world.happened["publisher-crash"] += 1
             publishing.gone = True
 
     def _attempt(self, publishing: RepeatedPublishing, after: int) -> None:
-        """Publish, unless there was another attempt after that one."""
+        """Publish, unless there was a later attempt."""
         if not publishing.open or publishing.attempts != after:
             return
         failures, world = self._world.failures, self._world
@@ -176,7 +175,7 @@ class Publisher(_AtSomePeer):
     def completed(
         self, publishing: RepeatedPublishing, attempt: int, node: Node, request: int, outcome: Outcome
     ) -> None:
-        """Hear of an acknowledgement by a peer, or that there will be none."""
+        """Handle an acknowledgement by a peer, or a failure."""
         match outcome:
             case Published(time) if publishing.gone:
                 publishing.unheard.append(time)
@@ -191,7 +190,7 @@ class Publisher(_AtSomePeer):
                 self.again(publishing, attempt)
 
     def again(self, publishing: RepeatedPublishing, attempt: int) -> None:
-        """Try again soon, if that was the latest attempt."""
+        """Try again soon, if this was the latest attempt."""
         self._later(_AGAIN_SECONDS, self._attempt, publishing, attempt)
 
 
@@ -211,10 +210,10 @@ class _Attempt:
 
 
 class SubscriberClient(_AtSomePeer):
-    """The client of one subscription; what it holds and what is wrong with it is in ``record``.
+    """The client of one subscription; ``record`` has its answers and problems.
 
-    ``attachment`` counts its connections: events of an earlier one are ignored.  ``bookmarks``: it asks for
-    bookmarks if the subscribers of its schedule do.
+    ``attachment`` counts its connections: events of an earlier one are ignored.  ``bookmarks``: it requests bookmarks
+    if the subscribers of its schedule do.
     """
 
     def __init__(
@@ -229,22 +228,22 @@ class SubscriberClient(_AtSomePeer):
         self.attachment = 0
         self._closing = False
         self._first: int | None = None
-        """The peer that it turned to first."""
+        """Index of the first peer that it used."""
         self._stored_at = 0.0
         self._epochs: dict[int, int] = {}
-        """Of each epoch of the connection, the last number."""
+        """The last number of each epoch of the connection."""
 
     # --- connecting ------------------------------------------------------------------------------
 
     def _reachable(self, nodes: list[Node]) -> list[Node]:
-        """Return the peers at which its subscription may be known: two clusters know nothing of each other at first."""
+        """Return the peers that may know the subscription: two clusters are separate at first."""
         if self._first is None:
             return nodes
         first, views = self._world.nodes[self._first], self._world.views
         return [node for node in nodes if views.known_to_each_other(first, node)]
 
     def connect(self) -> None:
-        """Subscribe, attach or unsubscribe, whichever is next."""
+        """Subscribe, attach or unsubscribe, by the state of the subscription."""
         record = self.record
         if self.absent or record.closed_at is not None or (self.attached and not self._closing):
             return
@@ -264,7 +263,7 @@ class SubscriberClient(_AtSomePeer):
         else:
             machine = self._world.machines[node.index]
             machine.listeners[record.subscription] = _Connection(self, self.attachment)
-            machine.held.pop(record.subscription, None)  # what was attached here before ends with this
+            machine.held.pop(record.subscription, None)  # ends an earlier attachment at this peer
             make = record.attaching(node.columns)
         self._world.request(node, make, _Connection(self, self.attachment))
 
@@ -273,7 +272,7 @@ class SubscriberClient(_AtSomePeer):
             self.cut_off(attachment)
 
     def completed(self, attachment: int, node: Node, outcome: Outcome) -> None:
-        """Hear how a request to subscribe, attach or unsubscribe ended."""
+        """Handle the outcome of a request to subscribe, attach or unsubscribe."""
         record = self.record
         if attachment != self.attachment or record.closed_at is not None:
             return
@@ -299,7 +298,7 @@ class SubscriberClient(_AtSomePeer):
                 self.cut_off(attachment)
 
     def want_bookmarks(self) -> None:
-        """Ask for bookmarks at the peer of the present connection, if there is one and its subscription is open."""
+        """Request bookmarks on the current connection, if there is one with an open subscription."""
         if self.peer is not None and self.attached and not self._closing:
             self._want_bookmarks(self._world.nodes[self.peer])
 
@@ -309,14 +308,14 @@ class SubscriberClient(_AtSomePeer):
             self._world.submit(node, contract.WantBookmarks(self.record.subscription, urgent))
 
     def cut_off(self, attachment: int) -> None:
-        """Lose the connection, and come back."""
+        """Handle the loss of the connection: reconnect."""
         if attachment == self.attachment:
             self.attached = False
             self.attachment += 1
             self._later(_AGAIN_SECONDS, self.connect)
 
     def unsubscribe(self) -> None:
-        """End the subscription, however often that takes."""
+        """End the subscription, with repeats if necessary."""
         if self.record.subscription is not None and not self._closing:
             self._closing = True
             self.record.closing_at = self._world.now
@@ -326,7 +325,7 @@ class SubscriberClient(_AtSomePeer):
     # --- crashing --------------------------------------------------------------------------------
 
     def crash(self, away_seconds: float) -> None:
-        """Lose everything but output and token, and come back after some time."""
+        """Lose all state except output and token, and reconnect after some time."""
         if self.absent:
             return
         self._world.happened["subscriber-crash"] += 1
@@ -347,13 +346,13 @@ class SubscriberClient(_AtSomePeer):
     # --- answers ---------------------------------------------------------------------------------
 
     def notified(self, attachment: int, node: Node, notify: Notify) -> None:
-        """Take answers in hand; they count once they are stored."""
+        """Begin to store answers; they count when they are stored."""
         if attachment != self.attachment:
             return
         rows = self.record.read(notify, node.dictionary)
         wait = self._random.uniform(0.0, self._world.failures.handle_seconds_max)
         if not self.record.concerned(notify):
-            wait = 0.0  # a client drops withdrawals of what it never had before its application sees any of it
+            wait = 0.0  # the client library drops retractions of unknown answers at once
         self._stored_at = max(self._stored_at, self._world.now) + wait
         self._world.schedule(self._stored_at - self._world.now, self._store, attachment, node, notify, rows)
 
@@ -374,7 +373,7 @@ class SubscriberClient(_AtSomePeer):
             self.record.bookmark(stamp)
 
     def _check_numbers(self, notify: Notify) -> None:
-        """Within an epoch answers come in order and once; what is left out of it was settled."""
+        """Check that answers of an epoch come in order and once; missing numbers were settled."""
         last = self._epochs.get(notify.epoch)
         if last is not None and notify.first - notify.lost <= last:
             self.record.complaints.append(f"answer {notify.first} follows answer {last} of epoch {notify.epoch:x}")
@@ -383,16 +382,16 @@ class SubscriberClient(_AtSomePeer):
     # --- acknowledging ---------------------------------------------------------------------------
 
     def _acknowledge(self, attachment: int, node: Node, identities: Sequence[int]) -> None:
-        """Tell that answers are stored, until they are settled or the connection is lost."""
+        """Acknowledge stored answers, with repeats until they are settled or the connection is lost."""
         if attachment == self.attachment and identities:
             acknowledgement = _Acknowledgement(self, attachment, identities)
             self._world.request(node, self.record.acknowledging(node.columns.column(identities)), acknowledgement)
 
     def acknowledged(self, attachment: int, node: Node, identities: Sequence[int], outcome: Outcome) -> None:
-        """Hear what is settled; what could not be told is told again."""
+        """Handle the outcome of an acknowledgement: settle the answers, or repeat it."""
         if attachment != self.attachment:
             return
-        if isinstance(outcome, contract.Settled):  # after what came before it
+        if isinstance(outcome, contract.Settled):  # after earlier answers
             wait = max(0.0, self._stored_at - self._world.now)
             self._world.schedule(wait, self._settle, attachment, identities)
         else:
@@ -403,7 +402,7 @@ class SubscriberClient(_AtSomePeer):
             self.record.settled(identities)
 
     def ended(self, attachment: int, why: str) -> None:
-        """Be told that nothing more comes here; come back unless that was asked for."""
+        """Handle the end of an attachment; reconnect unless the client requested the end."""
         if attachment == self.attachment and not self._closing:
             if why.startswith(SubscriptionGone.code):
                 self.record.complaints.append(f"told that the subscription is gone: {why}")
@@ -445,4 +444,4 @@ class _Acknowledgement:
         self._client.acknowledged(self._attachment, node, self._identities, outcome)
 
     def cut_off(self, _: Node) -> None:
-        """The connection is lost: what it was for is in the token."""
+        """Ignore the loss of the connection: the token has the unsettled answers."""

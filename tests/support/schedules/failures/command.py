@@ -1,4 +1,4 @@
-"""``python -m schedules --faults``: seeds of bad days, one after the other, and what came of them."""
+"""``python -m schedules --faults``: runs seeds of fault schedules and prints a summary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVERY_SECONDS = 5.0
 def run_faults(
     seeds: range, *, kind: str, jobs: int, failures_max: int, trace: bool, configurations: Configurations = "daemon"
 ) -> int:
-    """Run days of a kind and print a summary; return 1 if any promise was broken."""
+    """Run schedules of a kind and print a summary; return 1 if any promise was broken."""
     verdicts: Iterator[Verdict]
     if trace or jobs == 1:
         verdicts = (

@@ -1,16 +1,14 @@
-"""How many disks hold what was acknowledged, at any moment, and at the end which ones.
+"""Checker of copies on disks: enough of them at any time, the right ones at the end.
 
-A publication is acknowledged when every triple of it, under every role that it was published under, is on
-``copies_min`` disks.  From then on it must stay there: no crash takes it away, and the disks that are lost
-on purpose are counted.  Looked at are the disks themselves, record by record: what a crash at this very
-moment would leave.
+A publication is acknowledged when each of its triples, in each of its indexes, is on ``copies_min`` disks.  From then
+on it must stay there: a crash must not remove it, and disks that are lost on purpose are counted.  The checker reads
+the durable records of the disks, which would remain after a crash.
 
-At the end, healed and at rest, everything of which anything is left must be *whole*: under each of its
-roles, on the disks of all who keep it by the true ring.  A publication that nobody was told of may be
-there or not, but not in part.
+At the end, healed and at rest, each publication that exists at all must be *whole*: in each of its indexes, on the
+disks of all replicas by the true ring.  An unacknowledged publication may be there or not, but not in part.
 
-An *item* is a triple, or a publication event, under one role.  A disk's *holdings* are kept up as records
-become durable, and made anew when a snapshot or a loss has replaced them.
+An *item* is a triple, or a publication event, in one index.  The *holdings* of a disk are updated as records become
+durable, and rebuilt after a snapshot or a loss.
 """
 
 from __future__ import annotations
@@ -39,19 +37,19 @@ _EVENT_ROLES = _SET_ROLES << keys.EVENT_SHIFT
 _SHOWN_MAX = 3
 
 Thing = tuple[str, ...] | int
-"""A triple (as a set has it), one with a mark for its removal, or the identity of a publication event."""
+"""A triple (with set semantics), a triple with a mark of its deletion, or the identity of a publication event."""
 
 _REMOVED = "removed"
 
 Item = tuple[Thing, int]
-"""A thing, and the bit number of a role."""
+"""A thing, and the bit number of an index."""
 
 
 @dataclass(slots=True)
 class _Holdings:
-    """What the durable records of one disk hold: of each triple and event its roles and the latest stamp.
+    """Contents of one disk's durable records: indexes and latest stamp of each triple and event.
 
-    As in a peer's tables, a triple has one stamp, whatever roles it came under with it.
+    As in a peer's tables, a triple has one stamp for all indexes.
     """
 
     losses: int
@@ -60,18 +58,17 @@ class _Holdings:
     things: dict[Thing, tuple[int, int]] = field(default_factory=dict)
 
     def stamp(self, item: Item) -> int:
-        """Return the stamp that an item is held with, -1 if it is not held."""
+        """Return the stamp of an item, -1 if the disk does not have it."""
         thing, bit = item
         roles, stamp = self.things.get(thing, (0, -1))
-        if isinstance(thing, tuple) and thing[-1] == _REMOVED:  # a triple ends under all roles at once
+        if isinstance(thing, tuple) and thing[-1] == _REMOVED:  # a triple ends in all indexes at once
             roles |= self.things.get(thing[:-1], (0, -1))[0]
         return stamp if roles >> bit & 1 else -1
 
     def is_left(self, item: Item, stamp: int) -> bool:
-        """Return whether anything is held of an item that was published, or removed, with a stamp.
+        """Return whether the disk has an item that was published, or deleted, with a stamp.
 
-        Two peers may give the same stamp at the same time: a triple that is known to be removed with it says nothing of
-        its publication (seed 2107994).
+        Two peers may assign the same stamp: a deletion with this stamp is no evidence of a publication (seed 2107994).
         """
         thing, _ = item
         removed = self.things.get((*thing, _REMOVED), (0, -1)) if isinstance(thing, tuple) else (0, -1)
@@ -79,14 +76,14 @@ class _Holdings:
 
 
 def _items(triple: Triple, event: int, roles: int, *, removed: bool) -> Iterator[Item]:
-    """Yield the items of a publication, or of a removal."""
+    """Yield the items of a publication or of a deletion."""
     for bit in range(_ROLE_BITS):
         if roles >> bit & 1:
             yield ((*triple, _REMOVED) if removed else triple) if bit < keys.EVENT_SHIFT else event, bit
 
 
 class Copies:
-    """Watches that what was acknowledged is on enough disks, and says which disks may be lost."""
+    """Checks that acknowledged items are on enough disks, and decides which disks may be lost."""
 
     def __init__(self, world: FailingWorld):
         self._world = world
@@ -97,10 +94,10 @@ class Copies:
         self._lost: dict[Item, int] = {}  # the latest stamp that these were held with
         self.problems: list[Problem] = []
 
-    # --- what is held ----------------------------------------------------------------------------
+    # --- contents of disks -----------------------------------------------------------------------
 
     def _held(self, node: Node) -> _Holdings:
-        """Return what a disk holds."""
+        """Return the contents of a disk."""
         disk = self._world.machines[node.index].disk
         holdings = self._holdings.get(node.index)
         if holdings is None or (holdings.losses, holdings.compactions) != (disk.losses, disk.compactions):
@@ -113,11 +110,11 @@ class Copies:
         return holdings
 
     def count(self, item: Item, stamp: int) -> int:
-        """Return how many disks hold an item; of a triple, published at that stamp or later."""
+        """Return the number of disks with an item; for a triple, published at ``stamp`` or later."""
         least = _least(item, stamp)
         return sum(self._held(node).stamp(item) >= least for node in self._world.members())
 
-    # --- what must be held -----------------------------------------------------------------------
+    # --- acknowledged items ----------------------------------------------------------------------
 
     @property
     def _enough(self) -> int:
@@ -125,20 +122,20 @@ class Copies:
         return min(self._copies_min, members)
 
     def acknowledged(self, publishing: RepeatedPublishing, stamp: int) -> None:
-        """Note a publication that was acknowledged just now, and check it at once."""
-        for triple, event in zip(publishing.statements, publishing.events, strict=False):  # none of elements
+        """Record a publication at its acknowledgement, and check it."""
+        for triple, event in zip(publishing.statements, publishing.events, strict=False):  # elements have none
             roles = self._world.stamps.get(event, {}).get(stamp, 0)
             for item in _items(triple, event, roles, removed=publishing.removed):
                 self._due[item] = max(stamp, self._due.get(item, 0))
                 self._check(item, "when it was acknowledged")
 
     def look(self, when: str) -> None:
-        """Check everything that was acknowledged so far."""
+        """Check all items that were acknowledged so far."""
         for item in self._due:
             self._check(item, when)
 
     def _due_now(self, item: Item) -> int:
-        """Return the stamp that an acknowledged item is to be held with: peers may have corrected the first one."""
+        """Return the required stamp of an acknowledged item: peers may have corrected the first one."""
         return self._corrected(item, self._due[item])
 
     def _corrected(self, item: Item, stamp: int) -> int:
@@ -152,12 +149,12 @@ class Copies:
         found = self.count(item, self._due_now(item))
         lacking = self._lacking.get(item, 0)
         if found >= self._enough:
-            # What was lost may have been a later publication of the triple, of which nobody has heard yet.
+            # The lost copy may have been of a later, still unacknowledged publication of the triple.
             if lacking and self.count(item, self._lost.get(item, 0)) >= self._enough:
                 self._lacking.pop(item)
                 self._lost.pop(item, None)
         elif found < self._enough - lacking:
-            self._lacking[item] = self._enough - found  # said once
+            self._lacking[item] = self._enough - found  # reported once
             self._complain("copies", f"{_name(item)} is on {found} of {self._enough} disks {when}")
 
     def _complain(self, kind: str, text: str) -> None:
@@ -167,7 +164,7 @@ class Copies:
     # --- losing disks ----------------------------------------------------------------------------
 
     def spared(self, *nodes: Node) -> bool:
-        """Return whether disks may be lost at once as far as publications go: enough others have what they hold."""
+        """Return whether these disks may be lost together: enough others have their items."""
         if self._copies_min < 2:
             return False
         self.look("before a disk is lost")
@@ -183,9 +180,9 @@ class Copies:
         )
 
     def losing(self, node: Node) -> None:
-        """Note that a disk is lost on purpose: until repair, its items may lack one more.
+        """Record the loss of a disk on purpose: until repair, its items may have one copy less.
 
-        Also those of which the publisher has not heard yet: whoever counts their copies may have counted this one.
+        This includes unacknowledged items: their copies may have been counted already, with this one.
         """
         for thing, (roles, stamp) in self._held(node).things.items():
             for bit in range(_ROLE_BITS):
@@ -196,7 +193,7 @@ class Copies:
     # --- at the end ------------------------------------------------------------------------------
 
     def check_whole(self, publishings: Iterable[RepeatedPublishing]) -> None:
-        """Check that all of which anything is left is on the disks of all who keep it."""
+        """Check that each publication with any remaining item is on the disks of all replicas."""
         held = {node.index: self._held(node) for node in self._world.living()}
         for publishing in publishings:
             for triple, event in zip(publishing.statements, publishing.events, strict=False):
@@ -212,23 +209,23 @@ class Copies:
         hashes = [keys.term_hash(term) for term in triple]
         key = keys.role_key(role, *hashes)
         if role == keys.ANY:
-            return  # one of eight buckets, which the tables choose
+            return  # in one of eight buckets, chosen by the tables
         for node in self._world.keepers(key):
             if held[node.index].stamp(item) < _least(item, stamp):
                 self._complain("part", f"{_name(item)}, stamp {stamp:#x}, is not on peer {node.index}'s disk")
 
 
 def _least(item: Item, stamp: int) -> int:
-    """Return the stamp with which an item must be held: an event is the same whenever it came."""
+    """Return the least stamp of an item; events are the same with any stamp."""
     return stamp if item[1] < keys.EVENT_SHIFT else 0
 
 
 def _take(node: Node, message: IndexTriples, things: dict[Thing, tuple[int, int]]) -> None:
-    """Note what a record holds."""
+    """Add the contents of a record."""
     texts = (node.dictionary.texts(as_list(column)) for column in (message.s, message.p, message.o))
     columns = (as_list(column) for column in (message.time, message.event, message.roles))
     for triple, time, event, roles in zip(zip(*texts, strict=True), *columns, strict=True):
-        # A triple that is removed later need not be held as published; that it was removed must be known.
+        # The disk need not have the publication of a triple that was deleted later, but must have the deletion.
         found: list[tuple[Thing, int]] = [(triple, roles & _SET_ROLES), (event, roles & _EVENT_ROLES)]
         if time >= hlc.GONE:
             found.append(((*triple, _REMOVED), roles & _SET_ROLES))

@@ -1,13 +1,11 @@
-"""A disk as a process sees it: what was written is there after a crash only if it was synced.
+"""A simulated disk: only synced records survive a crash for certain.
 
-Records are written one after the other and become durable in that order.  A *sync* makes durable what
-was written before it began; what is written meanwhile waits for the next one (group commit).
-Records are counted from 1 over the whole life of the disk: ``written`` and ``synced`` are the numbers
-of the last ones.
+Records are written and become durable in one order.  A *sync* makes all records durable that were written before it
+began; later ones wait for the next sync (group commit).  Records are numbered from 1 over the life of the disk;
+``written`` and ``synced`` are the last numbers.
 
-*Compaction* replaces what is durable by a snapshot.  The snapshot is taken bit by bit while records
-go on being written: what was written since it began is kept beside it, so nothing is missed, and
-what is in both is harmless, because records are taken in idempotently.
+*Compaction* replaces durable records by a snapshot.  Records are written while the snapshot is taken, and those since
+its beginning are kept beside it.  So none is missing, and records in both are harmless, because replay is idempotent.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from p2prdf.wire.messages import Message
 __all__ = ["Disk", "Record"]
 
 Record = Message | bytes
-"""What a peer asked to keep: itself where all peers share a dictionary, else its frame."""
+"""A persisted message: the message itself if all peers share a dictionary, otherwise its frame."""
 
 
 class Disk:
@@ -50,24 +48,24 @@ class Disk:
         self.synced += count
 
     def crash(self, kept: int) -> None:
-        """Lose what is not durable but its first ``kept`` records."""
+        """Lose the records that are not durable, except for the first ``kept`` of them."""
         self.sync(min(self.synced + kept, self.written))
         self.written = self.synced
         self.buffer.clear()
         self._mark = None
 
     def lose(self) -> None:
-        """Lose everything."""
+        """Lose all records."""
         self.crash(0)
         self.durable.clear()
         self.losses += 1
 
     def begin_compaction(self) -> None:
-        """Note that a snapshot of the state begins to be taken."""
+        """Begin a snapshot of the state."""
         self._mark = self.written
 
     def end_compaction(self, snapshot: Iterable[Record]) -> None:
-        """Put a snapshot in the place of every durable record from before it began."""
+        """Replace all durable records from before the snapshot by the snapshot."""
         assert self._mark is not None, "a compaction that began"
         since = max(0, self.synced - self._mark)
         self.durable = [*snapshot, *self.durable[len(self.durable) - since :]]
