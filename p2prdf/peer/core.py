@@ -24,20 +24,20 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import zip_longest
 from math import inf
 from typing import Any, Protocol
 
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import Home, subscription_home
-from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError, StampRefused
+from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, StampRefused
 from p2prdf.peer.entry.entry import Entry
 from p2prdf.peer.explain.explain import Explanations
 from p2prdf.peer.explain.listing import listed
 from p2prdf.peer.joins.engine import Engine
-from p2prdf.peer.joins.items import HOME, TRIPLES, all_triples, table_kinds
+from p2prdf.peer.joins.items import HOME, TRIPLES, table_kinds
 from p2prdf.peer.network.cluster import Cluster
+from p2prdf.peer.network.component import Component, merged
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.expulsions import ExpelledMembers
 from p2prdf.peer.network.messenger import Exchange
@@ -122,8 +122,8 @@ class Peer:
         self._expulsions = ExpelledMembers(exchange)
         home_items = HomeItems(HOME, home, columns, engine.cutter)
         self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, engine)]
-        self._repair = Repair(exchange, self._kinds, (HOME,), engine.roll_forward.with_origin, first_transfer)
-        self._deferred = Deferred(exchange, self._handle_deferred, (HOME,))
+        self._repair = Repair(exchange, self._kinds, (HOME,), engine.roll_forward, first_transfer)
+        self._deferred = Deferred(exchange, self._repair.answers(), (HOME,))
         self._host = Host(exchange, engine, self._tables, dictionary, home, self._retention)
         self._entry = Entry(exchange, engine, self._host, dictionary, sources)
         self._explanations = Explanations(exchange, self._tables, dictionary, self._host, engine.indexes)
@@ -139,25 +139,21 @@ class Peer:
         """Whether the last turn stopped because its budget was spent: something taken in is not worked off."""
         self._ring_changed = False
         """Whether something was heard of the ring since the last :meth:`wake`."""
-        self.refused = 0
         self.stamps_refused = 0
         """Messages of others that were not taken in since they carried a stamp from the future."""
         self.stamps_corrected = 0
         """Records on the disk that carried a stamp from the future when this life began."""
-        self._handlers = self._handler_table()
-        self._answers_of_repair: dict[type, Callable[[Contact, Any], None]] = {
-            messages.Totals: self._repair.totals, messages.Summary: self._repair.summary,
-            messages.Offer: self._repair.offer, messages.Want: self._repair.want,
-        }  # fmt: skip
-        self._requests: dict[type, Callable[[Any], None]] = {
-            contract.Publish: self._entry.publish, contract.Heartbeat: self._entry.heartbeat,
-            contract.EndStream: self._entry.end_stream,
-            contract.Subscribe: self._entry.subscribe, contract.Attach: self._entry.attach,
-            contract.Detach: self._entry.detach, contract.Unsubscribe: self._entry.unsubscribe,
-            contract.AcknowledgeAnswers: self._entry.acknowledge,
-            contract.WantBookmarks: self._entry.want_bookmarks, contract.Explain: self._explanations.submit,
-            contract.Leave: self._leave, contract.Expel: self._expel,
-        }  # fmt: skip
+        self._components: tuple[Component, ...] = (
+            exchange, self._cluster, self._expulsions, *engine.parts, self._repair, self._deferred, engine,
+            self._stream_ends, self._retention, self._low_marks, self._host, self._entry, self._explanations,
+        )  # fmt: skip
+        self._handlers = merged(each.handlers() for each in self._components)
+        self._requests = merged(each.requests() for each in self._components)
+        self._requests |= {contract.Leave: self._leave, contract.Expel: self._expel}
+        self._restorers: dict[type[Message], list[Callable[[Any], None]]] = {}
+        for component in self._components:
+            for kind, restore in component.restorers().items():
+                self._restorers.setdefault(kind, []).append(restore)
 
     # --- the contract ----------------------------------------------------------------------------
 
@@ -233,13 +229,12 @@ class Peer:
     def _begin_turn(self) -> None:
         """Take in all messages that have arrived, and do all work that is due."""
         enter = self._pace.enter
-        self._engine.indexes.settle()
+        self._engine.indexes.wake()
         self._engine.turn()
         enter("rejoin")
         self._engine.rejoin_some()
         enter("upkeep")
-        steady = self._exchange.recovery.complete and self._engine.idle and not self._engine.rejoining
-        self._engine.audit.wake(steady=steady)
+        self._engine.audit.wake()
         self._tables.forget_some()
         for contact in self._exchange.resend():
             self._contact_lost(contact)
@@ -248,7 +243,7 @@ class Peer:
         self._entry.wake()
         self._explanations.wake()
         enter("repair")
-        self._deferred.work()
+        self._deferred.wake()
         self._repair.wake()
         enter("upkeep")
         self._engine.roll_forward.wake()
@@ -422,32 +417,13 @@ class Peer:
                 message = self._corrected(message)
                 stamp = latest(message)
             newest = max(newest, stamp)
-            match message:
-                case messages.IndexTriples() | messages.Forward() | messages.IndexQuery():
-                    self._engine.restore(message)
-                case messages.GroupsGone():
-                    self._engine.end_groups(as_list(message.groups))
-                case messages.ElementsForgotten():
-                    self._retention.told(message)
-                case messages.ClusterKnown():
-                    self._cluster.restore(message)
-                case messages.MembersKnown():
-                    self._exchange.members.restore(message)
-                    self._host.records.restored()
-                case messages.Advertise():
-                    self._engine.indexes.add(message.roles, message.since)
-                case messages.AdvertiseWords():
-                    self._engine.words.add(message)
-                case messages.KeepEnds():
-                    self._stream_ends.take(message)
-                case messages.Expulsions():
-                    self._expulsions.restore(message)
-                case messages.Introduced():
-                    self._engine.introductions.restore(message)
-                case _ if not self._host.restore(message):
-                    self._exchange.trace("not-restorable", kind=type(message).__name__)
-        self._engine.restored()
-        self._host.records.restored()
+            restorers = self._restorers.get(type(message), ())
+            for restore in restorers:
+                restore(message)
+            if not restorers:
+                self._exchange.trace("not-restorable", kind=type(message).__name__)
+        for component in self._components:
+            component.restored()
         self._exchange.restoring = False
         members.begin_anew()
         self._exchange.effects.clear()
@@ -487,26 +463,20 @@ class Peer:
 
         The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
         """
+        engine, component = self._engine, Component()  # the type of all of them
         under_way = self._host.evaluations.messages()  # before all else: it may be in a log when that has been read
-        yield self._exchange.members.record()
-        if self._cluster.identity:
-            yield self._cluster.record()
-        yield from self._engine.indexes.messages()
-        yield from self._retention.messages()
-        yield from self._expulsions.messages()
-        yield from self._engine.introductions.messages()
-        yield from self._engine.words.messages()
+        for component in (
+            self._exchange, self._cluster, engine.indexes, self._retention, self._expulsions, engine.introductions,
+            engine.words,
+        ):  # fmt: skip
+            yield from component.kept()
         for kind in self._kinds:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
         yield from under_way
-        yield from all_triples(self._tables, self._engine)
-        ended = self._tables.ended_groups()
-        if ended:
-            yield messages.GroupsGone(self._exchange.columns.column(ended))
-        yield from self._host.unknown.messages()
-        yield from self._engine.roll_forward.messages()
-        yield self._exchange.members.record()  # the end: what comes after it was not known when the rest was
+        for component in (engine, self._host, engine.roll_forward):
+            yield from component.kept()
+        yield from self._exchange.kept()  # the end: what comes after it was not known when the rest was
 
     # --- for whoever looks on: checkers and tests ------------------------------------------------
 
@@ -584,17 +554,10 @@ class Peer:
     def _handle(self, sender: Contact, message: Message) -> None:
         handler = self._handlers.get(type(message))
         if handler is None:
-            self.refused += 1
+            self._exchange.refused += 1
             self._exchange.trace("unexpected-message", kind=type(message).__name__, sender=str(sender))
             return
-        self._guarded(handler, sender, message)
-
-    def _guarded(self, handler: Callable[[Contact, Any], None], sender: Contact, message: Message) -> None:
-        try:
-            handler(sender, message)
-        except P2PRDFError as error:
-            self.refused += 1
-            self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+        self._exchange.guarded(handler, sender, message)
 
     def _low_mark_learned(self, known: Known) -> None:
         self._host.derive_again()
@@ -620,90 +583,10 @@ class Peer:
             if self._pace.over and not all_of_them:
                 return
 
-    def _handle_deferred(self, sender: Contact, message: Message) -> None:
-        self._guarded(self._answers_of_repair[type(message)], sender, message)
-
     def _answers_here(self, groups: Any, rows: messages.Rows) -> None:
         self._host.local_answers(groups, rows)
 
-    def _handler_table(self) -> dict[type, Callable[[Contact, Any], None]]:
-        exchange, engine, host, entry = self._exchange, self._engine, self._host, self._entry
-        explanations = self._explanations
-        return {
-            messages.IndexTriples: engine.take_triples,
-            messages.Forward: engine.take_rows,
-            messages.IndexQuery: engine.take_queries,
-            messages.Answers: host.answers,
-            messages.Acknowledge: lambda sender, message: exchange.acknowledged(sender, message.transfers),
-            messages.NotOwner: self._not_owner,
-            messages.Deliver: entry.deliver,
-            messages.Delivered: host.delivered,
-            messages.SettledAnswers: lambda _, message: entry.settled(message),
-            messages.WatchLowMarks: self._low_marks.watch,
-            messages.LowMark: self._low_marks.take,
-            messages.ElementMark: self._low_marks.take_elements,
-            messages.SourceMark: self._low_marks.take_sources,
-            messages.KeepEnds: lambda _, message: self._stream_ends.take(message),
-            messages.KeptMark: self._low_marks.take_kept,
-            messages.ElementsForgotten: lambda _, message: self._retention.told(message),
-            messages.AskBookmarks: host.bookmarks,
-            messages.TellBookmarks: lambda _, message: entry.bookmarks(message),
-            messages.OpenSubscription: host.open,
-            messages.SubscriptionOpened: entry.opened,
-            messages.SubscriptionRefused: lambda _, message: entry.refused(message),
-            messages.SubscriptionClosed: lambda _, message: entry.closed(message),
-            messages.AttachSubscription: host.attach,
-            messages.CloseSubscription: self._close_subscription,
-            messages.RenewSubscriptions: host.renew,
-            messages.GetRates: self._get_rates,
-            messages.Rates: self._rates,
-            messages.ExplainSubscription: explanations.asked,
-            messages.Explanation: lambda _, message: explanations.explained(message),
-            messages.AskCounts: explanations.count,
-            messages.TellCounts: explanations.counted,
-            messages.Advertise: lambda _, message: self._engine.indexes.add(message.roles, message.since),
-            messages.AdvertiseWords: lambda _, message: engine.words.add(message),
-            messages.AskRoles: self._ask_roles,
-            messages.TellRoles: lambda _, message: self._engine.indexes.told(message),
-            messages.GroupsGone: lambda _, message: engine.end_groups(as_list(message.groups)),
-            messages.KeepGroups: host.keep,
-            messages.GroupLeases: lambda _, message: self._tables.extend_leases(
-                as_list(message.groups), as_list(message.lease)
-            ),
-            messages.PublicationsComplete: self._publications_complete,
-            messages.Leaving: self._repair.leaving,
-            messages.Totals: self._deferred.add,
-            messages.Differing: self._repair.differing,
-            messages.Summary: self._deferred.add,
-            messages.Offer: self._deferred.add,
-            messages.Want: self._deferred.add,
-            messages.Given: self._repair.given_all,
-            messages.AskLoad: engine.hot.ask_load,
-            messages.TellLoad: engine.hot.load.told,
-            messages.HoldSubKeys: engine.hot.hold,
-            messages.KeyDepth: engine.hot.key_depth,
-            messages.Traced: lambda _, message: exchange.traces.told(message),
-            messages.Expulsions: self._expulsions.take,
-            messages.ClusterKnown: self._cluster.known,
-            **host.handlers(),
-            messages.EndSubscription: self._end_subscriptions,
-        }
-
-    def _publications_complete(self, sender: Contact, message: messages.PublicationsComplete) -> None:
-        self._engine.roll_forward.complete_told(sender, message)
-        self._repair.life_told(sender, message.began)
-
     # --- overlay ---------------------------------------------------------------------------------
-
-    def _not_owner(self, _: Contact, message: messages.NotOwner) -> None:
-        """Someone closer exists: remember it.  What was sent has been passed on.
-
-        With replicas the view tells who is there; hearsay could bring back who has just gone.
-        """
-        if self._exchange.replicated:
-            return
-        for contact, before in zip_longest(message.contacts, message.before):
-            self._exchange.told(contact, before)
 
     def _meet(self, contact: Contact, zone: str) -> None:
         """Take in a peer, and tell it the roles: it may have been away when they were advertised."""
@@ -768,7 +651,7 @@ class Peer:
 
     def expulsions(self) -> list[dict[str, Any]]:
         """Return the decisions about members, as plain JSON values."""
-        return self._expulsions.status()
+        return self._expulsions.listed()
 
     def introduced(self, request: messages.ClientListIntroduced) -> dict[str, Any]:
         """Return statements that a member introduced here, or the histories of some, as plain JSON values."""
@@ -776,14 +659,6 @@ class Peer:
         if request.statements:
             return record.histories(request.statements)
         return record.listed(request.member, request.after)
-
-    def _close_subscription(self, sender: Contact, message: messages.CloseSubscription) -> None:
-        self._engine.introductions.ended(sender.key, [message.subscription])
-        self._host.close(sender, message)
-
-    def _end_subscriptions(self, sender: Contact, message: messages.EndSubscription) -> None:
-        self._engine.introductions.ended(sender.key, as_list(message.subscriptions))
-        self._host.records.take_end(message)
 
     def _expel(self, request: contract.Expel) -> None:
         try:
@@ -793,28 +668,6 @@ class Peer:
         else:
             outcome = contract.Expelled()
         self._exchange.effects.append(contract.Completed(request.request, outcome))
-
-    # --- rates -----------------------------------------------------------------------------------
-
-    def _ask_roles(self, sender: Contact, _: messages.AskRoles) -> None:
-        for message in self._engine.words.messages():
-            self._host.reply(sender, message)
-        self._engine.indexes.ask(sender, self._host.reply)
-
-    def _get_rates(self, sender: Contact, message: messages.GetRates) -> None:
-        if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:
-            raise RemoteProtocolError("rates are asked for one pattern at a time, under one role")
-        hashes = self.dictionary.hashes
-        role = as_list(message.roles)[0]
-        terms = [hashes[as_list(column)[0]] for column in (message.s, message.p, message.o)]
-        key = keys.role_key(role, *terms)
-        if self._host.at_owner(key, message, sender):
-            indexes, depth = self._engine.indexes, self._engine.hot.depth(role, key)
-            self._host.count_rates(message, indexes.counted, sub_keys=1 << depth)
-
-    def _rates(self, _: Contact, message: messages.Rates) -> None:
-        if not self._explanations.rates(message):
-            self._host.rates(message)
 
     # --- leases ----------------------------------------------------------------------------------
 
@@ -849,90 +702,20 @@ class Peer:
 
     def status(self) -> dict[str, object]:
         """Return counters and sizes, as plain JSON values."""
-        exchange, home = self._exchange, self._host.home
-        sizes = self._tables.sizes()
-        return {
+        found: dict[str, object] = {
             "key": f"{self.contact.key:016x}",
             "host": self.contact.host,
             "port": self.contact.port,
             "overlay": self.config.overlay,
-            "contacts": [str(each) for each in exchange.cache.contacts()],
-            "indexes": keys.role_name(self.roles),
-            "settled": self._engine.indexes.settled,
-            "words": len(self._engine.words),
             "quiet": self.quiet,
             "busy": self.busy,
-            "terms": len(self.dictionary),
-            "triples": sizes.triples,
-            "triple_roles": sizes.triple_roles,
-            "elements": sizes.elements,
-            "elements_forgotten": sizes.elements_forgotten,
-            "elements_late": sizes.elements_late,
-            "rows_forgotten": sizes.rows_forgotten,
-            "stream_horizons": self._retention.status(),
-            "queries": sizes.queries,
-            "rows": sizes.rows,
-            "groups": sizes.groups,
-            "plans": sizes.plans,
-            "table_bytes": sizes.bytes,
-            "processing_load": sizes.processing_load,
-            "storage_load": sizes.storage_load,
-            "joined": sizes.joined,
-            "too_wide": sizes.too_wide,
-            "subscriptions_home": len(home.subscriptions),
-            "subscriptions_here": self._entry.subscriptions,
-            "answers": home.answers,
-            "answers_repeated": home.repeated,
-            "answers_held": sum(len(each.log) for each in home.subscriptions.values()),
-            "answers_dropped": home.dropped,
-            "published": self._entry.published,
-            "publications_open": self._entry.publications_open,
-            "sent": exchange.sent,
-            "outbox": len(exchange.outbox),
-            "retries": exchange.outbox.retries,
-            "parked": exchange.parked,
-            "lookups": exchange.lookups,
-            "passed_on": exchange.passed_on,
-            "passing_on": exchange.arrivals.waiting,
-            "undertakings": exchange.undertakings,
-            "audited": self._engine.audit.audited,
-            "withheld": self._engine.audit.status(),
-            "expelled": [f"{key:016x}" for key in sorted(self._expulsions.keys)],
-            "expulsions_reported": sum(each["reporters"] is not None for each in self._expulsions.status()),
-            "introductions": len(self._engine.introductions),
-            "keys_split": len(self._engine.hot.splits),
-            "depth_max": max(self._engine.hot.splits.values(), default=0),
-            "keys_unsettled": self._engine.hot.unsettled,
-            "sub_keys_held": self._engine.hot.held,
-            "address_cache_size": exchange.cache.size,
-            "address_cache_hits": exchange.cache.hits,
-            "address_cache_misses": exchange.cache.misses,
-            "refused": self.refused,
+            "refused": self._exchange.refused,
             "stamps_refused": self.stamps_refused,
             "stamps_corrected": self.stamps_corrected,
-            "replicas": self.config.replicas,
-            "copies": exchange.members.copies,
-            "copies_needed": exchange.members.copies_needed,
-            "members_max": exchange.members.most,
-            "cluster": f"{self._cluster.identity:016x}" if self._cluster.identity else None,
-            "merging": self._cluster.merging,
-            "cluster_merges": self._cluster.merges,
-            "in_step": self._exchange.recovery.caught_up,
-            "lacks": exchange.members.lacks.name.lower() if exchange.replicated else "nothing",
-            "comparing": self._repair.comparing,
-            "gifts": self._exchange.recovery.receiving,
-            "rejoining": self._engine.rejoining,
-            "repair_passes": self._repair.passes,
-            "items_given": self._repair.given,
-            "items_wanted": self._repair.taken,
-            "waiting_for_records": len(self._host.unknown),
-            "publications_kept": self._engine.roll_forward.kept,
-            "facts_derived": self._engine.gates.facts,
-            "facts_published": self._engine.gates.published,
-            "facts_removed": self._engine.gates.removed,
-            "facts_published_again": self._engine.gates.repeated,
-            **exchange.traces.status(),
         }
+        for component in self._components:
+            found |= component.status()
+        return found
 
 
 def _keys_of(message: Message, hashes: list[int]) -> list[int]:

@@ -17,8 +17,9 @@ taken over, or have forgotten what it was about to answer.  All these requests m
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from p2prdf.peer.entry.dedup import RecentlySettled
 from p2prdf.peer.entry.graphs import element_times, index_elements, index_quads
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.batches import TripleBatch
+from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.progress.backfill import Seeking
 from p2prdf.peer.progress.event_watermarks import Sources
@@ -165,7 +167,7 @@ class _Pending:
     repeat_seconds: float = _REPEAT_SECONDS
 
 
-class Entry:
+class Entry(Component):
     """Requests of the local application."""
 
     def __init__(
@@ -191,6 +193,34 @@ class Entry:
         self.published = self._publications = 0
         self.publications_open = 0
         self.rows_open = 0
+
+    # --- contract --------------------------------------------------------------------------------
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of what coordinators say to subscribers of this peer."""
+        return {
+            Deliver: self.deliver,
+            SettledAnswers: lambda _, message: self.settled(message),
+            TellBookmarks: lambda _, message: self.bookmarks(message),
+            SubscriptionOpened: self.opened,
+            SubscriptionRefused: lambda _, message: self.refused(message),
+            SubscriptionClosed: lambda _, message: self.closed(message),
+        }
+
+    def requests(self) -> Mapping[type[Any], Callable[[Any], None]]:
+        """Return the handlers of requests of local publishers and subscribers."""
+        return {
+            Publish: self.publish, Heartbeat: self.heartbeat, EndStream: self.end_stream, Subscribe: self.subscribe,
+            Attach: self.attach, Detach: self.detach, Unsubscribe: self.unsubscribe,
+            AcknowledgeAnswers: self.acknowledge, WantBookmarks: self.want_bookmarks,
+        }  # fmt: skip
+
+    def status(self) -> Mapping[str, object]:
+        """Return how many subscriptions and publications are attached to this peer."""
+        return {
+            "subscriptions_here": self.subscriptions, "published": self.published,
+            "publications_open": self.publications_open,
+        }  # fmt: skip
 
     # --- publishing ------------------------------------------------------------------------------
 

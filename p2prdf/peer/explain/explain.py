@@ -14,9 +14,9 @@ are asked once more halfway.  Counts are of slightly different moments, while th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_list
@@ -26,6 +26,7 @@ from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import Busy, NotAllowed, QueryRefused, RemoteProtocolError, SubscriptionGone, Unavailable
 from p2prdf.peer.explain.explanation import STEPS_MAX, Sheet, StepCounts, address
 from p2prdf.peer.joins.counts import Counts
+from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.peer.subscriptions.delivery import another_clients
 from p2prdf.peer.subscriptions.opening import rates_wanted
 from p2prdf.rdf.algebra import StandingQuery
@@ -80,7 +81,7 @@ class _Case:
     again_at: float | None = None
 
 
-class Explanations:
+class Explanations(Component):
     """Explanations asked for here, and by others of the home that this peer is."""
 
     def __init__(
@@ -95,6 +96,24 @@ class Explanations:
         self._cases: dict[int, _Case] = {}
         self._at_homes: dict[int, float] = {}
         """Requests that a home is to answer, and until when."""
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of explanations, counts and rates."""
+        return {
+            ExplainSubscription: self.asked,
+            Explanation: lambda _, message: self.explained(message),
+            AskCounts: self.count,
+            TellCounts: self.counted,
+            Rates: self._rates,
+        }
+
+    def requests(self) -> Mapping[type[Any], Callable[[Any], None]]:
+        """Return the handler of requests for explanations."""
+        return {Explain: self.submit}
+
+    def _rates(self, _: Contact, message: Rates) -> None:
+        if not self.rates(message):
+            self._host.rates(message)
 
     # --- requests --------------------------------------------------------------------------------
 

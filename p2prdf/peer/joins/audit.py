@@ -21,7 +21,7 @@ Cost: ``SAMPLES_PER_SECOND`` keys per role and second, and pieces of ``PAIRS_MAX
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_array, as_list
+from p2prdf.peer.network.component import Component
 from p2prdf.store.backlog import part_of
 from p2prdf.store.tables import Derived, Tables
 
@@ -59,11 +60,17 @@ Sampled = dict[int, set[int]]
 """Ring keys by role."""
 
 
-class Audit:
+class Audit(Component):
     """The samples of one peer, their check, and the rows found missing by primary."""
 
-    def __init__(self, exchange: Exchange, tables: Tables, send: Callable[[Derived, int], None]):
-        """``send`` takes rows or solutions, and the key of the peer that should have sent them."""
+    def __init__(
+        self, exchange: Exchange, tables: Tables, send: Callable[[Derived, int], None], idle: Callable[[], bool]
+    ):
+        """``send`` takes rows or solutions, and the key of the peer that should have sent them.
+
+        ``idle`` tells whether the engine has nothing to work off.
+        """
+        self._idle = idle
         self._exchange = exchange
         self._tables = tables
         self._send = send
@@ -149,8 +156,8 @@ class Audit:
             due.append(self._ripening[0][0])
         return min(due, default=None)
 
-    def wake(self, *, steady: bool) -> None:
-        """Do the next piece of work.  ``steady``: this peer lacks nothing."""
+    def wake(self) -> None:
+        """Do the next piece of work: samples are checked only while this peer lacks nothing."""
         exchange, now = self._exchange, self._exchange.now
         if exchange.view != self._view:
             self._view, self._same_view_since = exchange.view, now
@@ -161,7 +168,8 @@ class Audit:
         if self._ripening and now >= self._ripening[0][0] and not self._to_check and self._running is None:
             _, view, sampled = self._ripening.popleft()
             self._fresh = {each: at for each, at in self._fresh.items() if at > now - self._back_seconds}
-            if steady and view == exchange.view and self._settled and len(self._fresh) <= FRESH_MAX:
+            steady = exchange.recovery.complete and self._idle() and self._settled
+            if steady and view == exchange.view and len(self._fresh) <= FRESH_MAX:
                 self._to_check.extend(self._by_primary(sampled))
         self._check_some()
 
@@ -228,9 +236,10 @@ class Audit:
         self.withheld[suspect] += missing
         self._exchange.trace("solutions-withheld", peer=f"{suspect:016x}", rows=missing, reporter=f"{sender.key:016x}")
 
-    def status(self) -> dict[str, int]:
-        """Return how many rows were missing here, by the key of the primary, for people and monitoring."""
-        return {f"{key:016x}": count for key, count in self.withheld.items()}
+    def status(self) -> Mapping[str, object]:
+        """Return the rows derived to check others, and the rows that were missing here, by the key of the primary."""
+        withheld = {f"{key:016x}": count for key, count in self.withheld.items()}
+        return {"audited": self.audited, "withheld": withheld}
 
 
 def _is_chosen(chosen: dict[int, npt.NDArray[np.uint64]], role: int, ring: Column) -> npt.NDArray[np.bool_]:

@@ -39,7 +39,7 @@ it is over (all that is concluded would be published all the time).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -49,6 +49,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, Index, as_list
 from p2prdf.hlc import GONE
 from p2prdf.peer.network.batches import TripleBatch
+from p2prdf.peer.network.component import Component
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
@@ -109,7 +110,7 @@ class _Gate:
         """When it was published again."""
 
 
-class Gates:
+class Gates(Component):
     """The gates of this peer.
 
     ``route`` sends triples to the replicas of the keys of their indexes.
@@ -225,6 +226,13 @@ class Gates:
     def view_changed(self) -> None:
         """Look at all facts again: some may be this peer's to decide about now."""
         self._due.update(dict.fromkeys(self._gates))
+
+    def status(self) -> Mapping[str, object]:
+        """Return how many facts have derivations here, and how many were published and removed."""
+        return {
+            "facts_derived": self.facts, "facts_published": self.published, "facts_removed": self.removed,
+            "facts_published_again": self.repeated,
+        }  # fmt: skip
 
     # --- what follows ----------------------------------------------------------------------------
 

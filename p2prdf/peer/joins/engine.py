@@ -12,7 +12,7 @@ The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -29,6 +29,7 @@ from p2prdf.peer.joins.derived_facts import Gates
 from p2prdf.peer.joins.failover import Takeover
 from p2prdf.peer.joins.hot_keys import HotKeys
 from p2prdf.peer.joins.index_advertisements import Roles
+from p2prdf.peer.joins.items import all_triples
 from p2prdf.peer.joins.keyword_index import Words
 from p2prdf.peer.network.batches import (
     TripleBatch,
@@ -43,6 +44,7 @@ from p2prdf.peer.network.batches import (
     youngest,
 )
 from p2prdf.peer.network.chunking import Cutter
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.inbox import Arrival
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.network.send_buffers import Outgoing
@@ -54,7 +56,18 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Plan
 from p2prdf.store.backlog import Backlog, part_of
 from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_group
-from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQuery, IndexTriples, Message, Rows
+from p2prdf.wire.messages import (
+    Answers,
+    AskRoles,
+    Contact,
+    Forward,
+    GroupLeases,
+    GroupsGone,
+    IndexQuery,
+    IndexTriples,
+    Message,
+    Rows,
+)
 
 __all__ = ["Engine"]
 
@@ -73,7 +86,7 @@ RESTORED_AT_ONCE: Final = 8192
 
 
 
-class Engine:
+class Engine(Component):
     """Joins what this peer owns and sends on the rest."""
 
     def __init__(
@@ -113,7 +126,7 @@ class Engine:
         self.words = Words(exchange, tables, dictionary, self.indexes, self.route_triples)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
-        self.audit = Audit(exchange, tables, self._send_audited)
+        self.audit = Audit(exchange, tables, self._send_audited, lambda: self.idle)
         self.failover = Takeover(exchange, self.rejoin)
         self.gates = Gates(exchange, tables, dictionary, self.roll_forward, self.indexes, self.route_triples)
         exchange.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
@@ -123,6 +136,67 @@ class Engine:
         """For :attr:`p2prdf.store.tables.Tables.settled`; rows that are copied for a hot key are joined without it."""
         self.has_queries = False
         """Whether any query ever waited here."""
+
+    # --- contract --------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> tuple[Component, ...]:
+        """The components that the engine consists of."""
+        return (self.roll_forward, self.introductions, self.hot, self.indexes, self.words, self.gates, self.audit)
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of triples, partial results and queries, and of the end and lease of groups."""
+        return {
+            IndexTriples: self.take_triples,
+            Forward: self.take_rows,
+            IndexQuery: self.take_queries,
+            GroupsGone: lambda _, message: self.end_groups(as_list(message.groups)),
+            GroupLeases: lambda _, message: self._tables.extend_leases(as_list(message.groups), as_list(message.lease)),
+            AskRoles: self._ask_roles,
+        }
+
+    def _ask_roles(self, sender: Contact, _: AskRoles) -> None:
+        for message in self.words.kept():
+            self._exchange.send(sender, message)
+        self.indexes.ask(sender)
+
+    def restorers(self) -> Restorers:
+        """Return the methods that take back triples, partial results, queries and ended groups."""
+        return {
+            IndexTriples: self.restore,
+            Forward: self.restore,
+            IndexQuery: self.restore,
+            GroupsGone: lambda message: self.end_groups(as_list(message.groups)),
+        }
+
+    def kept(self) -> Iterator[Message]:
+        """Return all triples, and the groups that are known to have ended."""
+        yield from all_triples(self._tables, self)
+        if ended := self._tables.ended_groups():
+            yield GroupsGone(self._columns.column(ended))
+
+    def status(self) -> Mapping[str, object]:
+        """Return the sizes and counters of the tables."""
+        sizes = self._tables.sizes()
+        return {
+            "terms": len(self._dictionary),
+            "triples": sizes.triples,
+            "triple_roles": sizes.triple_roles,
+            "elements": sizes.elements,
+            "elements_forgotten": sizes.elements_forgotten,
+            "elements_late": sizes.elements_late,
+            "rows_forgotten": sizes.rows_forgotten,
+            "queries": sizes.queries,
+            "rows": sizes.rows,
+            "groups": sizes.groups,
+            "plans": sizes.plans,
+            "table_bytes": sizes.bytes,
+            "processing_load": sizes.processing_load,
+            "storage_load": sizes.storage_load,
+            "joined": sizes.joined,
+            "too_wide": sizes.too_wide,
+            "rejoining": self.rejoining,
+        }
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -342,7 +416,7 @@ class Engine:
                 indexed = union(batch.roles) != 0  # else it is only kept
                 if batch.published and indexed:
                     self.indexes.remember(batch)
-                self.words.restored(batch)
+                self.words.note_restored(batch)
                 self._exchange.advance(youngest(batch))
                 if indexed:
                     self._restored.append(batch)
@@ -363,8 +437,6 @@ class Engine:
     def restored(self) -> None:
         """Note that all that was kept is here."""
         self._store_restored()
-        self.roll_forward.restored()
-        self.introductions.restored()
 
     def _store_restored(self) -> None:
         """Store triples of many messages at once: those of each alone would take much longer."""

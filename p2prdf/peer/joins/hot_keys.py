@@ -77,7 +77,7 @@ positions (one key cannot be split that way).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -88,8 +88,9 @@ from p2prdf import keys
 from p2prdf.columns import ARRAYS, Column, as_array, as_list
 from p2prdf.peer.joins.depths import Depths, depth_for
 from p2prdf.peer.joins.load import Load, Suspect
+from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.store.backlog import part_of
-from p2prdf.wire.messages import AskLoad, Contact, GroupsGone, HoldSubKeys, KeyDepth
+from p2prdf.wire.messages import AskLoad, Contact, GroupsGone, HoldSubKeys, KeyDepth, TellLoad
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.batches import TripleBatch
@@ -132,7 +133,7 @@ class _Split:
     groups: dict[int, None] = field(default_factory=dict)
 
 
-class HotKeys:
+class HotKeys(Component):
     """What one peer knows of hot keys: as a sender, as a holder, and as the owner who splits them."""
 
     def __init__(self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, copy: Copy):
@@ -371,6 +372,19 @@ class HotKeys:
         """Return who owns sub-keys of a key but number 0, by all this peer knows."""
         numbers = as_list(self._exchange.closest_known(self._columns.column(_targets(key, depth))))
         return {contact.key: contact for contact in map(self._exchange.contact, sorted(set(numbers)))}
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of loads, of sub-keys and of depths."""
+        return {
+            AskLoad: self.ask_load, TellLoad: self.load.told, HoldSubKeys: self.hold, KeyDepth: self.key_depth,
+        }  # fmt: skip
+
+    def status(self) -> Mapping[str, object]:
+        """Return how many keys are split, and how many sub-keys are held."""
+        return {
+            "keys_split": len(self.splits), "depth_max": max(self.splits.values(), default=0),
+            "keys_unsettled": self.unsettled, "sub_keys_held": self.held,
+        }  # fmt: skip
 
     def met(self) -> None:
         """Note that a peer has come, perhaps again, that may own sub-keys: see to it in the next turn."""

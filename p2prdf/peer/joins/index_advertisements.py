@@ -18,16 +18,17 @@ as they came; and where nobody seemed to wait for anything, as they were publish
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.peer.network.batches import TripleBatch, part_of_batch, youngest
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.replication.recent_batches import RememberedBatches
 from p2prdf.store.tables import Tables
-from p2prdf.wire.messages import Advertise, AskRoles, Contact, Message, TellRoles
+from p2prdf.wire.messages import Advertise, AskRoles, Contact, TellRoles
 
 __all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
 
@@ -39,7 +40,7 @@ _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 _OF_EVENTS: Final = _PLAIN << keys.EVENT_SHIFT
 
 
-class Roles:
+class Roles(Component):
     """The roles in use."""
 
     def __init__(self, exchange: Exchange, tables: Tables, route: Callable[[TripleBatch], None]):
@@ -72,6 +73,21 @@ class Roles:
     def deadline(self) -> float | None:
         """When others are to be asked."""
         return self._settle_at
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of advertisements and of the answer to :class:`AskRoles`."""
+        return {
+            Advertise: lambda _, message: self.add(message.roles, message.since),
+            TellRoles: lambda _, message: self.told(message),
+        }
+
+    def restorers(self) -> Restorers:
+        """Return the method that takes back advertisements."""
+        return {Advertise: lambda message: self.add(message.roles, message.since)}
+
+    def status(self) -> Mapping[str, object]:
+        """Return the indexes in use."""
+        return {"indexes": keys.role_name(self.used), "settled": self.settled}
 
     # --- hearing of roles ------------------------------------------------------------------------
 
@@ -150,10 +166,10 @@ class Roles:
 
     def met(self, contact: Contact) -> None:
         """Tell a peer that came, perhaps again: it may have been away when roles were advertised."""
-        for message in self.messages():
+        for message in self.kept():
             self._exchange.send(contact, message)
 
-    def messages(self) -> list[Advertise]:
+    def kept(self) -> list[Advertise]:
         """Return all that is known of roles."""
         found = [Advertise(roles, since) for since, roles in self._since.items()]
         rest = self.advertised & ~sum(self._since.values())
@@ -163,7 +179,7 @@ class Roles:
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def wake(self) -> None:
         """Ask others which roles are waited on, once this peer has had time to meet them."""
         exchange = self._exchange
         if self._settle_at is None or exchange.now < self._settle_at:
@@ -179,12 +195,12 @@ class Roles:
         for contact in others[:3]:
             exchange.send(contact, AskRoles())
 
-    def ask(self, asker: Contact, reply: Callable[[Contact, Message], None]) -> None:
+    def ask(self, asker: Contact) -> None:
         """Tell a peer that has just started what this one has heard."""
-        for message in self.messages():
-            reply(asker, message)
+        for message in self.kept():
+            self._exchange.send(asker, message)
         if self._exchange.members.first_at is None:  # else those who know more may be away
-            reply(asker, TellRoles(self.advertised))
+            self._exchange.send(asker, TellRoles(self.advertised))
 
     def told(self, message: TellRoles) -> None:
         """Take in what a neighbour has heard."""

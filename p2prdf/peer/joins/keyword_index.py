@@ -50,6 +50,7 @@ import numpy.typing as npt
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_array, as_list
 from p2prdf.peer.network.batches import TripleBatch, union, youngest
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.rdf.fulltext import recent_text_of
 from p2prdf.rdf.quads import word_parts_of
 from p2prdf.wire.messages import AdvertiseWords, Contact
@@ -75,7 +76,7 @@ _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 U32 = npt.NDArray[np.uint32]
 
 
-class Words:
+class Words(Component):
     """The words waited for, by predicate, as far as this peer has heard."""
 
     def __init__(
@@ -152,13 +153,25 @@ class Words:
         make = self._exchange.columns.column
         return AdvertiseWords(make(since, "uint32"), make(since.values()))
 
-    def messages(self) -> list[AdvertiseWords]:
+    def handlers(self) -> Handlers:
+        """Return the handler of advertisements."""
+        return {AdvertiseWords: lambda _, message: self.add(message)}
+
+    def restorers(self) -> Restorers:
+        """Return the method that takes back advertisements."""
+        return {AdvertiseWords: self.add}
+
+    def status(self) -> Mapping[str, object]:
+        """Return how many predicates are qualified by words."""
+        return {"words": len(self)}
+
+    def kept(self) -> list[AdvertiseWords]:
         """Return all that is known, as a message if it is anything."""
         return [self._message(self._since)] if self._since else []
 
     def tell(self, contact: Contact) -> None:
         """Tell a peer what is known here."""
-        for message in self.messages():
+        for message in self.kept():
             self._exchange.send(contact, message)
 
     # --- indexing --------------------------------------------------------------------------------
@@ -197,7 +210,7 @@ class Words:
             self._told[contact.key] = now + _TELL_SECONDS
             self.tell(contact)
 
-    def restored(self, batch: TripleBatch) -> None:
+    def note_restored(self, batch: TripleBatch) -> None:
         """Note triples that a former life had stored."""
         self._youngest = max(self._youngest, youngest(batch))
 

@@ -16,13 +16,14 @@ docs/explanation/design/membership.md argues the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from p2prdf.columns import as_list
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.messenger import Exchange
-from p2prdf.wire.messages import FORMER_MAX, ClusterKnown, Contact
+from p2prdf.wire.messages import FORMER_MAX, ClusterKnown, Contact, Message
 
 __all__ = ["Cluster"]
 
@@ -33,7 +34,7 @@ LOOK_SECONDS: Final = 0.25
 _IDENTITY_BITS: Final = 64
 
 
-class Cluster:
+class Cluster(Component):
     """The identity of its cluster, as one peer knows it.
 
     ``settled`` tells whether nothing can be missing here that another replica has.
@@ -75,6 +76,29 @@ class Cluster:
             " answered in parts; ask again when the status of all nodes shows no merge (P2prdfClustersMerged in"
             " docs/reference/operations.md)"
         )
+
+    # --- contract ---------------------------------------------------------------------------------
+
+    def handlers(self) -> Handlers:
+        """Return the handler of identities that other peers tell."""
+        return {ClusterKnown: self.known}
+
+    def restorers(self) -> Restorers:
+        """Return the method that takes back the identity."""
+        return {ClusterKnown: self.restore}
+
+    def kept(self) -> Iterable[Message]:
+        """Return the record of the identity, if it is known."""
+        if self.identity:
+            yield self.record()
+
+    def status(self) -> Mapping[str, object]:
+        """Return the identity, and whether two clusters merge."""
+        return {
+            "cluster": f"{self.identity:016x}" if self.identity else None,
+            "merging": self.merging,
+            "cluster_merges": self.merges,
+        }
 
     # --- from the driver and other peers ----------------------------------------------------------
 

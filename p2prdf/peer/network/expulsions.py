@@ -15,12 +15,13 @@ Bounds: ``DECISIONS_MAX`` decisions, as many reporters, and as many reports of e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.errors import LocalProtocolError
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.wire.messages import Contact, Expulsions
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ REPORTS_NEEDED: Final = 2
 """Members that have to report a decision before this peer takes it."""
 
 
-class ExpelledMembers:
+class ExpelledMembers(Component):
     """The decisions that one peer knows."""
 
     def __init__(self, exchange: Exchange):
@@ -121,7 +122,15 @@ class ExpelledMembers:
             if stamp > self._decisions.get(member, (0, False))[0]:
                 self._set(member, stamp, expelled=bool(state))
 
-    def messages(self) -> Iterator[Expulsions]:
+    def handlers(self) -> Handlers:
+        """Return the handler of decisions that other members tell."""
+        return {Expulsions: self.take}
+
+    def restorers(self) -> Restorers:
+        """Return the method that takes back decisions."""
+        return {Expulsions: self.restore}
+
+    def kept(self) -> Iterator[Expulsions]:
         """Return the decisions for a snapshot."""
         if self._decisions:
             yield self._message()
@@ -135,7 +144,14 @@ class ExpelledMembers:
 
     # --- state -----------------------------------------------------------------------------------
 
-    def status(self) -> list[dict[str, Any]]:
+    def status(self) -> Mapping[str, object]:
+        """Return the expelled members, and how many decisions are only reported."""
+        return {
+            "expelled": [f"{key:016x}" for key in sorted(self.keys)],
+            "expulsions_reported": sum(each["reporters"] is not None for each in self.listed()),
+        }
+
+    def listed(self) -> list[dict[str, Any]]:
         """Return the decisions, those that are only reported behind, as plain JSON values."""
         found: list[dict[str, Any]] = [
             {"member": f"{member:016x}", "expelled": out, "since": hlc.shown(stamp), "reporters": None}

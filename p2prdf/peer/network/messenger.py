@@ -11,20 +11,22 @@ its call runs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_array, as_list
-from p2prdf.errors import StampRefused
+from p2prdf.errors import P2PRDFError, StampRefused
 from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.network.completions import Tokens
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.inbox import Arrivals
 from p2prdf.peer.network.pace import Pace
@@ -70,7 +72,7 @@ _UNRELIABLE = (
 )  # fmt: skip
 
 
-class Exchange:
+class Exchange(Component):
     """The way out of a peer."""
 
     def __init__(
@@ -131,6 +133,70 @@ class Exchange:
         self.sent = 0
         self.lookups = 0
         self.passed_on = 0
+        self.refused = 0
+        """Messages of other peers that were refused."""
+
+    # --- contract --------------------------------------------------------------------------------
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of acknowledgements, corrections and spans."""
+        return {
+            Acknowledge: lambda sender, message: self.acknowledged(sender, message.transfers),
+            NotOwner: self._not_owner,
+            Traced: lambda _, message: self.traces.told(message),
+        }
+
+    def restorers(self) -> Restorers:
+        """Return the method that takes back the members."""
+        return {MembersKnown: self.members.restore}
+
+    def kept(self) -> Iterable[Message]:
+        """Return the record of the members."""
+        yield self.members.record()
+
+    def status(self) -> Mapping[str, object]:
+        """Return the counters of messages, lookups and members."""
+        members = self.members
+        return {
+            "contacts": [str(each) for each in self.cache.contacts()],
+            "sent": self.sent,
+            "outbox": len(self.outbox),
+            "retries": self.outbox.retries,
+            "parked": self.parked,
+            "lookups": self.lookups,
+            "passed_on": self.passed_on,
+            "passing_on": self.arrivals.waiting,
+            "undertakings": self.undertakings,
+            "address_cache_size": self.cache.size,
+            "address_cache_hits": self.cache.hits,
+            "address_cache_misses": self.cache.misses,
+            "replicas": self.config.replicas,
+            "copies": members.copies,
+            "copies_needed": members.copies_needed,
+            "members_max": members.most,
+            "in_step": self.recovery.caught_up,
+            "lacks": members.lacks.name.lower() if self.replicated else "nothing",
+            "gifts": self.recovery.receiving,
+            **self.traces.status(),
+        }
+
+    def guarded(self, handler: Callable[[Contact, Any], None], sender: Contact, message: Message) -> None:
+        """Handle a message; count and trace the error of one that is refused."""
+        try:
+            handler(sender, message)
+        except P2PRDFError as error:
+            self.refused += 1
+            self.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+
+    def _not_owner(self, _: Contact, message: NotOwner) -> None:
+        """Learn which peers are closer to keys; this peer's message has been passed on to them.
+
+        With replicas the view alone tells which peers are there: such a report could bring back a peer that is gone.
+        """
+        if self.replicated:
+            return
+        for contact, before in zip_longest(message.contacts, message.before):
+            self.told(contact, before)
 
     # --- clock -----------------------------------------------------------------------------------
 

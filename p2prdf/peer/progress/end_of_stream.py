@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.progress.low_watermark import Source
 from p2prdf.peer.replication.digests import Changes, Items
 from p2prdf.wire.messages import KeepEnds, Message
@@ -45,7 +46,7 @@ OPENINGS_MAX: Final = 4096
 _IN_ONE_MESSAGE: Final = 16_384
 
 
-class StreamEnds:
+class StreamEnds(Component):
     """The ends that a peer keeps, as a kind of items (:class:`p2prdf.peer.replication.anti_entropy.Kind`).  Times are
     milliseconds."""
 
@@ -64,6 +65,14 @@ class StreamEnds:
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    def handlers(self) -> Handlers:
+        """Return the handler of ends that other peers tell."""
+        return {KeepEnds: lambda _, message: self.take(message)}
+
+    def restorers(self) -> Restorers:
+        """Return the method that takes back ends."""
+        return {KeepEnds: self.take}
 
     def take(self, message: KeepEnds) -> None:
         """Take in ends, of publishers or as another replica knows them."""

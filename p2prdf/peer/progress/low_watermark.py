@@ -54,6 +54,7 @@ import numpy.typing as npt
 from p2prdf import hlc
 from p2prdf.columns import as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS, group_home, subscription_home
+from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.wire.messages import (
     Answers,
     Contact,
@@ -145,7 +146,7 @@ class Known:
         return self.busy is not None and home not in self.busy
 
 
-class LowMarks:
+class LowMarks(Component):
     """What a peer tells others of what it has under way, and what it concludes from what it is told."""
 
     def __init__(
@@ -198,6 +199,13 @@ class LowMarks:
         """And soon."""
         self.streams: frozenset[int] = frozenset()
         """Of which streams somebody here wants to know how far they are."""
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of the marks that other peers tell."""
+        return {
+            WatchLowMarks: self.watch, LowMark: self.take, ElementMark: self.take_elements,
+            SourceMark: self.take_sources, KeptMark: self.take_kept,
+        }  # fmt: skip
 
     # --- cuts ------------------------------------------------------------------------------------
 

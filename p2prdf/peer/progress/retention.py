@@ -31,14 +31,15 @@ Bounds: a horizon is concluded when it grows by a 32nd of the retention, so each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.continuous.home import group_home
 from p2prdf.continuous.leaf import ElementAnswers
 from p2prdf.continuous.windows import NEVER, next_multiple
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.progress.event_watermarks import Sources, Watermarks
 from p2prdf.peer.progress.low_watermark import kept_late_seconds
 from p2prdf.rdf import quads
@@ -81,7 +82,7 @@ def whole_from(window: Window | CountWindow, every: int, horizon: int) -> int | 
     return next_multiple(next_multiple(horizon - 1 + window.range, window.step), every)
 
 
-class Retention:
+class Retention(Component):
     """What is kept of streams here, and what is concluded of it."""
 
     def __init__(
@@ -190,10 +191,10 @@ class Retention:
 
     def met(self, contact: Contact) -> None:
         """Tell a peer that came what is forgotten."""
-        for message in self.messages():
+        for message in self.kept():
             self._exchange.send(contact, message)
 
-    def messages(self) -> Iterator[ElementsForgotten]:
+    def kept(self) -> Iterator[ElementsForgotten]:
         """Return all horizons."""
         horizons = dict(self._tables.horizons)
         if horizons:
@@ -223,11 +224,19 @@ class Retention:
             first = max(first, found)
         return first
 
-    def status(self) -> dict[str, Any]:
+    def handlers(self) -> Handlers:
+        """Return the handler of retention watermarks that other peers tell."""
+        return {ElementsForgotten: lambda _, message: self.told(message)}
+
+    def restorers(self) -> Restorers:
+        """Return the method that takes back retention watermarks."""
+        return {ElementsForgotten: self.told}
+
+    def status(self) -> Mapping[str, object]:
         """Return how far streams are forgotten, by their hashes, and how long that is after they might be, seconds."""
         told = {}
         for stream, before in self._tables.horizons:
             upto = self._watermarks.upto(stream)
             lag = None if upto < 0 else max(0, upto + 1 - self._keep_ms - before) / 1000
             told[f"{stream:016x}"] = {"before": before / 1000, "lag": lag}
-        return told
+        return {"stream_horizons": told}

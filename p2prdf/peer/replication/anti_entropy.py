@@ -44,7 +44,7 @@ who keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -54,10 +54,12 @@ import numpy.typing as npt
 from p2prdf.columns import as_array, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
+from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.network.quorum import Lacks
 from p2prdf.peer.replication.bootstrap import Handing
 from p2prdf.peer.replication.digests import Holdings, Items, Source, buckets_of
+from p2prdf.peer.replication.redelivery import RollForward
 from p2prdf.wire.messages import (
     Answers,
     Contact,
@@ -69,6 +71,7 @@ from p2prdf.wire.messages import (
     Leaving,
     Message,
     Offer,
+    PublicationsComplete,
     Summary,
     Totals,
     Want,
@@ -157,19 +160,19 @@ class _Comparison:
         return self.fellow.key == sender.key and self.kind == kind
 
 
-class Repair:
+class Repair(Component):
     """What a peer does so that replicas become equal."""
 
     def __init__(
         self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int],
-        with_origin: Callable[[IndexTriples], Iterator[IndexTriples]], first_request: int,
+        roll_forward: RollForward, first_request: int,
     ):  # fmt: skip
         """``first_kinds`` are compared first; when they have been, this peer is in step.
 
         Questions are numbered from ``first_request`` + 1 on: at random, so that answers to a former life's are not
         taken for answers to these.
 
-        ``with_origin`` adds to triples where they were published, if their publication may be unfinished.
+        ``roll_forward`` adds to triples where they were published, if their publication may be unfinished.
         """
         self._exchange, self._members, self._recovery = exchange, exchange.members, exchange.recovery
         self._kinds = {kind.number: kind for kind in kinds}
@@ -209,7 +212,7 @@ class Repair:
         self._due: float | None = None
         self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
         """Not the same for all, lest all be busy at once."""
-        self._with_origin = with_origin
+        self._roll_forward = roll_forward
         self._compared: dict[int, int] | None = None
         self._began_at: float | None = None
         """When the pass under way was begun,"""
@@ -235,6 +238,30 @@ class Repair:
         """The keys of all peers of the last view."""
         self._compare_anew(gained=True)
         exchange.signals.view_changed.connect(self._view_changed)
+
+    # --- contract --------------------------------------------------------------------------------
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of messages that are no question (:class:`Deferred` takes these in)."""
+        return {
+            Differing: self.differing, Given: self.given_all, Leaving: self.leaving,
+            PublicationsComplete: self._publications_complete,
+        }  # fmt: skip
+
+    def answers(self) -> Handlers:
+        """Return the methods that answer questions of other replicas."""
+        return {Totals: self.totals, Summary: self.summary, Offer: self.offer, Want: self.want}
+
+    def _publications_complete(self, sender: Contact, message: PublicationsComplete) -> None:
+        self._roll_forward.complete_told(sender, message)
+        self.life_told(sender, message.began)
+
+    def status(self) -> Mapping[str, object]:
+        """Return how far copies are compared, and how many items changed hands."""
+        return {
+            "comparing": self.comparing, "repair_passes": self.passes, "items_given": self.given,
+            "items_wanted": self.taken,
+        }  # fmt: skip
 
     # --- when ------------------------------------------------------------------------------------
 
@@ -714,7 +741,7 @@ class Repair:
     def _messages(self, kind: int, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         for message in self._kinds[kind].messages(places):
             if isinstance(message, IndexTriples):
-                yield from self._with_origin(message)
+                yield from self._roll_forward.with_origin(message)
             else:
                 yield message
 

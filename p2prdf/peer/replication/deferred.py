@@ -9,9 +9,10 @@ the old one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from typing import Any, Final
+from collections.abc import Container
+from typing import Final
 
+from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.wire.messages import Contact, Message, Offer, Summary, Totals, Want
 
@@ -25,16 +26,21 @@ SHARE: Final = 0.25
 _Key = tuple[type, int, int, int]
 
 
-class Deferred:
+class Deferred(Component):
     """Questions of repair in the order of their arrival, those about some kinds first."""
 
-    def __init__(self, exchange: Exchange, handle: Callable[[Contact, Any], None], first_kinds: Container[int]):
-        self._exchange, self._handle, self._first_kinds = exchange, handle, first_kinds
+    def __init__(self, exchange: Exchange, answers: Handlers, first_kinds: Container[int]):
+        """``answers``: the methods that answer the questions, by their type."""
+        self._exchange, self._answers, self._first_kinds = exchange, answers, first_kinds
         self._first: dict[_Key, tuple[Contact, Message, tuple[int, ...]]] = {}
         self._others: dict[_Key, tuple[Contact, Message, tuple[int, ...]]] = {}
 
     def __len__(self) -> int:
         return len(self._first) + len(self._others)
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of questions: all are taken in here."""
+        return dict.fromkeys(self._answers, self.add)
 
     def add(self, sender: Contact, message: Totals | Summary | Offer | Want) -> None:
         """Take in a question; it replaces an earlier one of the same sender about the same."""
@@ -48,14 +54,14 @@ class Deferred:
             self._exchange.release(waiting[key][2])
         waiting[key] = (sender, message, tokens)
 
-    def work(self) -> None:
+    def wake(self) -> None:
         """Answer questions until their share of the turn is spent; one at least."""
         pace = self._exchange.pace
         answered = 0
         for waiting, share in ((self._first, FIRST_SHARE), (self._others, SHARE)):
             while waiting and not (answered and pace.over_share(share)):
                 sender, message, tokens = waiting.pop(next(iter(waiting)))
-                self._handle(sender, message)
+                self._exchange.guarded(self._answers[type(message)], sender, message)
                 self._exchange.release(tokens)
                 pace.did()
                 answered += 1

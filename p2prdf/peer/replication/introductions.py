@@ -20,7 +20,7 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,7 @@ import numpy.typing as npt
 from p2prdf import hlc
 from p2prdf.columns import Column, as_array
 from p2prdf.grow import GrowingColumn
+from p2prdf.peer.network.component import Component, Restorers
 from p2prdf.rdf import quads
 from p2prdf.wire.messages import IndexTriples, Introduced
 
@@ -55,7 +56,7 @@ _ELEMENT: Final = np.uint64(hlc.ELEMENT)
 _Gathered = tuple[int, bool, tuple[Column, Column, Column], Column]
 
 
-class Introductions:
+class Introductions(Component):
     """The record of one peer."""
 
     def __init__(self, exchange: Exchange, dictionary: TermDictionary, cutter: Cutter):
@@ -191,7 +192,15 @@ class Introductions:
         if self._max and self._unknown and not self._known:
             self.since = max(self.since, hlc.from_seconds(self._exchange.now))
 
-    def messages(self) -> Iterator[Introduced]:
+    def restorers(self) -> Restorers:
+        """Return the method that takes back records."""
+        return {Introduced: self.restore}
+
+    def status(self) -> Mapping[str, object]:
+        """Return how many statements are recorded."""
+        return {"introductions": len(self)}
+
+    def kept(self) -> Iterator[Introduced]:
         """Return the record as messages, for a snapshot."""
         if not self._max:
             return

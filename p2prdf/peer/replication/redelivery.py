@@ -24,7 +24,7 @@ here is no more than that, plus what came since it last said anything: with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -33,6 +33,7 @@ from typing import Final, TypeAlias
 from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.peer.network.batches import TripleBatch, youngest
+from p2prdf.peer.network.component import Component
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
 
@@ -47,7 +48,7 @@ STRANGERS_ROWS_MAX: Final = 10_000
 _Row: TypeAlias = tuple[int, int, int, int, int, int]
 
 
-class RollForward:
+class RollForward(Component):
     """What is kept here of publications that may be unfinished, and which of this peer's own are."""
 
     def __init__(self, exchange: Exchange, route: Callable[[TripleBatch], None]):
@@ -270,14 +271,18 @@ class RollForward:
             make(roles, "uint32"),
         )  # fmt: skip
 
-    def messages(self) -> Iterator[IndexTriples]:
+    def kept(self) -> Iterator[IndexTriples]:
         """Return what is remembered as messages."""
         for batches in list(self._kept.values()):
             for _, batch in batches:
                 yield batch.message()
 
+    def status(self) -> Mapping[str, object]:
+        """Return how many triples are remembered."""
+        return {"publications_kept": self.remembered}
+
     @property
-    def kept(self) -> int:
+    def remembered(self) -> int:
         """Triples remembered."""
         return sum(len(each) for batches in self._kept.values() for _, each in batches)
 

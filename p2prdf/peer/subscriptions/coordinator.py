@@ -8,17 +8,19 @@ what holders of their rows ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from p2prdf import hlc
+from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
+from p2prdf.errors import RemoteProtocolError
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.subscriptions.delivery import Delivery
@@ -27,9 +29,13 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Answers,
+    AskBookmarks,
     AskKnown,
+    AttachSubscription,
     CloseSubscription,
     Contact,
+    Delivered,
+    EndSubscription,
     GetRates,
     GroupLeases,
     GroupsGone,
@@ -40,7 +46,9 @@ from p2prdf.wire.messages import (
     KeepSubscription,
     KeepWithdrawn,
     Message,
+    OpenSubscription,
     Rates,
+    RenewSubscriptions,
     SubscriptionClosed,
     TellKnown,
 )
@@ -63,7 +71,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-class Host:
+class Host(Component):
     """Queries and subscriptions whose home is this peer."""
 
     def __init__(
@@ -78,6 +86,7 @@ class Host:
         self._exchange = exchange
         self._engine = engine
         self._tables = tables
+        self._dictionary = dictionary
         self._columns = tables.columns
         self.home = home
         self._by_key = ByKey(exchange)
@@ -98,44 +107,69 @@ class Host:
         self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.to_all = self._by_key.to_all
-        self.open = self._opening.open
-        self.answers, self.local_answers = self._delivery.answers, self._delivery.local_answers
-        self.delivered, self.attach, self.renew = (
-            self._delivery.delivered, self._delivery.attach, self._delivery.renew,
-        )  # fmt: skip
-        self.bookmarks = self._delivery.bookmarks
+        self.local_answers = self._delivery.local_answers
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
         self.reroute = self.records.reroute
         exchange.signals.view_changed.connect(self.view_changed)
         exchange.signals.caught_up.connect(self.view_changed)
 
-    def handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
-        """Return who deals with what replicas of a home tell each other."""
-        records, unknown = self.records, self.unknown
+    def handlers(self) -> Handlers:
+        """Return the handlers of subscriptions, of their answers and of what replicas tell each other of them."""
+        records, unknown, delivery = self.records, self.unknown, self._delivery
         return {
+            OpenSubscription: self._opening.open,
+            AttachSubscription: delivery.attach,
+            CloseSubscription: self._close,
+            EndSubscription: self._take_end,
+            RenewSubscriptions: delivery.renew,
+            Answers: delivery.answers,
+            Delivered: delivery.delivered,
+            AskBookmarks: delivery.bookmarks,
+            GetRates: self._get_rates,
+            KeepGroups: self.keep,
             KeepSubscription: records.take_subscription,
             KeepAcknowledged: lambda _, message: records.take_acknowledged(message),
             KeepAnswers: lambda _, message: records.take_answers(message),
             KeepReported: lambda _, message: records.take_reported(message),
-            KeepWithdrawn: lambda _, message: self._delivery.withdrawn(message),
+            KeepWithdrawn: lambda _, message: delivery.withdrawn(message),
             AskKnown: lambda sender, message: unknown.tell(sender, message, records.tell_one),
             TellKnown: unknown.told,
         }
 
+    def status(self) -> Mapping[str, object]:
+        """Return counters of the subscriptions that this peer keeps."""
+        home = self.home
+        return {
+            "subscriptions_home": len(home.subscriptions),
+            "answers": home.answers,
+            "answers_repeated": home.repeated,
+            "answers_held": sum(len(each.log) for each in home.subscriptions.values()),
+            "answers_dropped": home.dropped,
+            "waiting_for_records": len(self.unknown),
+        }
+
     # --- after a restart -------------------------------------------------------------------------
 
-    def restore(self, message: Message) -> bool:
-        """Take back what a former life kept; False if it is nothing of a home's."""
-        if isinstance(message, Answers):
-            self._delivery.take_held(message)
-            stamps = (each for each in as_list(message.rows.born) if not hlc.is_element(each))
-            self._exchange.advance(max(stamps, default=0))
-            return True
-        if isinstance(message, KeepWithdrawn):
-            self._delivery.withdrawn(message)
-            self._exchange.advance(message.youngest)
-            return True
-        return self.records.restore(message)
+    def restorers(self) -> Restorers:
+        """Return the methods that take back records, answers and retractions."""
+        return {Answers: self._restore_answers, KeepWithdrawn: self._restore_withdrawn, **self.records.restorers()}
+
+    def _restore_answers(self, message: Answers) -> None:
+        self._delivery.take_held(message)
+        stamps = (each for each in as_list(message.rows.born) if not hlc.is_element(each))
+        self._exchange.advance(max(stamps, default=0))
+
+    def _restore_withdrawn(self, message: KeepWithdrawn) -> None:
+        self._delivery.withdrawn(message)
+        self._exchange.advance(message.youngest)
+
+    def restored(self) -> None:
+        """Note that all records are here."""
+        self.records.restored()
+
+    def kept(self) -> Iterator[Message]:
+        """Return the answers that wait for the record of their group."""
+        return self.unknown.messages()
 
     # --- rates -----------------------------------------------------------------------------------
 
@@ -143,15 +177,18 @@ class Host:
         """Note what an owner counted."""
         self._opening.rates(message)
 
-    def count_rates(self, message: GetRates, indexed: int, *, sub_keys: int) -> None:
-        """Answer how many triples there are under the parts asked for: what this peer holds of so many equal shares."""
-        counts = [
-            self._tables.count(role, s, p, o) * sub_keys + 1 if indexed >> role & 1 else 0
-            for role, s, p, o in zip(
-                *(as_list(column) for column in (message.roles, message.s, message.p, message.o)), strict=True
-            )
-        ]
-        self.reply(message.asker, Rates(message.request, message.position, self._columns.column(counts)))
+    def _get_rates(self, sender: Contact, message: GetRates) -> None:
+        """Answer how many triples there are under one pattern: this peer's share, if the key is split, times all."""
+        if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:
+            raise RemoteProtocolError("rates are asked for one pattern at a time, under one role")
+        role = as_list(message.roles)[0]
+        pattern = [as_list(column)[0] for column in (message.s, message.p, message.o)]
+        key = keys.role_key(role, *(self._dictionary.hashes[term] for term in pattern))
+        if self._by_key.at_owner(key, message, sender):
+            sub_keys = 1 << self._engine.hot.depth(role, key)
+            indexed = self._engine.indexes.counted >> role & 1
+            count = self._tables.count(role, *pattern) * sub_keys + 1 if indexed else 0
+            self.reply(message.asker, Rates(message.request, message.position, self._columns.column([count])))
 
     def view_changed(self) -> None:
         """Speak for what is this peer's to speak for now, and end what nobody has ended who should have."""
@@ -161,9 +198,15 @@ class Host:
 
     # --- closing ---------------------------------------------------------------------------------
 
-    def close(self, sender: Contact, message: CloseSubscription) -> None:
+    def _close(self, sender: Contact, message: CloseSubscription) -> None:
         """End a subscription."""
+        self._engine.introductions.ended(sender.key, [message.subscription])
         self._delivery.close(sender, message, self._end)
+
+    def _take_end(self, sender: Contact, message: EndSubscription) -> None:
+        """Take in that another replica has ended subscriptions."""
+        self._engine.introductions.ended(sender.key, as_list(message.subscriptions))
+        self.records.take_end(message)
 
     def _end(self, subscription: Subscription, done: Callable[[], None] = _nothing) -> None:
         """End a subscription, and its group if it was the last one; call ``done`` when that is safe.

@@ -34,6 +34,7 @@ from p2prdf.columns import Column, as_list
 from p2prdf.continuous.counts import Mark
 from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.component import Restorers
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.wire.messages import (
     Contact,
@@ -42,6 +43,7 @@ from p2prdf.wire.messages import (
     KeepAnswers,
     KeepReported,
     KeepSubscription,
+    MembersKnown,
     Message,
     SubscriptionClosed,
 )
@@ -288,26 +290,26 @@ class Records:
 
     # --- after a restart -------------------------------------------------------------------------
 
-    def restore(self, message: Message) -> bool:
-        """Take back what a former life kept; False if it is not of this kind."""
-        match message:
-            case KeepSubscription():
-                self.take_subscription(self._exchange.own, message)
-                self._youngest[message.group] = max(self._youngest.get(message.group, 0), message.youngest)
-                self._advance(max(message.since, message.since_max, message.youngest, message.changed))
-            case EndSubscription():
-                self.take_end(message)
-                self._advance(max(as_list(message.times), default=0))
-            case KeepAcknowledged():
-                self.take_acknowledged(message)
-            case KeepAnswers():
-                self.take_answers(message)
-                self._advance(max(map(hlc.plain, as_list(message.born)), default=0))
-            case KeepReported():
-                self.take_reported(message)
-            case _:
-                return False
-        return True
+    def restorers(self) -> Restorers:
+        """Return the methods that take back records."""
+        return {
+            KeepSubscription: self._restore_subscription, EndSubscription: self._restore_end,
+            KeepAcknowledged: self.take_acknowledged, KeepAnswers: self._restore_answers,
+            KeepReported: self.take_reported, MembersKnown: lambda _: self.restored(),
+        }  # fmt: skip
+
+    def _restore_subscription(self, message: KeepSubscription) -> None:
+        self.take_subscription(self._exchange.own, message)
+        self._youngest[message.group] = max(self._youngest.get(message.group, 0), message.youngest)
+        self._exchange.advance(max(message.since, message.since_max, message.youngest, message.changed))
+
+    def _restore_end(self, message: EndSubscription) -> None:
+        self.take_end(message)
+        self._exchange.advance(max(as_list(message.times), default=0))
+
+    def _restore_answers(self, message: KeepAnswers) -> None:
+        self.take_answers(message)
+        self._exchange.advance(max(map(hlc.plain, as_list(message.born)), default=0))
 
     def restored(self) -> None:
         """Note that a snapshot, or all that was kept, is here.
@@ -320,10 +322,6 @@ class Records:
             if group is not None:
                 group.recorded = max(group.recorded, youngest)
         self._youngest.clear()
-
-    def _advance(self, stamp: int) -> None:
-        """Go on after every stamp that was given."""
-        self._exchange.advance(stamp)
 
 
 def _keys_of(message: Message) -> list[int]:

@@ -39,6 +39,7 @@ from p2prdf.peer.network.completions import Tokens
 from p2prdf.peer.network.inbox import Arrivals
 from p2prdf.peer.network.messenger import Exchange
 from p2prdf.peer.network.quorum import MISSING_SECONDS, Members
+from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.progress.low_watermark import LowMarks, UnderWay
 from p2prdf.peer.replication import staging as accepted
 from p2prdf.peer.replication.anti_entropy import Repair
@@ -461,7 +462,7 @@ def _own_clock_only() -> list[Change]:
 
 
 def _unsteady_marks() -> list[Change]:
-    return [(Peer, "_nothing_lacks", lambda _: True)]
+    return [(Recovery, "complete", property(lambda _: True))]
 
 
 def _late_removals() -> list[Change]:

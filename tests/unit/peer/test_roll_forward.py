@@ -155,7 +155,7 @@ def test_a_publication_of_an_unseen_origin_is_redelivered_unless_it_is_reported_
         pair.pass_time(STRANGER_SECONDS)
         sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
         assert [as_list(each.event) for each in sent] == ([] if complete else [[91]])
-        assert not peer._engine.roll_forward.kept
+        assert not peer._engine.roll_forward.remembered
 
 
 def test_a_publication_redelivered_for_one_unseen_peer_is_not_redelivered_for_another():
@@ -169,7 +169,7 @@ def test_a_publication_redelivered_for_one_unseen_peer_is_not_redelivered_for_an
     def finished(events: list[int]) -> bool:
         heard.clear()
         pair.pass_time(1.5 * STRANGER_SECONDS)
-        assert not rolling.kept
+        assert not rolling.remembered
         sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
         return [event for each in sent for event in as_list(each.event)] == events
 

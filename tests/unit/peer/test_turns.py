@@ -141,7 +141,10 @@ class Questions:
     def __init__(self, budget=STEP_SECONDS):
         self.exchange = Exchange(OWN, PeerConfig(), ARRAYS, pace=Pace(budget))
         self.answered = []
-        self.deferred = Deferred(self.exchange, lambda _, message: self.answered.append(message), (HOME,))
+        self.deferred = Deferred(self.exchange, dict.fromkeys((Totals, Summary, Offer, Want), self._answer), (HOME,))
+
+    def _answer(self, _, message):
+        self.answered.append(message)
 
     def ask(self, transfer, message):
         assert self.exchange.arrivals.begin(OTHER, transfer)
@@ -150,7 +153,7 @@ class Questions:
 
     def work(self):
         self.exchange.pace.begin("repair")
-        self.deferred.work()
+        self.deferred.wake()
         return self.exchange.arrivals.take_done().get(OTHER, [])
 
 

@@ -1,0 +1,66 @@
+"""The contract between a peer and its components.
+
+A component owns a part of the state of a peer.  It names the messages that it handles, the requests of local clients
+that it serves, the records that it takes back after a restart, the records that a snapshot keeps of it, the time at
+which it is due, and its part of the status.  The peer dispatches by these tables, in the order of the components;
+nothing else connects the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from p2prdf.wire.messages import Contact, Message
+
+__all__ = ["Component", "Handlers", "Restorers", "merged"]
+
+Handlers: TypeAlias = Mapping[type[Message], Callable[[Contact, Any], None]]
+"""By type of message the method that takes the sender and the message."""
+Restorers: TypeAlias = Mapping[type[Message], Callable[[Any], None]]
+"""By type of record the method that takes the record."""
+
+
+class Component:
+    """A part of a peer.  Each method has a default: a component without messages, records, deadline or status."""
+
+    def handlers(self) -> Handlers:
+        """Return the handlers of messages of other peers; a handler may raise P2PRDFError to refuse a message."""
+        return {}
+
+    def requests(self) -> Mapping[type[Any], Callable[[Any], None]]:
+        """Return the handlers of requests of local clients and of the driver."""
+        return {}
+
+    def restorers(self) -> Restorers:
+        """Return the methods that take back what an earlier incarnation kept."""
+        return {}
+
+    def restored(self) -> None:
+        """Note that all records of the earlier incarnation are here."""
+
+    def kept(self) -> Iterable[Message]:
+        """Return the records from which the next incarnation restores this component."""
+        return ()
+
+    def wake(self) -> None:
+        """Do the work that is due."""
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which :meth:`wake` is to be called, in seconds of the driver's clock, or None."""
+        return None
+
+    def status(self) -> Mapping[str, object]:
+        """Return counters and sizes as plain JSON values; keys are unique in a peer."""
+        return {}
+
+
+def merged(tables: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:
+    """Return one table of several; a key in two of them is a mistake in the program."""
+    found: dict[Any, Any] = {}
+    for table in tables:
+        repeated = found.keys() & table.keys()
+        assert not repeated, f"two components claim {', '.join(map(str, repeated))}"
+        found.update(table)
+    return found
