@@ -135,7 +135,7 @@ class History:
     def __init__(self, threshold: int, positions_max: int = POSITIONS_MAX):
         """Raises LocalProtocolError for a threshold below 2, with which every position would be key."""
         if threshold < 2:
-            raise LocalProtocolError(f"a position is key from 2 different elements on or more, not {threshold}")
+            raise LocalProtocolError(f"the threshold of key positions is at least 2, not {threshold}")
         self._threshold = threshold
         self._positions_max = positions_max
         self._positions = 0

@@ -69,7 +69,7 @@ class Channels:
         if name in self._channels:
             raise LocalProtocolError(f"there is a channel {name!r} already")
         if len(self._channels) >= CHANNELS_MAX:
-            raise LocalProtocolError(f"channel {name!r}: there are {CHANNELS_MAX:,} channels, which is the most")
+            raise LocalProtocolError(f"channel {name!r}: there are {CHANNELS_MAX:,} channels already, the maximum")
         settings = settings or Settings()
         settings.validate()
         self._channels[name] = Channel(name, parse_channel(query), self.knowledge, self._timer, settings)
@@ -87,7 +87,7 @@ class Channels:
         """
         channel = self._channel(name)
         if subscriber not in channel.subscribers and len(channel.subscribers) >= SUBSCRIBERS_MAX:
-            raise LocalProtocolError(f"channel {name!r} has {SUBSCRIBERS_MAX:,} subscribers, which is the most")
+            raise LocalProtocolError(f"channel {name!r} has {SUBSCRIBERS_MAX:,} subscribers already, the maximum")
         channel.subscribers[subscriber] = None
         return self.bindings(name)
 
@@ -124,7 +124,7 @@ class Channels:
         publication was not evaluated; nothing is taken in then.
         """
         if self._open:
-            raise LocalProtocolError("the last publication waits to be evaluated: call evaluate before the next one")
+            raise LocalProtocolError("the last publication is not evaluated: call evaluate before the next publish")
         begun = self._timer()
         published = self.knowledge.add(graph)
         now = self._timer()

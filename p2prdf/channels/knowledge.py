@@ -38,7 +38,7 @@ class Numbers:
         found = self._numbers.get(text)
         if found is None:
             if len(self.texts) >= TERMS_MAX:
-                raise Busy(f"{TERMS_MAX:,} terms are held, and no more are taken in", retry_after=_BUSY_SECONDS)
+                raise Busy(f"the knowledge base is full: it holds {TERMS_MAX:,} terms", retry_after=_BUSY_SECONDS)
             found = self._numbers[text] = len(self.texts)
             self.texts.append(text)
         return found
@@ -182,7 +182,7 @@ def check_graph(graph: Iterable[Triple], *, refuse_schema: bool) -> tuple[Triple
     """
     statements = tuple(dict.fromkeys(graph))
     if len(statements) > GRAPH_TRIPLES_MAX:
-        raise DataRefused(f"a graph of {len(statements):,} statements: at most {GRAPH_TRIPLES_MAX:,} are published")
+        raise DataRefused(f"a graph of {len(statements):,} statements, more than {GRAPH_TRIPLES_MAX:,}")
     for number, statement in enumerate(statements, 1):
         if not _is_sound(statement) or (refuse_schema and is_schema(statement)):
             _check(statement, number, refuse_schema=refuse_schema)
@@ -205,15 +205,15 @@ def _is_sound(statement: tuple[str, ...]) -> bool:
 
 def _check(statement: tuple[str, ...], number: int, *, refuse_schema: bool) -> None:
     if len(statement) != 3 or not all(isinstance(term, str) for term in statement):
-        raise DataRefused(f"statement {number} of a graph is no triple of terms: {_excerpt(statement)}")
+        raise DataRefused(f"statement {number} of a graph is not a triple of terms: {_excerpt(statement)}")
     s, p, o = statement
     for term, what in ((s, "subject"), (p, "predicate")):
         if not _is_iri(term):
-            raise DataRefused(f"the {what} of statement {number} of a graph is no IRI: {_excerpt(term)}")
+            raise DataRefused(f"the {what} of statement {number} of a graph is not an IRI: {_excerpt(term)}")
     if not (_is_iri(o) or (o.startswith('"') and o.rfind('"') > 0)):
-        raise DataRefused(f"the object of statement {number} of a graph is no canonical term: {_excerpt(o)}")
+        raise DataRefused(f"the object of statement {number} of a graph is not a canonical term: {_excerpt(o)}")
     if refuse_schema and is_schema((s, p, o)):
-        reason = "is about classes or properties: the ontology is given at the start and stays"
+        reason = "is about classes or properties: the ontology is fixed at the start"
         raise DataRefused(f"statement {number} of a graph {reason}: {_excerpt(statement)}")
 
 

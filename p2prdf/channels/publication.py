@@ -78,7 +78,7 @@ def graph_literal(identifier: str, stamp: int, statements: Iterable[Triple]) -> 
     size = len(text.encode()) + text.count('"') + text.count("\\") + text.count("\n") + 2
     if size > GRAPH_BYTES_MAX:
         raise DataRefused(
-            f"a graph of {len(checked):,} statements takes {size:,} bytes, and is published as one literal of at most "
+            f"a graph of {len(checked):,} statements takes {size:,} bytes, but one literal holds at most "
             f"{GRAPH_BYTES_MAX:,}: publish it in parts"
         )
     return terms.literal(text)
@@ -97,7 +97,7 @@ def read_graph(literal: str, stamp: int) -> PublishedGraph:
         statements += zip(batch.s, batch.p, batch.o, strict=True)
     scope = terms.skolem_prefix(found[1])
     if any(term.startswith(scope) for s, _, o in statements for term in (s, o)):
-        raise DataRefused("a graph with blank nodes: IRIs stand for them")
+        raise DataRefused("a graph with blank nodes: replace them by IRIs")
     return PublishedGraph(found[1], min(int(found[2]), stamp), check_graph(statements, refuse_schema=True))
 
 
@@ -106,7 +106,7 @@ def deletion_literal(identifier: str, stamp: int, pattern: Triple) -> str:
     check_pattern(pattern)
     for part in pattern:
         if not part.startswith("?") and terms.parse_term(part) != part:
-            raise LocalProtocolError(f"{part[:120]!r} is no canonical term, in a pattern of a deletion")
+            raise LocalProtocolError(f"{part[:120]!r} is not a canonical term, in a pattern of a deletion")
     return terms.literal(json.dumps({"id": identifier, "stamp": stamp, "pattern": list(pattern)}, ensure_ascii=False))
 
 
@@ -117,7 +117,7 @@ def read_deletion(literal: str, stamp: int) -> Deletion:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict) or set(told) != {"id", "stamp", "pattern"}:
-        raise DataRefused("not a deletion as this version writes it")
+        raise DataRefused("not a deletion in this version's format")
     identifier, at, pattern = told["id"], told["stamp"], told["pattern"]
     if not (isinstance(identifier, str) and _IDENTIFIER.fullmatch(identifier) and type(at) is int):
         raise DataRefused("a deletion has an identifier and a stamp")

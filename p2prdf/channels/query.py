@@ -48,14 +48,14 @@ def parse_channel(text: str) -> ConjunctiveQuery:
 
     query = parse_select(text)
     if not query.answer:
-        raise QueryRefused("a channel tells of bindings, and the query projects no variable", construct="projection")
+        raise QueryRefused("the query of a channel must project a variable", construct="projection")
     groups = [{slot for slot in pattern if slot >= 0} for pattern in query.patterns]
     reached = groups.pop(0)
     while near := next((group for group in groups if group & reached), None):
         groups.remove(near)
         reached = reached | near
     if any(groups) and reached:
-        reason = "some triple patterns have no variable in common with the others"
+        reason = "no variable connects some triple patterns with the others"
         raise QueryRefused(reason, construct="cross product")
     return query
 

@@ -92,7 +92,7 @@ class ChannelRegistration:
 def check_base(base: str) -> None:
     """Raise DataRefused if a term is not an IRI for a knowledge base."""
     if terms.kind(terms.parse_term(base)) is not terms.Kind.IRI:
-        raise DataRefused(f"{base[:120]} is no IRI, so no name of a knowledge base")
+        raise DataRefused(f"{base[:120]} is not an IRI, so it cannot name a knowledge base")
 
 
 def told_graph(base: str) -> str:
@@ -109,7 +109,7 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     known = {each.name: each.type for each in fields(Settings)}
     for name in given:
         if name not in known:
-            raise LocalProtocolError(f"there is no setting {name[:120]!r} of channels")
+            raise LocalProtocolError(f"channels have no setting {name[:120]!r}")
     made: dict[str, Any] = dict(given)
     try:
         if "evaluation" in made:
@@ -137,10 +137,10 @@ def read_channel(subject: str, text: str) -> ChannelRegistration:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict) or set(told) != _FIELDS:
-        raise DataRefused("not a channel as this version writes it", source=name)
+        raise DataRefused("not a channel in this version's format", source=name)
     base, query, settings = told["base"], told["query"], told["settings"]
     if not (isinstance(base, str) and isinstance(query, str) and isinstance(settings, dict)):
-        raise DataRefused("a channel is made of texts and settings", source=name)
+        raise DataRefused("base and query of a channel are texts, settings an object", source=name)
     found = ChannelRegistration(name, base, query, settings)
     try:
         found.check()

@@ -64,7 +64,7 @@ class Settings:
             if not getattr(self, name) >= 0:  # NaN, too
                 raise LocalProtocolError(f"{name}: {getattr(self, name)} is below 0")
         if len(set(self.heuristics)) != len(self.heuristics):
-            raise LocalProtocolError("heuristics: each is named once")
+            raise LocalProtocolError("heuristics: a name is repeated")
 
 
 PAPER: Final = Settings(heuristics=(Categories.COUNT,))

@@ -303,7 +303,7 @@ class ChannelStore:
             raise LocalProtocolError(f"there is no channel {name}")
         registration = found[0].registration
         if registration is None:
-            raise LocalProtocolError(f"the channel {name} is none: {found[0].error}")
+            raise LocalProtocolError(f"the registration of the channel {name} is not valid: {found[0].error}")
         graph = told_graph(registration.base)
         query = f"SELECT DISTINCT ?kind ?binding {{ GRAPH {graph} {{ {subject_of(name)} ?kind ?binding }} }}"
         return query, parse_channel(registration.query).names

@@ -90,7 +90,9 @@ class connect:  # noqa: N801 - used like a function
         linger_seconds: float = LINGER_SECONDS,
     ):
         if not (0 <= reconnect_seconds < float("inf") and ping_seconds > 0):
-            raise LocalProtocolError(f"{reconnect_seconds} s to reconnect or {ping_seconds} s to a ping make no sense")
+            raise LocalProtocolError(
+                f"reconnect_seconds {reconnect_seconds} is negative, or ping_seconds {ping_seconds} not positive"
+            )
         self._addresses = [_split(part) for part in addresses.split(",") if part.strip()]
         if not self._addresses:
             raise LocalProtocolError(f"no address in {addresses!r}")
@@ -290,7 +292,7 @@ class Client:
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
         if by_content and first_event:
-            raise LocalProtocolError("events that are known by their content have no numbers to begin with")
+            raise LocalProtocolError("by_content and first_event exclude each other")
         if acknowledge not in messages.LEVELS:
             raise LocalProtocolError(f"level {acknowledge!r} is neither {' nor '.join(messages.LEVELS)}")
         context = None if trace is None else parse_traceparent(trace)
@@ -428,7 +430,7 @@ class Client:
         mark = known.query
         if query is not None:
             if isinstance(token, int):
-                raise LocalProtocolError("a subscription's number names no query to compare: give a resume token")
+                raise LocalProtocolError("a subscription's number cannot be compared with a query: give a resume token")
             query = await self._with_rules(query, rules)
             known.check(query, algorithm, per_event=per_event)
             mark = query_mark(query, algorithm, per_event=per_event)
@@ -460,7 +462,7 @@ class Client:
         try:
             query.encode()
         except UnicodeEncodeError as error:
-            reason = f"half of a pair of surrogates at character {error.start + 1}"
+            reason = f"unpaired surrogate at character {error.start + 1}"
             raise QueryRefused(reason, construct="text") from None
         if not rules:
             return query
@@ -469,7 +471,7 @@ class Client:
         if isinstance(rules, str):
             name, rules = rules, (await self.rules()).get(rules, ())
             if not rules:
-                raise QueryRefused(f"no rules are kept under the name {name}", construct="rules")
+                raise QueryRefused(f"no rules are stored under the name {name}", construct="rules")
         return with_rules(query, rules)
 
     async def add_rules(self, name: str, rules: Iterable[Rule]) -> int:

@@ -60,10 +60,10 @@ async def conclude(
 
     graph = terms.parse_term(graph)
     if terms.kind(graph) is not terms.Kind.IRI:
-        raise QueryRefused(f"{graph} is no IRI, so no name of a graph", construct="graph")
+        raise QueryRefused(f"{graph} is not an IRI, so it cannot name a graph", construct="graph")
     texts = insertions(rules, graph)
     if not 0 < len(texts) <= RULES_MAX:
-        raise LocalProtocolError(f"{len(texts)} rules are to be left, and 1 to {RULES_MAX} may be")
+        raise LocalProtocolError(f"{len(texts)} rules: register 1 to {RULES_MAX} in one call")
     await register(client, graph, [DEFAULT], timeout_seconds)
     left: list[Subscription] = []
     gate = asyncio.Semaphore(_AT_ONCE)

@@ -87,7 +87,7 @@ async def keep(
     reads = _reads(query)
     graph = terms.parse_term(graph)
     if terms.kind(graph) is not terms.Kind.IRI:
-        raise QueryRefused(f"{graph} is no IRI, so no name of a graph", construct="graph")
+        raise QueryRefused(f"{graph} is not an IRI, so it cannot name a graph", construct="graph")
     await register(client, graph, reads, timeout_seconds)
     held = await client.query(_contents(graph), timeout_seconds=timeout_seconds)
     goal = goal_of(map(_triple, held.rows))
@@ -97,7 +97,7 @@ async def keep(
     try:
         async for batch in subscription.batches():
             if batch.lost:
-                raise Unavailable(f"{batch.lost} answers were dropped at the query's home: there are too many")
+                raise Unavailable(f"the coordinator dropped {batch.lost} solutions: too many for this client")
             goal.take(batch)
             if batch.bookmark is not None and batch.bookmark > subscription.opened:
                 added, removed = goal.due()
@@ -107,7 +107,7 @@ async def keep(
                     await client.publish(added, graph=graph)
                 goal.reached()
                 yield Derived(len(added), len(removed), batch.bookmark)
-        raise Unavailable("the subscription of the derived graph's query has ended")
+        raise Unavailable("the subscription of the derived graph's query ended")
     finally:
         await end(client, subscription)
 
@@ -198,10 +198,10 @@ def _reads(query: str) -> list[str]:
 
     parsed = parse_ruled(query)
     if parsed.form is not Form.CONSTRUCT:
-        raise QueryRefused("a graph is derived by CONSTRUCT", construct=parsed.form.name)
+        raise QueryRefused("a derived graph needs a CONSTRUCT query", construct=parsed.form.name)
     found = graphs_read(parsed)
     if ANY in found:
-        reason = "the query reads all graphs, so the derived graph as well; name the graphs it is to read"
+        reason = "the query reads all graphs, the derived one included; name the graphs to read"
         raise QueryRefused(reason, construct="GRAPH")
     return sorted(DEFAULT if each == quads.DEFAULT else each for each in found)
 

@@ -29,15 +29,15 @@ def milliseconds(time: Time) -> int:
     """
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            raise LocalProtocolError(f"the event time {time} does not say its time zone")
+            raise LocalProtocolError(f"the event time {time} has no time zone")
         found = (time - _EPOCH) // _MILLISECOND
     else:
         try:
             seconds = float(time)
         except (TypeError, ValueError, OverflowError):
-            raise LocalProtocolError(f"{time!r} is no event time: neither a datetime nor seconds since 1970") from None
+            raise LocalProtocolError(f"{time!r} is not an event time: give a datetime or seconds since 1970") from None
         if not math.isfinite(seconds):
-            raise LocalProtocolError(f"{time!r} is no event time")
+            raise LocalProtocolError(f"{time!r} is not an event time")
         found = round(seconds * 1000)
     if not 0 <= found <= ELEMENT_MS_MAX:
         raise LocalProtocolError(f"the event time {time!r:.60} is not between 1970 and 3084")

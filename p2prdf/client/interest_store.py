@@ -166,7 +166,9 @@ class InterestStore:
         told = await self._asking.ask(what, name, timeout_seconds, timeout_seconds=timeout_seconds)
         found = next((each for each in told if each.get("name") == name), None)
         if found is None:
-            raise Unavailable(f"no keeper answers for the interest {name} within {timeout_seconds:g} s")
+            raise Unavailable(
+                f"no interest worker answers for {name} within {timeout_seconds:g} s; p2prdf serve interests starts one"
+            )
         return found
 
     async def _triples(self, timeout_seconds: float) -> list[Triple]:
@@ -194,5 +196,5 @@ def _unkept(each: Registered) -> dict[str, Any]:
         graph = each.registration.graph
         told |= {"dataset": each.registration.dataset[1:-1], "target": each.registration.target,
                  "graph": None if graph is None else graph[1:-1]}  # fmt: skip
-    told["error"] = each.error or "no keeper answers for it"
+    told["error"] = each.error or "no interest worker answers for it"
     return told

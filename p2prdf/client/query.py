@@ -74,7 +74,7 @@ async def _read(subscription: Subscription) -> Result:
     rows: dict[int, tuple[str | None, ...]] = {}
     async for batch in subscription.batches():
         if batch.lost:
-            raise Unavailable(f"{batch.lost} answers were dropped at the query's home: there are too many")
+            raise Unavailable(f"the coordinator dropped {batch.lost} solutions: too many for this client")
         for solution in batch:
             if solution.removed:
                 rows.pop(solution.identity, None)

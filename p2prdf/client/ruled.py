@@ -52,9 +52,9 @@ def _query(rules: Sequence[Rule]) -> str:
     predicates = predicates_of(rules)
     if predicates is None:
         first = next(rule for rule in rules if any(atom.p.startswith("?") for atom in rule.body))
-        raise LocalProtocolError(f"{first}: a predicate of its body is a variable, so it may be about any triple")
+        raise LocalProtocolError(f"{first}: a predicate of its body is a variable, so it could match any triple")
     if len(predicates) > PREDICATES_MAX:
-        raise LocalProtocolError(f"the rules' bodies have {len(predicates)} predicates, and may have {PREDICATES_MAX}")
+        raise LocalProtocolError(f"the rules' bodies have {len(predicates)} predicates, more than {PREDICATES_MAX}")
     parts = (f"{{ ?s {p} ?o BIND({p} AS ?p) }}" for p in sorted(predicates))
     return f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ {' UNION '.join(parts)} }}"
 

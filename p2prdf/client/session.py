@@ -165,7 +165,7 @@ class Session(asyncio.Protocol):
         """Process received bytes."""
         self.heard_at = time.monotonic()
         if not self.welcome.done() and speaks_tls(data):
-            self.drop(TlsRefused("this node speaks TLS alone: connecting to it takes a certificate", reason="not-tls"))
+            self.drop(TlsRefused("this node accepts TLS only: connect with a certificate", reason="not-tls"))
             return
         try:
             for body in self._reader.feed(data):
@@ -193,7 +193,7 @@ class Session(asyncio.Protocol):
             self.publications = Window(message.publications_max)
             self.welcome.set_result(message)
         else:
-            raise RemoteProtocolError(f"the node sent {type(message).__name__}, which is not expected here")
+            raise RemoteProtocolError(f"the node sent {type(message).__name__}, which a client does not expect")
 
     def _fail(self, message: messages.ClientError) -> None:
         error = messages.error_of(message)

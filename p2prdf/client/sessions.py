@@ -197,7 +197,7 @@ class Sessions:
         now = time.monotonic()
         if session.answered or now - session.opened_at >= SETTLED_SECONDS or not self._outage:
             self._outage, self._rounds = now, 0
-        log.warning("%s: %s; connecting again", _text(self._address), error)
+        log.warning("%s: %s; reconnecting", _text(self._address), error)
         self._search()
 
     def _search(self) -> None:
@@ -220,7 +220,7 @@ class Sessions:
             else:
                 self._use(address, session)
                 return
-        self._give_up(Unavailable(f"no node answered for {self.reconnect_seconds:g} s; the last: {error}"))
+        self._give_up(Unavailable(f"no node answered for {self.reconnect_seconds:g} s; the last error: {error}"))
 
     def _candidates(self) -> list[Address]:
         """Return all known addresses in the order of trying."""
@@ -283,7 +283,7 @@ class Sessions:
         found, self._found = self._found, None
         if found is None:
             return
-        log.info("%s: connected again after %.1f s", _text(address), time.monotonic() - self._outage)
+        log.info("%s: reconnected after %.1f s", _text(address), time.monotonic() - self._outage)
         if not found.done():
             found.set_result(session)
         if self.on_reconnect is not None:

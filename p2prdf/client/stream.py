@@ -92,7 +92,7 @@ class Stream:
         if late not in ("raise", "send"):
             raise LocalProtocolError(f"late {late!r} is neither raise nor send")
         if not 0 <= lateness < math.inf:
-            raise LocalProtocolError(f"a lateness of {lateness} s is not a number of seconds, none below zero")
+            raise LocalProtocolError(f"lateness {lateness} is not a number of seconds, zero or more")
         if first_event < 0:
             raise LocalProtocolError("first_event must not be negative")
         self.iri = terms.parse_term(iri) if iri.startswith("<") else terms.iri(iri)
@@ -212,7 +212,7 @@ class Stream:
             raise LocalProtocolError(f"the stream {self.iri} was closed")
         if self._failed is not None:
             raise LocalProtocolError(
-                f"a publication into {self.iri} has failed ({self._failed}): nobody knows what of it is there. Make"
+                f"a publication into {self.iri} failed ({self._failed}) with unknown outcome: make"
                 f" another stream with publisher={self.publisher} and first_event={self.events}, and publish it again"
             )
 
@@ -245,13 +245,13 @@ class Stream:
         self, batch: TripleBatch | TermColumns, times: int | Iterator[int] | None
     ) -> TripleBatch | TermColumns:
         if isinstance(batch, TermColumns) and batch.removed:
-            raise LocalProtocolError("an element of a stream is not removed: it leaves its windows")
+            raise LocalProtocolError("elements of a stream cannot be deleted: they leave their windows")
         if any(batch.g) if isinstance(batch, TripleBatch) else batch.g is not None:
-            raise LocalProtocolError("an element of a stream is in no graph")
+            raise LocalProtocolError("elements of a stream have no graph")
         count = len(batch.s)
         if batch.times is not None and len(batch.times):
             if times is not None:
-                raise LocalProtocolError("batches that have event times are given others")
+                raise LocalProtocolError("the batches have event times already: omit the argument time")
             return batch
         if isinstance(times, Iterator):
             found = list(islice(times, count))

@@ -108,7 +108,7 @@ class Subscription:
         """
         upto = self.ledger.given if sequence is None else sequence
         if upto > self.ledger.given:
-            raise LocalProtocolError(f"solution {upto} is not given out yet, {self.ledger.given} is the last one")
+            raise LocalProtocolError(f"solution {upto} is not delivered yet; the last one is {self.ledger.given}")
         done = self.ledger.acknowledge(upto)
         if done:
             self._client.acknowledge(self, done)

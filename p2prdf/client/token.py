@@ -54,16 +54,16 @@ class Token:
     def decode(cls, data: bytes) -> Token:
         """Read a token.  Raises TokenRefused for all bytes that :meth:`encode` has not made."""
         if len(data) < _HEAD.size or not data.startswith(_MAGIC):
-            raise TokenRefused(f"{len(data)} bytes that do not begin like a resume token")
+            raise TokenRefused(f"not a resume token: {len(data)} bytes with another beginning")
         _, version, query, subscription, given, lost, count = _HEAD.unpack_from(data)
         if version != _VERSION:
-            raise TokenRefused(f"a resume token of version {version}; version {_VERSION} is read here")
+            raise TokenRefused(f"a resume token of version {version}; this client reads version {_VERSION}")
         size = _HEAD.size + 8 * count + _CHECKSUM_BYTES
         if count > IDENTITIES_MAX or len(data) != size:
-            raise TokenRefused(f"a resume token of {len(data)} bytes that should have {size}: it was cut or spliced")
+            raise TokenRefused(f"a resume token of {len(data)} bytes instead of {size}: it was truncated or extended")
         body = data[:-_CHECKSUM_BYTES]
         if _checksum(body) != data[-_CHECKSUM_BYTES:]:
-            raise TokenRefused("a resume token whose checksum is wrong: it was damaged")
+            raise TokenRefused("the resume token is damaged: its checksum does not match")
         return cls(query, subscription, given, lost, struct.unpack_from(f">{count}Q", data, _HEAD.size))
 
     def check(self, query: str, algorithm: str, *, per_event: bool) -> None:

@@ -173,8 +173,8 @@ class Follower:
     def _check_lost(self, solution: Solution) -> None:
         if solution.lost and self._options.fail_on_loss:
             raise Unavailable(
-                f"{solution.lost} answers were dropped at the query's home before they were read; "
-                "with failOnDataLoss = false the stream goes on without them"
+                f"the coordinator dropped {solution.lost} solutions before they were read; "
+                "with failOnDataLoss = false the stream continues without them"
             )
 
     async def _go_to(self, place: str) -> None:
@@ -239,7 +239,7 @@ class Follower:
         except TimeoutError:
             if self._options.fail_on_loss:
                 raise Unavailable(
-                    f"{len(wanted) - len(found)} of {len(wanted)} answers of a batch did not come again within "
+                    f"{len(wanted) - len(found)} of {len(wanted)} solutions of a batch did not arrive again within "
                     f"{self._options.timeout_seconds:g} s"
                 ) from None
         finally:
@@ -259,7 +259,7 @@ async def _next(subscription: Subscription) -> Solution:
     try:
         return await anext(subscription)
     except StopAsyncIteration:
-        raise Unavailable("the stream's subscription has been ended") from None
+        raise Unavailable("the stream's subscription was ended") from None
 
 
 def _row(solution: Solution) -> Row:
@@ -283,7 +283,7 @@ def _bytes(place: str) -> list[bytes]:
     try:
         return [base64.b64decode(part, validate=True) for part in place.split(".")]
     except (binascii.Error, ValueError):
-        raise TokenRefused(f"{place[:40]!r} is no place in a stream") from None
+        raise TokenRefused(f"{place[:40]!r} is not a position in a stream") from None
 
 
 def _token(place: str) -> Token:

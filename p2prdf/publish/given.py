@@ -83,4 +83,4 @@ class OptionReader:
         unknown = sorted(self.given.keys() - self._taken - _OF_SPARK)
         if unknown:
             names = ", ".join(unknown)
-            raise LocalProtocolError(f"unknown option {names}; docs/reference/spark.md lists those that there are")
+            raise LocalProtocolError(f"unknown option {names}; docs/reference/spark.md lists the options")

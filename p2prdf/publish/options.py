@@ -88,7 +88,7 @@ class _Reader(OptionReader):
     def write_options(self) -> WriteOptions:
         """Read all options; refuse others."""
         if self.given.get("path"):
-            raise LocalProtocolError(f"path {self.given['path']!r}: no file is written; option peers says where")
+            raise LocalProtocolError(f"path {self.given['path']!r}: the option peers names the target, not path")
         seconds = {
             name: self.number(option, default, 0.0)
             for name, option, default in (
@@ -114,7 +114,7 @@ class _Reader(OptionReader):
         )
         self.refuse_others()
         if options.bad_rows_path and not options.skip:
-            raise LocalProtocolError("option badRowsPath: bad rows are written somewhere with badRows = skip only")
+            raise LocalProtocolError("option badRowsPath needs badRows = skip")
         return options
 
     def _iri(self, name: str) -> str:
@@ -132,7 +132,7 @@ class _Reader(OptionReader):
                 by_column.setdefault(column, {})[of] = value.strip()
         if not subject:
             if by_column or kind:
-                raise LocalProtocolError("option subject is missing: the template of subjects, whose columns these are")
+                raise LocalProtocolError("option subject is missing: the template of the subjects of these columns")
             return None
         if not by_column and not kind:
             raise LocalProtocolError("options predicate.COLUMN are missing: no column would become a triple")
@@ -144,7 +144,7 @@ def _column(column: str, said: dict[str, str]) -> ColumnOption:
     if "predicate" not in said:
         raise LocalProtocolError(f"option predicate.{column} is missing, option {next(iter(said))}.{column} is there")
     if sum(name in said for name in ("object", "datatype", "language")) > 1:
-        raise LocalProtocolError(f"column {column} can have one of object, datatype and language, not several")
+        raise LocalProtocolError(f"column {column} has several of object, datatype and language: give one")
     datatype, language = said.get("datatype"), said.get("language")
     if language is not None:
         terms.literal("", language=language)

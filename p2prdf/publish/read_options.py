@@ -104,5 +104,5 @@ def _since(text: str) -> float | str:
         except ValueError:
             raise LocalProtocolError(f"option since: {text!r} is neither now, beginning, nor a time") from None
     if not 0 < since <= time.time():
-        raise LocalProtocolError(f"option since: {text} is not a time that is past")
+        raise LocalProtocolError(f"option since: {text} is not in the past")
     return since

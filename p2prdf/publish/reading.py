@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = self._follower.rows(start[_PLACE], end[_PLACE])
         if not self._options.sign and any(row.removed for row in rows):
             raise LocalProtocolError(
-                "an answer that was read is not true any more; with option sign = true a column tells that (1 and -1)"
+                "a solution that was read is retracted; with option sign = true a column shows retractions (1 and -1)"
             )
         count = min(self._options.partitions, len(rows))
         bounds = [len(rows) * at // count for at in range(count + 1)] if count else []
@@ -111,7 +111,7 @@ class OnceReader(DataSourceReader):
     def __init__(self, options: ReadOptions):
         if options.streaming:
             names = ", ".join(options.streaming)
-            raise LocalProtocolError(f"option {names}: what a stream has; a query that is answered once has none")
+            raise LocalProtocolError(f"option {names} applies to streams only, not to a one-time query")
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -45,7 +45,7 @@ def told(found: dict[str, Any]) -> str:
     rate = found["triples"] / found["slowest_seconds"] if found["slowest_seconds"] else 0.0
     more = [
         f"{found[name]:,} {what}"
-        for name, what in (("removed", "removed"), ("repeated", "sent again"), ("bad_rows", "bad rows left out"))
+        for name, what in (("removed", "removed"), ("repeated", "sent again"), ("bad_rows", "bad rows skipped"))
         if found[name]
     ]
     return (

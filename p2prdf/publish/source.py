@@ -64,7 +64,7 @@ class P2PRDF(DataSource):
         options = reading_options(self.options)
         if schema != columns_of(options):
             raise LocalProtocolError(
-                f"a schema of its own is refused: the query says what is read, {columns_of(options).simpleString()}"
+                f"a schema is refused: the query determines the columns, {columns_of(options).simpleString()}"
             )
         return options
 
@@ -72,8 +72,8 @@ class P2PRDF(DataSource):
         """Plan a batch write."""
         if overwrite:
             raise LocalProtocolError(
-                'mode "overwrite" is refused: what others have published is not this job\'s to replace; use '
-                'mode("append"), and a column sign with -1 for what is to be removed'
+                'mode "overwrite" is refused: a job must not replace the triples of other publishers; use '
+                'mode("append"), and a column sign with -1 for deletions'
             )
         options = self._planned(schema)
         return _BatchWriter(options, batch_identity(options))
@@ -82,7 +82,7 @@ class P2PRDF(DataSource):
         """Plan a streaming write; called again for each commit."""
         if overwrite:
             raise LocalProtocolError(
-                'output mode "complete" is refused: what others have published is not this query\'s to replace; use '
+                'output mode "complete" is refused: a query must not replace triples of other publishers; use '
                 'outputMode("append"), or "update"'
             )
         return _StreamWriter(self._planned(schema))
@@ -185,7 +185,7 @@ def _tell(found: dict[str, Any], options: WriteOptions) -> None:
 def _tell_aborted(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
     done = len(_written(messages))
     print(
-        f"p2prdf: {what} failed when {done} of {len(messages)} partitions were done; what they have published stays, "
-        "and counts once if it is published again",
+        f"p2prdf: {what} failed when {done} of {len(messages)} partitions were done; their publications stay, "
+        "and count once if they are repeated",
         file=sys.stderr, flush=True,
     )  # fmt: skip

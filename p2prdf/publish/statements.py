@@ -77,13 +77,13 @@ class Statements:
     def __post_init__(self) -> None:
         for at, name in enumerate(self.schema.names):
             if self._places.setdefault(name.lower(), at) != at:
-                raise LocalProtocolError(f"column {name}: there are two of this name")
+                raise LocalProtocolError(f"column {name}: there are two columns of this name")
         for name, fits, what in (
             ("graph", _is_text, "a string: an IRI in N-Triples form"),
             ("sign", pa.types.is_integer, "an integer: 1 to add, -1 to remove"),
         ):
             if name in self._places and not fits(self._type(name)):
-                raise LocalProtocolError(f"column {name} is {self._type(name)}, and has to be {what}")
+                raise LocalProtocolError(f"column {name} is {self._type(name)}, but must be {what}")
         if self.mapping is None:
             self._check_terms()
         else:
@@ -103,7 +103,7 @@ class Statements:
             raise LocalProtocolError(f"column {name} is none of s, p, o, graph, sign")
         for name in "spo":
             if not _is_text(self._type(name)):
-                raise LocalProtocolError(f"column {name} is {self._type(name)}, and has to be a string: a term")
+                raise LocalProtocolError(f"column {name} is {self._type(name)}, but must be a string: a term")
 
     def _check_mapping(self, mapping: MappingOptions) -> None:
         named = [*mapping.subject.columns]
@@ -198,7 +198,7 @@ def _reason(code: list[int], checked: arrow_terms.Checked, content: dict[str, An
         if kind == arrow_terms.LITERAL and part != "object":
             return f"{part} is a literal"
     sign = {name.lower(): value for name, value in content.items()}.get("sign")
-    return f"sign is {sign}, and has to be 1 or -1"
+    return f"sign is {sign}, but must be 1 or -1"
 
 
 def _content(row: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Template:
         while at < len(text):
             match = _PART.match(text, at)
             if match is None:
-                raise ValueError(f"{text!r} has a brace or backslash at character {at + 1} that belongs to nothing")
+                raise ValueError(f"{text!r} has an unmatched brace or backslash at character {at + 1}")
             at = match.end()
             if match[2] is not None:
                 columns.append(match[2])
@@ -50,11 +50,11 @@ class Template:
             else:
                 texts[-1] += match[1] or match[3]
         if not columns:
-            raise ValueError(f"{text!r} names no column: everything would be one and the same")
+            raise ValueError(f"{text!r} names no column, so all its IRIs would be equal")
         try:
             terms.iri("x".join(texts))
         except DataRefused as error:
-            raise ValueError(f"{text!r} makes no IRI: {error}") from None
+            raise ValueError(f"{text!r} does not give an IRI: {error}") from None
         return cls(tuple(texts), tuple(columns))
 
 

@@ -40,7 +40,7 @@ def branches_of(patterns: Iterable[Pattern]) -> tuple[Branch, ...]:
         if is_variable(pattern[1]):
             return (WHOLE,)
         s, p, o = (None if is_variable(part) else part for part in pattern)
-        assert p is not None, "variables were looked for"
+        assert p is not None, "variable predicates returned above"
         by_predicate.setdefault(p, []).append((s, p, o))
     made = {p: _apart(p, found) for p, found in by_predicate.items()}
     while made and (sum(map(len, made.values())) > BRANCHES_MAX or _too_long(made)):

@@ -94,7 +94,7 @@ class ChangesetFolder:
             parts = (*path.relative_to(self.folder).parent.parts, match[1])
             words = found.setdefault(parts, {})
             if match[2] in words:
-                raise DataRefused(f"there is {words[match[2]].name}, too: which one counts?", source=str(path))
+                raise DataRefused(f"there is {words[match[2]].name}, too: remove one of them", source=str(path))
             words[match[2]] = path
         ready: list[ChangesetFiles] = []
         last = () if after is None else position_order(after)
@@ -180,7 +180,7 @@ def read_file(
             for triple in zip(batch.s, batch.p, batch.o, strict=True):
                 if blank_scope is None and (triple[0].startswith(prefix) or triple[2].startswith(prefix)):
                     label = next(term for term in triple if term.startswith(prefix))[len(prefix) : -1]
-                    reason = f"blank node _:{label}: its label means nothing in other files; name a scope of its labels"
+                    reason = f"blank node _:{label}: its label has no meaning in other files; set blank_scope"
                     raise DataRefused(reason, source=str(path), line=_line_of(path, label, compressed=compressed))
                 yield triple
             line = batch.line

@@ -126,7 +126,7 @@ class ChangesetServer:
         folders = pointer is not None or (root is not None and bool(root.folders))
         files = pointer is None and (root is None or bool(root.changesets))
         if last is not None and not (files if len(last) == 1 else folders):
-            reason = f"{after} is no position here: {self._layout(pointer, root)}"
+            reason = f"{after} is not a position here: {self._layout(pointer, root)}"
             raise DataRefused(reason, source=self.url)
         if root is not None:
             latest: _Place = last or ()
@@ -137,7 +137,7 @@ class ChangesetServer:
                 yield _Step(f"{_hour_name(_hour_at(pointer))}/{0:0{_DIGITS}}", missing=True)
         elif pointer is not None:
             if last is None:
-                reason = "without index pages it cannot be known where changesets begin: name the position to begin at"
+                reason = "without index pages the first changeset is unknown: give the position to begin at"
                 raise DataRefused(reason, source=self.url)
             async for step in self._hours(last, pointer):
                 yield step
@@ -147,9 +147,9 @@ class ChangesetServer:
 
     def _layout(self, pointer: _Place | None, root: Listing | None) -> str:
         if pointer is not None:
-            return f"{_POINTER_NAME} speaks of years, months, days and hours"
+            return f"{_POINTER_NAME} names years, months, days and hours"
         if root is None:
-            return f"without {_POINTER_NAME} and index pages it cannot be known when an hour is over"
+            return f"without {_POINTER_NAME} and index pages the end of an hour is unknown"
         return "its folders have another depth"
 
     async def _tree(
@@ -197,7 +197,7 @@ class ChangesetServer:
             raise DataRefused(f"folders within folders, deeper than {_DEPTH_MAX}", source=self.url + "/".join(names))
         found = await self._index(names)
         if found is None:
-            reason = "it has no index page, and the folder above has: what is in it cannot be known"
+            reason = "it has no index page, but its parent folder has: its content is unknown"
             raise DataRefused(reason, source=f"{self.url}{'/'.join(names)}/")
         return found
 
@@ -209,7 +209,7 @@ class ChangesetServer:
         try:
             hour, last = _hour_at(after), _hour_at(pointer)
         except ValueError as error:
-            raise DataRefused(f"{shown} is no hour: {error}", source=self.url) from None
+            raise DataRefused(f"{shown} is not an hour: {error}", source=self.url) from None
         number = after[_HOUR] + 1 if len(after) > _HOUR else None
         empty = 0
         while hour <= last:
@@ -234,7 +234,7 @@ class ChangesetServer:
             yield step
         if not (found or self._seen or number == 1) and (after is None or not await self._exists(after)):
             what = "000000 or 000001" if after is None else f"{after} or one of the {LOOK_AHEAD + 1} behind it"
-            reason = f"neither {_POINTER_NAME} nor an index page nor {what} is there: name the position to begin at"
+            reason = f"neither {_POINTER_NAME} nor an index page nor {what} exists: give the position to begin at"
             raise DataRefused(reason, source=self.url)
         self._seen = True
 
@@ -350,7 +350,7 @@ class ChangesetServer:
     def _place(self, position: str) -> _Place:
         parts = position.split("/")
         if not all(part.isdecimal() and len(part) <= _NUMBER_DIGITS_MAX for part in parts):
-            raise DataRefused(f"{position[:100]} is no position of numbers", source=self.url)
+            raise DataRefused(f"{position[:100]} is not a position of numbers", source=self.url)
         return tuple(map(int, parts))
 
 

@@ -130,7 +130,7 @@ class DatasetPass:
         """Yield the expected content of a target, which does not change while the context lasts."""
         async with self._lock:
             if name not in self._interests:
-                raise Unavailable(f"the dataset {self.dataset} has not been read for it yet")
+                raise Unavailable(f"the dataset {self.dataset} has not been read for this interest yet")
             yield Content(await asyncio.to_thread(lambda: set(self._interests.target(name))), self.as_of)
 
     async def sizes(self, names: Iterable[str]) -> dict[str, Sizes]:
@@ -180,7 +180,7 @@ class DatasetPass:
                 await self._end_readings()
                 await asyncio.sleep(_PAUSE_SECONDS)
         finally:
-            self._end_waiting(Unavailable(f"the dataset {self.dataset} is not read here any more"))
+            self._end_waiting(Unavailable(f"the dataset {self.dataset} is no longer read here"))
             await self._end_readings()
 
     def _end_waiting(self, error: P2PRDFError | None) -> None:

@@ -52,7 +52,7 @@ class Reading:
         try:
             async for batch in self._left.batches():
                 if batch.lost:
-                    raise Unavailable(f"{batch.lost} answers were dropped at the query's home")
+                    raise Unavailable(f"the coordinator dropped {batch.lost} solutions")
                 self._on_read(len(batch))
                 for solution in batch:
                     change[solution.terms] += -1 if solution.removed else 1
@@ -61,7 +61,7 @@ class Reading:
                 if batch.bookmark is not None and batch.bookmark > self._left.opened:
                     await self._steps.put(Step(self, change, batch.bookmark))
                     change = Counter()
-            error: P2PRDFError = Unavailable("the query of the dataset has ended")
+            error: P2PRDFError = Unavailable("the query of the dataset ended")
         except P2PRDFError as raised:
             error = raised
         await self._steps.put(Step(self, Counter(), 0, error))

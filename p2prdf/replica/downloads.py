@@ -70,9 +70,9 @@ class DownloadConfig:
         """Raise LocalProtocolError for values out of bounds."""
         for name in ("attempts", "damaged_attempts", "stored_bytes_max", "plain_bytes_max"):
             if getattr(self, name) < 1:
-                raise LocalProtocolError(f"{name} has to be at least 1, not {getattr(self, name)}")
+                raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.idle_seconds <= 0 or self.total_seconds <= 0 or self.pause_seconds < 0 or self.redirects_max < 0:
-            raise LocalProtocolError("times of downloads are positive, pauses and redirects not negative")
+            raise LocalProtocolError("times of downloads must be positive, pauses and redirects not negative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ def _check_web(url: str) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise DataRefused(f"{shown} is none") from None
+        raise DataRefused(f"{shown} is malformed") from None
     if "@" in parts.netloc:
-        raise DataRefused(f"credentials do not belong into a URL, where others read them ({parts.hostname})")
+        raise DataRefused(f"a URL must not contain credentials, since others can read it ({parts.hostname})")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise DataRefused(f"{shown} is not one of http:// or https:// with a host")
+        raise DataRefused(f"{shown} is not an http:// or https:// URL with a host")
     return parts
 
 
@@ -192,13 +192,13 @@ class Downloads:
                     return None
                 encoding = answer.headers.get("Content-Encoding", "identity").lower()
                 if encoding not in ("identity", "gzip", "x-gzip", ""):
-                    reason = f"the server compresses it as {encoding[:40]!r}, which was not asked for"
+                    reason = f"the server compresses it as {encoding[:40]!r} without request"
                     raise DataRefused(reason, source=url)
                 packed = compressed or encoding.endswith("gzip")
                 chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
                 announced = chunked or answer.content_length is not None
                 if not (packed or announced):
-                    reason = "neither its length is told nor is it compressed: whether it is whole cannot be known"
+                    reason = "the server gives no length and the file is not compressed, so it could be incomplete"
                     raise DataRefused(reason, source=url)
                 bytes_max = self.config.stored_bytes_max if packed else self.config.plain_bytes_max
                 with path.open("wb") as out:
@@ -237,7 +237,7 @@ class Downloads:
             except TargetRefused as refused:
                 raise DataRefused(str(refused), source=url) from None
             except aiohttp.InvalidURL as invalid:
-                raise DataRefused(f"cannot be asked for: {invalid}", source=url) from None
+                raise DataRefused(f"invalid request: {invalid}", source=url) from None
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as failure:
                 error = Unavailable(f"{url}: {str(failure) or 'no answer in time'}")
             damaged += isinstance(error, Damaged)
@@ -302,7 +302,7 @@ class Downloads:
                 raise DataRefused(f"more than {bytes_max:,} bytes", source=url)
             yield piece
         if length is not None and count != length:
-            raise _Failed(Unavailable(f"{url}: {count:,} of {length:,} bytes came"))
+            raise _Failed(Unavailable(f"{url}: received {count:,} of {length:,} bytes"))
 
     async def _check(self, path: Path, url: str, *, announced: bool) -> None:
         """Read a compressed file to its end."""
@@ -310,8 +310,8 @@ class Downloads:
             size = await asyncio.to_thread(_plain_size, path, self.config.plain_bytes_max)
         except EOFError:
             if announced:
-                raise _Failed(Damaged("the compressed file is not whole on the server", source=url)) from None
-            raise _Failed(Unavailable(f"{url}: the compressed file ends in its middle")) from None
+                raise _Failed(Damaged("the compressed file is incomplete on the server", source=url)) from None
+            raise _Failed(Unavailable(f"{url}: the compressed file is truncated")) from None
         except (gzip.BadGzipFile, zlib.error) as error:
             raise _Failed(Damaged(f"damaged compression: {error}", source=url)) from None
         if size > self.config.plain_bytes_max:
@@ -337,7 +337,7 @@ def _unpacked(body: bytes, url: str, bytes_max: int) -> bytearray:
     try:
         found = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, bytes_max + 1)
     except zlib.error as error:
-        raise DataRefused(f"the server compresses it in a way that was not asked for: {error}", source=url) from None
+        raise DataRefused(f"the server compresses it without request: {error}", source=url) from None
     if len(found) > bytes_max:
         raise DataRefused(f"more than {bytes_max:,} bytes when uncompressed", source=url)
     return bytearray(found)

@@ -66,7 +66,7 @@ class EmbeddedStore:
         try:
             self.store.update(text)
         except (OSError, SyntaxError) as error:
-            raise TargetRefused(f"the store says no: {error}") from None
+            raise TargetRefused(f"the store refuses the update: {error}") from None
         found = self._cursor()
         if found != after:
-            raise TargetMoved(f"the store's cursor is {found!r}, and was to be {before!r}")
+            raise TargetMoved(f"the store's cursor is {found!r} instead of {before!r}")

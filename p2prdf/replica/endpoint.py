@@ -60,9 +60,9 @@ class EndpointConfig:
         """Raise LocalProtocolError for values out of bounds."""
         for name in ("triples_max", "page_triples", "answer_bytes_max", "attempts"):
             if getattr(self, name) < 1:
-                raise LocalProtocolError(f"{name} has to be at least 1, not {getattr(self, name)}")
+                raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.timeout_seconds <= 0 or self.pause_seconds < 0:
-            raise LocalProtocolError("an endpoint's timeout is positive and its pause not negative")
+            raise LocalProtocolError("timeout_seconds must be positive, and pause_seconds not negative")
 
 
 class Endpoint:
@@ -116,10 +116,10 @@ class Endpoint:
             if found == after:
                 return
             if found != before:
-                raise TargetMoved(f"{self.config.update_url}: the cursor is {found!r}, and was to be {before!r}")
+                raise TargetMoved(f"{self.config.update_url}: the cursor is {found!r} instead of {before!r}")
             if failure is None:
-                failure = Unavailable(f"{self.config.update_url} said yes and changed nothing")
-        assert failure is not None, "there was an attempt"
+                failure = Unavailable(f"{self.config.update_url} accepted the update and changed nothing")
+        assert failure is not None, "there is at least one attempt"
         raise failure
 
     async def triples(self) -> AsyncIterator[Triple]:
@@ -159,7 +159,7 @@ class Endpoint:
                 for triple in zip(batch.s, batch.p, batch.o, strict=True):
                     count += 1
                     if any(term.startswith("<urn:bnode:endpoint:") for term in triple):
-                        reason = "a blank node: it has another name in each answer, and could not be removed again"
+                        reason = "a blank node: its label differs in each answer, so it could not be deleted later"
                         raise DataRefused(reason, source=self.config.query_url)
                     yield triple
             if not count:
@@ -172,7 +172,7 @@ class Endpoint:
             rows = json.loads(body)["results"]["bindings"]
             assert isinstance(rows, list), "checked below"
         except (ValueError, KeyError, TypeError, AssertionError):
-            raise TargetRefused(f"{self.config.query_url}: not a result of SPARQL in JSON: {_shown(body)}") from None
+            raise TargetRefused(f"{self.config.query_url}: not a SPARQL result in JSON: {_shown(body)}") from None
         return rows
 
     async def _ask(self, text: str, accept: str, bytes_max: int) -> bytes:
@@ -203,14 +203,14 @@ class Endpoint:
                 async for chunk in answer.content.iter_any():
                     found += chunk
                     if len(found) > bytes_max:
-                        raise TargetRefused(f"{url}: an answer of more than {bytes_max:,} bytes; ask for smaller pages")
+                        raise TargetRefused(f"{url}: an answer of more than {bytes_max:,} bytes; request smaller pages")
                 status = answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"{url}: {str(error) or type(error).__name__}") from None
         if status in _UNAVAILABLE:
             raise Unavailable(f"{url} answers {status}: {_shown(bytes(found))}")
         if not 200 <= status < 300:
-            what = "redirects, which is not followed" if 300 <= status < 400 else f"says no: {_shown(bytes(found))}"
+            what = "redirects, but is not followed" if 300 <= status < 400 else f"refuses: {_shown(bytes(found))}"
             raise TargetRefused(f"{url} answers {status} and {what}")
         return bytes(found)
 

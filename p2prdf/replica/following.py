@@ -60,7 +60,7 @@ def standing_text(interest: Interest, dataset: str) -> str:
     """
     bare = next((pattern for pattern in interest.patterns if not any(map(is_variable, pattern))), None)
     if bare is not None:
-        raise QueryRefused(f"{' '.join(bare)}: a pattern without variables is always there", construct="interest")
+        raise QueryRefused(f"{' '.join(bare)}: a pattern without variables matches always", construct="interest")
     template, branches = [], []
     for number, group in enumerate(interest.groups):
         groups: Sequence[PatternGroup] = (group,) if number == 0 else (interest.required, group)
@@ -111,7 +111,7 @@ async def follow(
         if batch.lost:
             with contextlib.suppress(Unavailable):
                 await left.unsubscribe()
-            raise Unavailable(f"{batch.lost} answers were dropped at the query's home; begin again")
+            raise Unavailable(f"the coordinator dropped {batch.lost} solutions; start again")
         for solution in batch:
             change.tell(solution.terms, solution.identity, removed=solution.removed)
         told += len(batch)
@@ -128,7 +128,7 @@ async def follow(
             await follower.take_some(change)
             left.acknowledge()
             told = 0
-    raise Unavailable("the query of the replica has ended")
+    raise Unavailable("the query of the replica ended")
 
 
 class _Change:
@@ -192,7 +192,7 @@ class _Follower:
         name, _, rest = self._cursor.partition(" ")
         number, _, token = rest.partition(" ")
         if not (name.isdecimal() and number.isdecimal()):
-            raise DataRefused(f"the target has the cursor {self._cursor!r}, which is of another kind of replica")
+            raise DataRefused(f"the target has the cursor {self._cursor!r} of another kind of replica")
         self._number = int(number)
         if not token:
             with contextlib.suppress(Unavailable):  # its lease ends it otherwise

@@ -38,7 +38,7 @@ class Hosts:
             except ValueError:
                 host, port = None, None
             if not host or parts.path or parts.username is not None:
-                raise TargetRefused(f"not a host, with or without a port: {entry!r}")
+                raise TargetRefused(f"not a host or host:port: {entry!r}")
             self._listed.add((host, port))
         self._private = private
 
@@ -51,7 +51,7 @@ class Hosts:
         """Raise TargetRefused for a URL with an unlisted host or port, or with a forbidden address."""
         host, port = checked_url(url)
         if not {(host, None), (host, port)} & self._listed:
-            raise TargetRefused(f"{host}:{port} is not on the list of hosts that may be asked")
+            raise TargetRefused(f"{host}:{port} is not on the list of permitted hosts")
         try:
             ipaddress.ip_address(host)
         except ValueError:
@@ -63,10 +63,10 @@ class Hosts:
         found = _plain(ipaddress.ip_address(address.partition("%")[0]))
         literal = _is_address(host)
         if (found.is_link_local or found.is_multicast or found.is_unspecified) and not literal:
-            raise TargetRefused(f"{host} leads to {found}, a link-local or multicast address")
+            raise TargetRefused(f"{host} resolves to {found}, a link-local or multicast address")
         if not found.is_global and not self._private:
-            reason = "which is on no public network, and private ones are not allowed"
-            raise TargetRefused(f"{host} leads to {found}, {reason}")
+            reason = "a non-public address, and private networks are not permitted"
+            raise TargetRefused(f"{host} resolves to {found}, {reason}")
 
 
 def _is_address(host: str) -> bool:

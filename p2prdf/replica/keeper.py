@@ -52,7 +52,7 @@ class KeeperConfig:
         for dataset, bound in self.potential_max.items():
             if bound < 0:
                 of = "" if dataset is None else f" of {dataset}"
-                raise LocalProtocolError(f"the potentially interesting triples kept{of} cannot be {bound}")
+                raise LocalProtocolError(f"the bound on potentially interesting triples{of} is negative: {bound}")
 
     def bound_of(self, dataset: str) -> int | None:
         """Return the bound on the potentially interesting triples of a dataset; None: no bound."""
@@ -156,7 +156,7 @@ class Keeper(Member):
         """Yield the expected content of a target, if its dataset is still read here."""
         found = self.passes.get(registration.dataset)
         if found is None:
-            raise Unavailable(f"the dataset {registration.dataset} is not read here any more")
+            raise Unavailable(f"the dataset {registration.dataset} is no longer read here")
         async with found.content(registration.name) as content:
             yield content
 

@@ -244,9 +244,9 @@ class KeptTarget:
         cursor = await self._target.cursor()
         said = Cursor(0, 0, str(Digest())) if cursor is None else Cursor.parse(cursor)
         if said is None:
-            raise DataRefused(f"the target has the cursor {cursor!r}, which is of another kind of replica: repair it")
+            raise DataRefused(f"the target has the cursor {cursor!r} of another kind of replica: repair it")
         if said.as_of > self.as_of and not hlc.is_ahead(said.as_of / 1000, time.time()):
-            raise Ahead(f"the target is at {said.as_of / 1000:.3f}, and the dataset is known up to {self.as_of / 1000}")
+            raise Ahead(f"the target is at {said.as_of / 1000:.3f}, but this worker only at {self.as_of / 1000:.3f}")
         if cursor is None and await _first(self._target.triples()) is not None:
             raise TargetRefused("the target holds triples and no cursor: empty it, or repair it, which deletes them")
         if said.digest == str(self.expected):

@@ -112,11 +112,11 @@ def read_patch(
                 changes, inside = {}, begins
     if growing:
         if changes and not inside and not rows.begun:
-            reason = "rows outside of transactions: while the file grows it cannot be known where they end"
+            reason = "rows outside of transactions: while the file grows their end is unknown"
             raise DataRefused(reason, source=source, line=rows.line)
         return
     if inside:
-        raise DataRefused("the transaction has no end: the file is not whole", source=source, line=rows.line)
+        raise DataRefused("the transaction has no end: the file is incomplete", source=source, line=rows.line)
     if changes:
         yield _changeset(changes, sequence)
 
@@ -173,7 +173,7 @@ class _Rows:
             self.begun = True
         elif self._row:
             last = self._row[-1]
-            reason = f"the row has no end, a full stop, behind {_shown(last.text)}: the file is not whole"
+            reason = f"the row has no full stop after {_shown(last.text)}: the file is incomplete"
             raise self._refused(last, reason)
 
     def _complete(self, line: str) -> Iterator[_Row]:
@@ -192,7 +192,7 @@ class _Rows:
                     raise self._refused(token, f"no row of RDF Patch begins with {_shown(token.text)}")
                 self._row.append(token)
                 if len(self._row) > _ITEMS_MAX + 1:
-                    raise self._refused(token, "a full stop is expected here: no row is so long")
+                    raise self._refused(token, "a full stop is expected here: the row is too long")
                 continue
             if not self._row:
                 raise self._refused(token, "a full stop ends no row here")
@@ -220,18 +220,18 @@ class _Rows:
         if code.text in _OTHER:
             least, most = _OTHER[code.text]
             if not least <= len(items) <= most:
-                raise self._refused(stop, f"{code.text}: {len(items)} items, and it has {least} to {most}")
+                raise self._refused(stop, f"{code.text}: {len(items)} items instead of {least} to {most}")
         elif code.text in ("A", "D"):
             for item in items:
                 if item.kind not in _TERMS:
-                    reason = f"{_shown(item.text)} is no term: terms are written out, as in N-Triples"
+                    reason = f"{_shown(item.text)} is not a term: write terms out, as in N-Triples"
                     raise self._refused(item, f"{code.text}: {reason}")
             if len(items) == 4:
                 raise self._refused(items[3], "a changeset has triples, without graphs")
             if len(items) != 3:
                 raise self._refused(stop, f"{code.text}: not three terms and a full stop, but {len(items)} terms")
         elif items:
-            raise self._refused(items[0], f"{code.text}: a full stop is expected behind it")
+            raise self._refused(items[0], f"{code.text}: a full stop is expected after it")
 
     def _refused(self, token: _Token, reason: str) -> DataRefused:
         return DataRefused(f"column {token.column}: {reason}", source=self._source, line=token.line)
@@ -258,7 +258,7 @@ def _triple(row: _Row, source: str) -> Triple:
     s, p, o = found
     if s.startswith('"') or p.startswith('"'):
         wrong = row.items[0 if s.startswith('"') else 1]
-        raise DataRefused(f"column {wrong.column}: a literal is an object only", source=source, line=wrong.line)
+        raise DataRefused(f"column {wrong.column}: a literal must be an object", source=source, line=wrong.line)
     return s, p, o
 
 

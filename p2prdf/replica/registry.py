@@ -99,7 +99,7 @@ class Registry:
             if name not in wrong:
                 holder = holders.setdefault(registration.place, name)
                 if holder != name:
-                    reason = f"its target graph is that of the interest {holder}, and a graph has one interest"
+                    reason = f"its target graph belongs to the interest {holder}; a graph has one interest"
                     wrong[name] = Refusal(registration, reason)
         return Share({name: each for name, each in found.items() if name not in wrong}, wrong)
 
@@ -115,7 +115,7 @@ class Registry:
             if is_listed(registration, hosts):
                 own[name] = registration
             else:
-                reason = f"{registration.target}: its host is on no keeper's list of hosts that may be asked"
+                reason = f"{registration.target}: no interest worker permits this host"
                 refused[name] = Refusal(registration, reason)
         return Share(own, refused)
 

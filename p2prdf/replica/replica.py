@@ -104,7 +104,7 @@ class Replica:
         :meth:`apply` sends nothing until its cursor's changeset is reached.
         """
         if self.interests.triples or self.position:
-            raise LocalProtocolError("the replica has begun already")
+            raise LocalProtocolError("the replica is not empty")
         chunk: list[Triple] = []
         if isinstance(slice_of_source, AsyncIterable):
             async for triple in slice_of_source:
@@ -136,7 +136,7 @@ class Replica:
         found = self._cursor or ""
         if not fresh and found != self._noted and _rank(found) <= _rank(self._noted):
             raise TargetMoved(
-                f"the target's cursor is {self._cursor!r}, and the replica left {self._noted!r}: it was set back or"
+                f"the target's cursor is {self._cursor!r}, and the replica left {self._noted!r}: it was restored or"
                 " written to; compare and repair it"
             )
         self._done = _rank(found)

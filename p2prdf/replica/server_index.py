@@ -58,7 +58,7 @@ def read_index(body: bytes, url: str) -> Listing | None:
             _one(changesets, file[1], url)
             other = words.setdefault((int(file[1]), file[2]), name)
             if other != name:
-                raise DataRefused(f"there are {name} and {other}: which one counts?", source=url)
+                raise DataRefused(f"{name} and {other} are the same part of a changeset", source=url)
     if not folders and not changesets and _TITLE.search(body[:2000]) is None:
         return None
     return Listing(folders, changesets)
@@ -67,4 +67,4 @@ def read_index(body: bytes, url: str) -> Listing | None:
 def _one(known: dict[int, str], digits: str, url: str) -> None:
     other = known.setdefault(int(digits), digits)
     if other != digits:
-        raise DataRefused(f"there are {digits} and {other}: which one counts?", source=url)
+        raise DataRefused(f"{digits} and {other} are the same number", source=url)

@@ -79,7 +79,7 @@ def open_sources(names: Sequence[str], *, blank_scope: str | None = None) -> Sou
         return sources[0]
     for name, source in zip(names, sources, strict=True):
         if source.is_patch:
-            raise LocalProtocolError(f"{name}: an RDF Patch numbers its transactions itself, so it is the only source")
+            raise LocalProtocolError(f"{name}: an RDF Patch must be the only source: it has its own numbers")
     return _InOrder(sources)
 
 
@@ -214,7 +214,7 @@ async def _transactions(
     Raises DataRefused if there are fewer: it is another patch, or was restarted.
     """
     if after is not None and not after.isdecimal():
-        raise DataRefused(f"{after[:100]} is no number of a transaction", source=source)
+        raise DataRefused(f"{after[:100]} is not the number of a transaction", source=source)
     last = 0 if after is None else int(after)
     given = read_patch(_lines(stream, source), source=source, sequence=1, growing=growing)
     count = 0
@@ -223,7 +223,7 @@ async def _transactions(
         if count > last:
             yield f"{count:09}", changeset
     if count < last:
-        raise DataRefused(f"{count:,} transactions, and {last:,} of it are known: was it begun anew?", source=source)
+        raise DataRefused(f"{count:,} transactions, but {last:,} were read before: was it replaced?", source=source)
 
 
 def _lines(stream: IO[str], source: str) -> Iterator[str]:

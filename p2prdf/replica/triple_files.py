@@ -49,7 +49,7 @@ class TripleFiles:
     ) -> None:
         """Write a pair of files, then the cursor."""
         if self._at != before:
-            raise TargetMoved(f"{self._folder}: the cursor is {self._at!r}, and was to be {before!r}")
+            raise TargetMoved(f"{self._folder}: the cursor is {self._at!r} instead of {before!r}")
         await asyncio.to_thread(self._write, list(removed), list(added), after)
 
     async def triples(self) -> AsyncIterator[Triple]:

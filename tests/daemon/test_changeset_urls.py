@@ -119,8 +119,8 @@ def test_bad_sources_are_refused_and_the_start_position_can_be_given_later(keepi
     put(tmp_path, "000007.added.nt", "<urn:a> <urn:b> <urn:d> .\n")
     words = ("--peer", keeping_all[0].address, "--dataset", "urn:nowhere", "--start", tmp_path / "start.nt")
     for name, reason in (
-        ("file:///changes", "'file:///changes' is not one of http:// or https:// with a host"),
-        ("http://me:secret@h/", "credentials do not belong into a URL"),
+        ("file:///changes", "'file:///changes' is not an http:// or https:// URL with a host"),
+        ("http://me:secret@h/", "a URL must not contain credentials"),
     ):
         code, out, err = command("changesets", "publish", name, *words)
         assert (code, out, reason in err, "secret" in err) == (4, "", True, False), err

@@ -186,7 +186,7 @@ async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(ke
             (("no name!", base, PEOPLE), LocalProtocolError, "is no name"),
             (("x", "urn:no-iri", PEOPLE), DataRefused, "not an IRI"),
             (("x", base, "SELECT ?x { { ?x ?y ?z } UNION { ?z ?y ?x } }"), QueryRefused, "UNION"),
-            (("x", base, "SELECT ?x ?a { ?x ?y ?z . ?a ?b ?c }"), QueryRefused, "no variable in common"),
+            (("x", base, "SELECT ?x ?a { ?x ?y ?z . ?a ?b ?c }"), QueryRefused, "no variable connects"),
         ):
             with pytest.raises(error, match=what):
                 await channels.create(*wrong)
@@ -203,7 +203,7 @@ async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(ke
         # Bad graphs and deletions.
         for graph, what in (
             ([], "without statements"),
-            ([("<urn:a>", "<urn:p>", "_:b")], "no canonical term"),
+            ([("<urn:a>", "<urn:p>", "_:b")], "not a canonical term"),
             ([("<urn:a>", TYPE, "<http://www.w3.org/2002/07/owl#Class>")], "about classes or properties"),
             ([(f"<urn:s{n}>", "<urn:p>", f'"{"x" * 1000}"') for n in range(5000)], f"at most {GRAPH_BYTES_MAX:,}"),
         ):

@@ -945,7 +945,7 @@ async def test_the_command_ends_its_streams_and_sockets_when_it_stops(keeping_al
     (("--listen", "0.0.0.0:0"), 4, "give --tokens"), (("--listen", "nowhere"), 4, "not host:port"),
     (("--peer", "127.0.0.1:1"), 3, "unavailable"), (("--allow-host", "h"), 4, "are for webhooks: --webhooks FILE"),
     (("--webhooks", "/nowhere/keys"), 4, "/nowhere/keys: signing keys cannot be read"),
-    (("--webhooks", __file__, "--allow-host", "a/b"), 4, "not a host, with or without a port: 'a/b'"),
+    (("--webhooks", __file__, "--allow-host", "a/b"), 4, "not a host or host:port: 'a/b'"),
 ])  # fmt: skip
 async def test_the_command_says_why_it_does_not_begin(keeping_all, words, code, told):
     peer = () if "--peer" in words else ("--peer", keeping_all[0].address)

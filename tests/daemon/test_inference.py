@@ -62,7 +62,7 @@ async def test_rules_kept_in_the_overlay_serve_every_client_that_names_them(keep
         standing = Held(await other.subscribe(asked(ns), rules=name, since="beginning"))
         assert [str(rule) for rule in (await other.rules())[name]] == [str(*parse_rules(transitive(ns)))]
         assert await other.remove_rules(name) == 1
-        with pytest.raises(p2prdf.QueryRefused, match="no rules are kept"):
+        with pytest.raises(p2prdf.QueryRefused, match="no rules are stored"):
             await client.query(asked(ns), rules=name)
         await client.publish(places(ns, "cd"))
         await standing.until(ns, "ab", "ac", "bc", "ad", "bd", "cd")
@@ -122,4 +122,4 @@ def test_the_command_line_keeps_lists_and_removes_rules_and_asks_with_them(keepi
     assert len(out.splitlines()) == 3
     assert "1 rules removed" in ran("rules", "remove", name)
     code, _, errors = command("query", asked(ns), "--rules", name, "--peer", peer)
-    assert (code, "no rules are kept" in errors) == (4, True)
+    assert (code, "no rules are stored" in errors) == (4, True)

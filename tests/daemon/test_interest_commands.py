@@ -60,7 +60,7 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
     code, _, err = run(*add, "--name", "y", *place)
     assert (code, "this is the target of the interest x" in err) == (4, True)
     assert (run(*add, "--target", "http://far.example/update", "--name", "far"))[0] == 0
-    assert (run("interest", "status", "x", *peer))[:2] == (1, "x\tunkept\t\t\t\tno keeper answers for it\n")
+    assert (run("interest", "status", "x", *peer))[:2] == (1, "x\tunkept\t\t\t\tno interest worker answers for it\n")
     keeper = subprocess.Popen(
         [sys.executable, "-m", "p2prdf_cli", "serve", "interests", *peer, "--allow-host", f"127.0.0.1:{endpoint.port}",
          "--allow-private", "--auth-file", str(tmp_path / "auth"), "--metrics", "127.0.0.1:0"],

@@ -248,7 +248,7 @@ async def test_forbidden_and_silent_targets_are_reported_and_delay_no_other_targ
             await publisher.publish(position, changeset)
             await exact(endpoint, dataset, {"<urn:g:well>": slice_of(triples)})
         refused = await reported(client, "elsewhere", "refused")
-        assert "elsewhere.example/update: its host is on no keeper's list" in refused["error"]
+        assert "elsewhere.example/update: no interest worker permits this host" in refused["error"]
         assert f"127.0.0.1:{free_port}" in (await reported(client, "silent", "failing"))["error"]
         assert (await client.interests.verify("elsewhere"))["error"] == refused["error"]
         # A graph with foreign triples is not emptied because an interest names it.
@@ -266,7 +266,7 @@ async def test_forbidden_and_silent_targets_are_reported_and_delay_no_other_targ
     async with p2prdf.connect(keeping_all[0].address) as client:
         await client.interests.add(dataset, update, INTEREST, name="nobody")
         (found,) = await client.interests.status("nobody")
-        assert (found["state"], found["error"]) == ("unkept", "no keeper answers for it")
+        assert (found["state"], found["error"]) == ("unkept", "no interest worker answers for it")
         await client.interests.remove("nobody")
 
 

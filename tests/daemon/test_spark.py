@@ -145,7 +145,7 @@ def test_bad_rows_end_a_write_or_are_skipped_and_written(spark, keeping_all, ns,
 @pytest.mark.parametrize(
     ("options", "mode", "told"),
     [
-        ({}, "overwrite", 'mode "overwrite" is refused: what others have published'),
+        ({}, "overwrite", 'mode "overwrite" is refused: a job must not replace'),
         ({"pears": "x:1"}, "append", "unknown option pears"),
         ({"peers": "x"}, "append", "option peers: 'x' is not host:port"),
         ({"subject": "urn:{q}", "predicate.s": "urn:s"}, "append", "there is no column q"),

@@ -248,7 +248,7 @@ async def test_a_client_reports_the_reason_of_a_tls_failure(gate, launcher_in):
         return p2prdf.Tls(gate.own / "ca.crt", folder / "tls.crt", folder / "tls.key")
 
     folders = gate.folders
-    assert "this node speaks TLS alone" in await refusal(None)
+    assert "this node accepts TLS only" in await refusal(None)
     without = careless(None)
     without.verify_mode = ssl.CERT_REQUIRED
     without.load_verify_locations(gate.own / "ca.crt")
@@ -309,7 +309,7 @@ def test_commands_connect_with_the_certificate_of_options_or_of_the_environment(
     code, _, said = command("status", *where)
     assert code == 3
     assert "error [tls-refused]" in said
-    assert "this node speaks TLS alone" in said
+    assert "this node accepts TLS only" in said
     code, _, said = command(*options(gate.folders["revoked"]), "publish", data, *where)
     assert code == 3
     assert "of client mallory is revoked" in said

@@ -204,7 +204,7 @@ class TestForms:
             graph_literal(name(1), 1, [])
 
     def test_patterns_are_of_canonical_terms(self) -> None:
-        with pytest.raises(LocalProtocolError, match="no canonical term"):
+        with pytest.raises(LocalProtocolError, match="not a canonical term"):
             deletion_literal(name(1), 1, ("?s", "?p", '"\\u0041"'))
         with pytest.raises(LocalProtocolError, match="neither a canonical term nor a variable"):
             deletion_literal(name(1), 1, ("?s", "?p", "_:b"))

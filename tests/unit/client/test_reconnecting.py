@@ -258,7 +258,7 @@ async def test_after_the_time_for_it_everything_open_is_unavailable_and_a_later_
     async with asyncio.timeout(SECONDS), nodes(node), both(node, reconnect_seconds=0.3) as client:
         subscription = await client.subscribe(QUERY)
         await node.stop()
-        with pytest.raises(p2prdf.Unavailable, match=r"no node answered for 0\.3 s; the last: .*127\.0\.0\.1"):
+        with pytest.raises(p2prdf.Unavailable, match=r"no node answered for 0\.3 s; the last error: .*127\.0\.0\.1"):
             await anext(subscription)
         with pytest.raises(p2prdf.Unavailable, match="no node answered"):
             await client.publish(TRIPLES)

@@ -185,7 +185,7 @@ def test_reports_add_up_and_are_read_back(tmp_path):
     found = summary([one, two], query="q", batch=3)
     assert (found["triples"], found["bad_rows"], found["attempts"], found["batch"]) == (30, 1, 1, 3)
     assert told(found) == (
-        "p2prdf: batch 3: 30 triples acknowledged in 2.0 s, 15/s, 4 sent again, 1 bad rows left out"
+        "p2prdf: batch 3: 30 triples acknowledged in 2.0 s, 15/s, 4 sent again, 1 bad rows skipped"
     )
     assert told(summary([])) == "p2prdf: 0 triples acknowledged in 0.0 s, 0/s"
     path = tmp_path / "report"

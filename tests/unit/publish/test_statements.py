@@ -113,7 +113,7 @@ def test_a_bad_row_is_reported_with_its_place_and_content_and_its_neighbours_are
 
 def test_signs_are_one_and_minus_one():
     _, bad = taken({"s": [A] * 3, "p": [P] * 3, "o": [A] * 3, "sign": [0, None, 2]})
-    assert [each.reason for each in bad] == [f"sign is {sign}, and has to be 1 or -1" for sign in (0, None, 2)]
+    assert [each.reason for each in bad] == [f"sign is {sign}, but must be 1 or -1" for sign in (0, None, 2)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -140,10 +140,10 @@ def test_where_no_triple_is_both_removals_go_first_and_in_one_piece():
     [
         ({"s": [A], "p": [P]}, "column o is missing among s, p"),
         ({"s": [A], "p": [P], "o": [A], "x": [A]}, "column x is none of s, p, o, graph, sign"),
-        ({"s": [A], "p": [P], "o": [5]}, "column o is int64, and has to be a string"),
+        ({"s": [A], "p": [P], "o": [5]}, "column o is int64, but must be a string"),
         ({"s": [A], "p": [P], "o": [A], "sign": ["+"]}, "column sign is string"),
         ({"s": [A], "p": [P], "o": [A], "graph": [1]}, "column graph is int64"),
-        ({"s": [A], "p": [P], "o": [A], "S": [A]}, "column S: there are two of this name"),
+        ({"s": [A], "p": [P], "o": [A], "S": [A]}, "column S: there are two columns of this name"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused_by_name(columns, told):

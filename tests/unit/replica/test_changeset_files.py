@@ -63,7 +63,7 @@ def test_a_file_that_is_still_written_is_not_looked_at(tmp_path: Path) -> None:
 def test_one_part_twice_is_refused(tmp_path: Path) -> None:
     _put(tmp_path / "000001.added.nt.gz")
     _put(tmp_path / "000001.added.nt")
-    with pytest.raises(DataRefused, match="which one counts"):
+    with pytest.raises(DataRefused, match="remove one of them"):
         ChangesetFolder(tmp_path).scan()
     with pytest.raises(DataRefused, match="no such folder"):
         ChangesetFolder(tmp_path / "absent")

@@ -361,5 +361,5 @@ async def test_waiting_for_a_reading_fails_when_there_will_be_none(monkeypatch: 
         async with asyncio.timeout(20):
             while len(kept.overlay.queries) < 2:
                 await asyncio.sleep(0)
-    with pytest.raises(Unavailable, match="not read here any more"):
+    with pytest.raises(Unavailable, match="no longer read here"):
         await waiting

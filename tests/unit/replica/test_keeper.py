@@ -196,7 +196,7 @@ async def test_an_interest_given_up_is_not_read_again_for_a_waiting_caller(monke
         assert solution.terms[1] == INTEREST
         run.overlay.registry().queue.put_nowait(Batch([solution], 3.0))
         await run.until(lambda: not run.keeper.passes)
-        with pytest.raises(Unavailable, match="not read here any more"):
+        with pytest.raises(Unavailable, match="no longer read here"):
             async with run.keeper._content(kept.registration):
                 pass
         assert (run.keeper.passes, run.keeper.kept) == ({}, {})

@@ -176,7 +176,7 @@ async def test_a_worker_that_lags_behind_sets_nothing_back() -> None:
         behind.kept.reach(behind.as_of, None)
         await asyncio.sleep(0)
     assert target.held == {triple(1)}
-    assert "known up to 0.005" in str(behind.kept.error)
+    assert "only at 0.005" in str(behind.kept.error)
     behind.as_of = 20
     behind.change([], [triple(1), triple(2)])
     await behind.rest()

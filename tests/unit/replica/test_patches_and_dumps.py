@@ -69,7 +69,7 @@ def test_numbers_and_quotes_of_both_kinds_are_literals() -> None:
 
 def test_nothing_of_an_open_transaction_is_given() -> None:
     given: list[Changeset] = []
-    with pytest.raises(DataRefused, match="not whole"):
+    with pytest.raises(DataRefused, match="incomplete"):
         given.extend(read_patch(io.StringIO(f'TX . A {S} {P} "1" . TC . TX . A {S} {P} "2" .\n')))
     found = read_patch(io.StringIO(f'TX . A {S} {P} "1" . TC . TX . A {S} {P} "2" .\n'))
     assert next(found).added == ((S, P, '"1"'),)
@@ -125,20 +125,20 @@ def test_a_written_patch_reads_back_equal() -> None:
         (f"A {S} {P} {X} <urn:g> .\n", 1, "without graphs"),
         (f"TX .\n\nA {S} {P} _:b .\nTC .", 3, "blank node"),
         (f"TX .\nA {S} {P} <_:b> .\nTC .", 2, "blank node"),
-        (f'A "s" {P} {X} .', 1, "object only"),
+        (f'A "s" {P} {X} .', 1, "must be an object"),
         ("TX .\nTX .", 2, "within another"),
         ("TC .", 1, "no transaction"),
-        (f"TX .\nA {S} {P} {X} .", 2, "not whole"),
+        (f"TX .\nA {S} {P} {X} .", 2, "incomplete"),
         ("X <a> <b> <c> .", 1, "column 1: no row of RDF Patch begins with 'X'"),
         (f"A {S} {P} <not an iri> .", 1, "column 19: no token of RDF Patch begins with '<not an iri"),
-        (f"TX .\nA {S} {P} {X} . A {S}\n{P}\n", 3, "column 1: the row has no end"),
-        (f"TX . A {S} {P} {X} . TC", 1, "the row has no end"),
-        (f"TX . A {S} {P} {X} . ", 1, "not whole"),
-        (f"TX . A {S} {P} {X}\n TC .", 2, "column 2: A: 'TC' is no term"),
-        (f"TX . A {S} {P} x:o . TC .", 1, "column 24: A: 'x:o' is no term"),
+        (f"TX .\nA {S} {P} {X} . A {S}\n{P}\n", 3, "column 1: the row has no full stop"),
+        (f"TX . A {S} {P} {X} . TC", 1, "the row has no full stop"),
+        (f"TX . A {S} {P} {X} . ", 1, "incomplete"),
+        (f"TX . A {S} {P} {X}\n TC .", 2, "column 2: A: 'TC' is not a term"),
+        (f"TX . A {S} {P} x:o . TC .", 1, "column 24: A: 'x:o' is not a term"),
         (f"TX . . A {S} {P} {X} . TC .", 1, "column 6: a full stop ends no row"),
         (f"TX . A {S} {P} {X} {X} {X} {X} {X} . TC .", 1, "column 48: a full stop is expected"),
-        ("TX TC .", 1, "column 4: TX: a full stop is expected behind it"),
+        ("TX TC .", 1, "column 4: TX: a full stop is expected after it"),
         ("H id .", 1, "H: 1 items"),
         (f'TX . A {S} {P} """a\nb""" . TC .', 1, "column 24: a long string"),
         (f'TX . A {S} {P} "a . TC .\n', 1, "column 24: no token"),

@@ -122,7 +122,7 @@ def test_workers_share_registrations_without_asking_one_another() -> None:
     shares = [registry.share(each, HOSTS) for each in NAMES]
     assert sorted(name for share in shares for name in share.own) == sorted(each.name for each in registered)
     (told,) = [reason for share in shares for reason in share.refused.values()]
-    assert "far.example/update: its host is on no keeper's list" in told.reason
+    assert "far.example/update: no interest worker permits this host" in told.reason
     registry.roll.gone.add(NAMES[0])
     shares = [registry.share(each, HOSTS) for each in NAMES[1:]]
     assert len([name for share in shares for name in share.own]) == 30
@@ -154,7 +154,7 @@ def test_errors_in_the_registry_are_reported_once_and_stop_nobody() -> None:
     assert set(own) == {"good"}
     assert {name: each.reason.partition(":")[0] for name, each in wrong.items()} == {
         "broken": "broken", "twice": "it is registered twice",
-        "late": "its target graph is that of the interest good, and a graph has one interest",
+        "late": "its target graph belongs to the interest good; a graph has one interest",
     }
     told = [name for keeper in NAMES[:2] for name in registry.share(keeper, HOSTS).refused]
     assert sorted(told) == ["broken", "late", "twice"]

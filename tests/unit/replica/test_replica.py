@@ -140,13 +140,13 @@ async def test_a_target_that_was_set_back_is_reported_and_repaired(tmp_path: Pat
         await _athletes(target).begin(START)
     replica = _athletes(new, tmp_path / "state")
     await replica.begin(START)
-    with pytest.raises(LocalProtocolError, match="begun already"):
+    with pytest.raises(LocalProtocolError, match="is not empty"):
         await replica.begin(START)
     await replica.apply("7", Changeset.of(REMOVED, ADDED))
     replica.save()
     again = Replica.load(tmp_path / "state", old)
     assert again is not None
-    with pytest.raises(TargetMoved, match="set back"):
+    with pytest.raises(TargetMoved, match="restored"):
         await again.resume()
     await again.repair()
     await again.resume()
