@@ -39,16 +39,16 @@ def channels(
     """
 
     async def action() -> ExitCode:
-        from p2prdf.hosting.host import Host, HostConfig
-        from p2prdf.hosting.host_metrics import exposition
+        from p2prdf.hosting.worker import ChannelWorker, ChannelWorkerConfig
+        from p2prdf.hosting.worker_metrics import exposition
 
         tell = event_teller(as_json=as_json)
-        host = Host(
+        host = ChannelWorker(
             # A connection attempt to a silent address must end well before the lease.
             lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),
-            HostConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),
+            ChannelWorkerConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),
             tell=tell,
         )
         async with turning(alive), watched(metrics, host, lambda: exposition(host), tell):

@@ -69,42 +69,42 @@ class BasePass:
         """Held while the engine is used: it runs in a thread."""
         self._batches: asyncio.Queue[Batch | None] = asyncio.Queue(_BATCHES_WAITING)
         self._settle_at: float | None = None
-        self._dealt = asyncio.Event()
+        self._applied = asyncio.Event()
         """Set when the wanted channels are the evaluated ones."""
         self._start()
 
     def _start(self) -> None:
         self.engine = None
-        self._left: Left | None = None
+        self._subscription: Left | None = None
         self._log = Log()
-        self._told = Told(self.base)
+        self._notifications = Told(self.base)
         self._rules = CurrentTriples((RULE,))
         self._used: frozenset[str] = frozenset()
         """The rule texts that the engine uses, as they are stored."""
         self._bad_rules: dict[str, str] = {}
-        self._tidying: asyncio.Task[None] | None = None
+        self._compacting: asyncio.Task[None] | None = None
         self._settle_at = None
         self._writer = Writer(
-            self._overlay, self._graph, self._told, is_sure=self._is_sure, on_error=self._failed
+            self._overlay, self._graph, self._notifications, is_sure=self._is_sure, on_error=self._failed
         )
 
     # --- interface of the channel worker -------------------------------------------------------
 
-    def want(self, wanted: Mapping[str, ChannelRegistration]) -> None:
+    def set_wanted(self, wanted: Mapping[str, ChannelRegistration]) -> None:
         """Evaluate exactly these channels from now on; all others were dropped."""
         if dict(wanted) != self._wanted:
             self._wanted = dict(wanted)
-            self._dealt.clear()
+            self._applied.clear()
             with contextlib.suppress(asyncio.QueueFull):  # the queue holds a batch: channels are compared after it
                 self._batches.put_nowait(None)
 
     async def forget(self) -> None:
         """Drop all channels; return when their notifications are deleted, or after a time limit."""
-        self.want({})
+        self.set_wanted({})
         if self.engine is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_GOODBYE_SECONDS):
-                    await self._dealt.wait()
+                    await self._applied.wait()
                     await self._writer.written()
 
     async def statistics(self) -> dict[str, dict[str, Any]]:
@@ -124,15 +124,15 @@ class BasePass:
             }  # fmt: skip
             if self.error is not None:
                 about["error"] = self.error
-            told: dict[str, dict[str, Any]] = {}
+            states: dict[str, dict[str, Any]] = {}
             for name in self._wanted:
                 if engine is not None and name in engine.refused:
-                    told[name] = {"state": "refused", "error": engine.refused[name]}
+                    states[name] = {"state": "refused", "error": engine.refused[name]}
                 elif name in found:
-                    told[name] = {"state": "failing" if self.error else "evaluated", **found[name], **about}
+                    states[name] = {"state": "failing" if self.error else "evaluated", **found[name], **about}
                 else:
-                    told[name] = {"state": "failing" if self.error else "reading", **about}
-            return told
+                    states[name] = {"state": "failing" if self.error else "reading", **about}
+            return states
 
     # --- evaluation ----------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class BasePass:
             union_text(branches), since="beginning", bookmarks=True, hurry=True, auto_acknowledge=True,
             lease_seconds=_LEASE_SECONDS,
         )
-        self._left = left
+        self._subscription = left
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(left))
@@ -173,8 +173,8 @@ class BasePass:
         except BaseExceptionGroup as errors:
             raise first_error(errors) from None
         finally:
-            if self._tidying is not None:
-                self._tidying.cancel()
+            if self._compacting is not None:
+                self._compacting.cancel()
             with contextlib.suppress(P2PRDFError, TimeoutError):
                 async with asyncio.timeout(_GOODBYE_SECONDS):
                     await left.unsubscribe()
@@ -196,20 +196,20 @@ class BasePass:
                     batch = await self._batches.get()
             if batch is not None:
                 await self._take(batch)
-            await self._settle_in_time()
-            await self._look_at_wishes()
+            await self._settle_if_due()
+            await self._apply_wanted()
 
-    async def _settle_in_time(self) -> None:
+    async def _settle_if_due(self) -> None:
         engine = self.engine
         if engine is not None and self._settle_at is not None and self._now() >= self._settle_at:
             self._settle_at = None
-            await self._called(engine.settle)
+            await self._run_engine(engine.settle)
 
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
-    async def _called(self, what: Callable[[], Writes]) -> None:
+    async def _run_engine(self, what: Callable[[], Writes]) -> None:
         """Call the engine in a thread, so that leases are renewed meanwhile; publish its notifications."""
         async with self._lock:
             writes = await asyncio.to_thread(what)
@@ -224,39 +224,39 @@ class BasePass:
         rows = list(zip(zip(*batch.columns, strict=True), batch.stamps, batch.removed, strict=True))
         if self.engine is None and rows:
             async with self._lock:
-                await asyncio.to_thread(lambda: [self._heard(*row) for row in rows])
+                await asyncio.to_thread(lambda: [self._record(*row) for row in rows])
         elif rows:
             for row in rows:
                 if row[0][1] == DELETE:  # a deletion scans all graphs
                     async with self._lock:
-                        heard = await asyncio.to_thread(self._heard, *row)
+                        change = await asyncio.to_thread(self._record, *row)
                 else:
-                    heard = self._heard(*row)
-                await self._hear(heard)
-                await self._settle_in_time()
+                    change = self._record(*row)
+                await self._apply_change(change)
+                await self._settle_if_due()
         if batch.bookmark is not None:
             await self._at(batch.bookmark)
 
-    def _heard(self, triple: tuple[str, ...], stamp: int, removed: bool) -> Heard:
+    def _record(self, triple: tuple[str, ...], stamp: int, removed: bool) -> Heard:
         s, p, o = triple
         if p in (GRAPH, DELETE):
             return self._log.take(p, o, stamp, removed=removed)
         if p == RULE:
             self._rules.take((s, p, o), removed=removed)
         else:
-            self._told.take((s, p, o), stamp, removed=removed)
+            self._notifications.take((s, p, o), stamp, removed=removed)
         return Heard()
 
-    async def _hear(self, heard: Heard) -> None:
+    async def _apply_change(self, change: Heard) -> None:
         engine = self.engine
         assert engine is not None
-        if heard.graph:
-            await self._called(lambda: engine.publish(heard.graph))
-            await self._called(engine.evaluate)
-        if heard.lost:
-            await self._called(lambda: engine.delete(heard.lost))
+        if change.graph:
+            await self._run_engine(lambda: engine.publish(change.graph))
+            await self._run_engine(engine.evaluate)
+        if change.lost:
+            await self._run_engine(lambda: engine.delete(change.lost))
 
-    async def _look_at_wishes(self) -> None:
+    async def _apply_wanted(self) -> None:
         """Create new channels, and drop those that are not wanted any more."""
         engine = self.engine
         if engine is None:
@@ -265,36 +265,36 @@ class BasePass:
         dropped = [name for name, each in had.items() if self._wanted.get(name) != each]
         dropped += [name for name in engine.refused if name not in self._wanted]
         if dropped:
-            await self._called(lambda: engine.drop(dropped))
+            await self._run_engine(lambda: engine.drop(dropped))
         new = {name: each for name, each in self._wanted.items() if name not in had and name not in engine.refused}
         if new:
-            await self._called(lambda: engine.take_up(new))
-        self._dealt.set()
+            await self._run_engine(lambda: engine.take_up(new))
+        self._applied.set()
 
     # --- at bookmarks --------------------------------------------------------------------------
 
     async def _at(self, bookmark: float) -> None:
         milliseconds = round(bookmark * 1000)
         if self.engine is None:
-            if self._left is not None and bookmark > self._left.opened:
+            if self._subscription is not None and bookmark > self._subscription.opened:
                 self._log.settle(milliseconds)
                 await self._begin(again=False)
                 self.error, self.as_of = None, bookmark
             return
         lost = self._log.settle(milliseconds)
         if lost:
-            await self._hear(Heard(lost=lost))
+            await self._apply_change(Heard(lost=lost))
         if frozenset(o for _, _, o in self._rules.of(RULE)) != self._used:
             await self._begin(again=True)
         engine = self.engine
-        differences = self._told.differences(milliseconds, time.monotonic())
+        differences = self._notifications.differences(milliseconds, time.monotonic())
         if differences.removed and engine.behind:
-            await self._called(engine.settle)
-            differences = self._told.differences(milliseconds, time.monotonic())
+            await self._run_engine(engine.settle)
+            differences = self._notifications.differences(milliseconds, time.monotonic())
         self._writer.write(differences)
         self.as_of = bookmark
-        if self._tidying is None or self._tidying.done():
-            self._tidying = asyncio.create_task(self._tidy(milliseconds))
+        if self._compacting is None or self._compacting.done():
+            self._compacting = asyncio.create_task(self._compact_log(milliseconds))
 
     async def _begin(self, *, again: bool) -> None:
         """Evaluate all facts with the current rules; ``again``: an engine with other rules exists."""
@@ -309,7 +309,7 @@ class BasePass:
                     rules += parse_rules(terms.lexical(text))
                 except P2PRDFError as error:
                     self._bad_rules[text] = str(error)
-            engine = BaseEngine(self._told, rules, self._log.content())
+            engine = BaseEngine(self._notifications, rules, self._log.content())
             if not again:
                 return engine, engine.take_up(wanted)
             former = {} if self.engine is None else self.engine.registrations
@@ -323,7 +323,7 @@ class BasePass:
             self._settle_at = None
         self._writer.write(writes)
 
-    async def _tidy(self, bookmark_ms: int) -> None:
+    async def _compact_log(self, bookmark_ms: int) -> None:
         """Rewrite graphs that deletions trimmed, and retract deletions that have taken effect."""
         rewrites = self._log.rewrites(_REWRITES)
         try:

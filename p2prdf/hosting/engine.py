@@ -25,9 +25,9 @@ _TIMER: Final = time.thread_time
 class BaseEngine:
     """Channels and their notifications."""
 
-    def __init__(self, told: Told, rules: Iterable[Rule], graphs: Iterable[Iterable[Triple]]):
+    def __init__(self, notifications: Told, rules: Iterable[Rule], graphs: Iterable[Iterable[Triple]]):
         """Build the engine over existing graphs.  Raises the errors of unusable rules."""
-        self.told = told
+        self.notifications = notifications
         self.registrations: dict[str, ChannelRegistration] = {}
         self.refused: dict[str, str] = {}
         """Channels that the engine refused, with the reason."""
@@ -62,12 +62,12 @@ class BaseEngine:
                 self.refused[name] = str(error)
                 continue
             self.registrations[name] = registration
-            begun = again or self.told.take_up(channel)
-            writes = self.told.equal(channel, self.channels.bindings(name), CONFIRMED if begun else INITIAL)
+            begun = again or self.notifications.take_up(channel)
+            writes = self.notifications.equal(channel, self.channels.bindings(name), CONFIRMED if begun else INITIAL)
             added += writes.added
             removed += writes.removed
             if not begun:
-                added += self.told.begin(channel).added
+                added += self.notifications.begin(channel).added
         return Writes(added, removed)
 
     def drop(self, names: Iterable[str]) -> Writes:
@@ -77,38 +77,38 @@ class BaseEngine:
             self.refused.pop(name, None)
             if self.registrations.pop(name, None) is not None:
                 self.channels.drop(name)
-                removed += self.told.forget(subject_of(name)).removed
+                removed += self.notifications.forget(subject_of(name)).removed
         return Writes([], removed)
 
     # --- publications and deletions ------------------------------------------------------------
 
     def publish(self, graph: Iterable[Triple]) -> Writes:
         """Add a graph; return early notifications.  Call ``evaluate`` next."""
-        return self._told(self.channels.publish(graph))
+        return self._notified(self.channels.publish(graph))
 
     def evaluate(self) -> Writes:
         """Run the queries that are due."""
-        return self._told(self.channels.evaluate())
+        return self._notified(self.channels.evaluate())
 
     def settle(self) -> Writes:
         """Run the skipped queries."""
-        return self._told(self.channels.settle())
+        return self._notified(self.channels.settle())
 
     def delete(self, triples: Iterable[Triple]) -> Writes:
         """Delete facts.  Skipped queries run first, so bindings that held until now are notified and then retracted."""
         _, found = self.channels.delete_all(triples)
-        added, removed = list(self._told(found).added), list[Triple]()
+        added, removed = list(self._notified(found).added), list[Triple]()
         for name in self.registrations:
-            writes = self.told.equal(subject_of(name), self.channels.bindings(name))
+            writes = self.notifications.equal(subject_of(name), self.channels.bindings(name))
             added += writes.added
             removed += writes.removed
         return Writes(added, removed)
 
-    def _told(self, found: Iterable[Notification]) -> Writes:
+    def _notified(self, found: Iterable[Notification]) -> Writes:
         added = list[Triple]()
         for each in found:
             kind = f"<urn:p2prdf:{each.kind.value}>"
-            added += self.told.tell(subject_of(each.channel), kind, [each.binding]).added
+            added += self.notifications.tell(subject_of(each.channel), kind, [each.binding]).added
         return Writes(added, [])
 
     # --- statistics ----------------------------------------------------------------------------

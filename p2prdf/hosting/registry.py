@@ -56,9 +56,9 @@ class ChannelRegistry:
         """Return the knowledge bases that have channels."""
         return frozenset(each.base for each in self._read.values() if isinstance(each, ChannelRegistration))
 
-    def share(self, host: str) -> Share:
+    def share(self, worker: str) -> Share:
         """Return a worker's share among the live workers; the worker itself counts as live."""
-        hosts = {*self.roll.members(), host}
+        workers = {*self.roll.members(), worker}
         found: dict[str, ChannelRegistration] = {}
         wrong: dict[str, str] = {}
         for triple in self._triples.of(CHANNEL):
@@ -77,9 +77,9 @@ class ChannelRegistry:
                 found[name] = known
         own: dict[str, dict[str, ChannelRegistration]] = {}
         for name, each in found.items():
-            if ranked(each.base, hosts)[0] == host:
+            if ranked(each.base, workers)[0] == worker:
                 own.setdefault(each.base, {})[name] = each
-        return Share(own, {name: reason for name, reason in wrong.items() if ranked(name, hosts)[0] == host})
+        return Share(own, {name: reason for name, reason in wrong.items() if ranked(name, workers)[0] == worker})
 
 
 def _registration(triple: Triple) -> ChannelRegistration | str:

@@ -28,12 +28,13 @@ class Writer:
     """The writer of one knowledge base."""
 
     def __init__(
-        self, overlay: Writing, graph: str, told: Told, *, is_sure: Callable[[], bool], on_error: Callable[[str], None]
-    ):
+        self, overlay: Writing, graph: str, notifications: Told, *, is_sure: Callable[[], bool],
+        on_error: Callable[[str], None],
+    ):  # fmt: skip
         """``is_sure``: whether this worker certainly still holds its lease, so that it may write."""
         self._overlay = overlay
         self._graph = graph
-        self._told = told
+        self._notifications = notifications
         self._is_sure = is_sure
         self._on_error = on_error
         self._waiting: deque[tuple[bool, Triple]] = deque()
@@ -87,6 +88,6 @@ class Writer:
         except DataRefused as error:
             self._on_error(str(error))
             self.refused += len(triples)
-        self._told.wrote(triples, time.monotonic())
+        self._notifications.wrote(triples, time.monotonic())
         for _ in triples:
             self._waiting.popleft()

@@ -15,9 +15,9 @@ from p2prdf.presence.overlay import Writing
 from p2prdf.presence.roll import Triple
 from p2prdf.rdf import terms
 
-__all__ = ["read_request", "say"]
+__all__ = ["publish_answer", "read_request"]
 
-_TOLD: Final = 200
+_ITEMS_MAX: Final = 200
 """Maximum number of items in one triple of an answer."""
 
 
@@ -30,22 +30,22 @@ def read_request(request: Triple) -> tuple[object, object] | None:
     return (asked.get("what"), asked.get("name")) if isinstance(asked, dict) else None
 
 
-async def say(
-    overlay: Writing, request: Triple, told: Sequence[Mapping[str, Any]], *, member: str, graph: str, predicate: str
+async def publish_answer(
+    overlay: Writing, request: Triple, items: Sequence[Mapping[str, Any]], *, member: str, graph: str, predicate: str
 ) -> None:
     """Publish the answer to a request.
 
-    ``told``: the items of the answer; ``member``: the IRI of this worker; ``graph``, ``predicate``: of the answer's
+    ``items``: the items of the answer; ``member``: the IRI of this worker; ``graph``, ``predicate``: of the answer's
     triples.  An answer that cannot be published is dropped.
     """
-    parts = [told[at : at + _TOLD] for at in range(0, len(told), _TOLD)] or [[]]
-    said = [
+    parts = [items[at : at + _ITEMS_MAX] for at in range(0, len(items), _ITEMS_MAX)] or [[]]
+    answers = [
         {"member": member[1:-1], "part": number, "parts": len(parts), "told": list(part)}
         for number, part in enumerate(parts)
     ]
     try:
         await overlay.publish(
-            [(request[0], predicate, terms.literal(json.dumps(each))) for each in said], graph=graph
+            [(request[0], predicate, terms.literal(json.dumps(each))) for each in answers], graph=graph
         )
     except P2PRDFError:
         return  # the requesting client gets no answer, and reports that

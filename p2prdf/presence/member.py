@@ -148,9 +148,9 @@ class Member(abc.ABC):
         self.known = self._unknowing()
         self._ready.clear()
         try:
-            await self._introduce(overlay)
+            await self._announce(overlay)
             async with asyncio.TaskGroup() as group:
-                for work in (self._renew, self._look_after_others, self._read, self._assign):
+                for work in (self._renew, self._watch_others, self._read, self._assign):
                     group.create_task(work(overlay))
         except BaseExceptionGroup as errors:
             raise first_error(errors) from None
@@ -158,7 +158,7 @@ class Member(abc.ABC):
             self._ready.clear()
             await self._leave(overlay)
 
-    async def _introduce(self, overlay: Writing) -> None:
+    async def _announce(self, overlay: Writing) -> None:
         """Open the subscription that is this worker's lease, take its number as the name, and announce the worker."""
         at = time.monotonic()
         async with self._connect(reconnect_seconds=0) as passing:  # short-lived: only _renew keeps the lease alive
@@ -167,10 +167,10 @@ class Member(abc.ABC):
                 lease_seconds=self._lease_seconds,
             )  # fmt: skip
         self._number, self.name, self._renewed_at = lease.id, self._group.subject(lease.id), at
-        await overlay.publish([self._sign()], graph=self._group.graph)
+        await overlay.publish([self._announcement()], graph=self._group.graph)
         self._tell("ready", {self._group.word: self.name[1:-1]})
 
-    def _sign(self) -> Triple:
+    def _announcement(self) -> Triple:
         return self.name, self._group.predicate, terms.literal(json.dumps(self._said()))
 
     @property
@@ -193,9 +193,9 @@ class Member(abc.ABC):
                 self._renewed_at = at
             except SubscriptionGone:
                 self.lapses += 1
-                former = self._sign()
+                former = self._announcement()
                 await self._was_taken_for_gone()
-                await self._introduce(overlay)
+                await self._announce(overlay)
                 await overlay.retract([former], graph=self._group.graph)
                 self._changed.set()
             except (Unavailable, Busy, TimeoutError) as error:
@@ -208,18 +208,18 @@ class Member(abc.ABC):
             task.cancel()
         with contextlib.suppress(P2PRDFError, TimeoutError):
             async with asyncio.timeout(_GOODBYE_SECONDS):
-                await overlay.retract([self._sign()], graph=self._group.graph)
+                await overlay.retract([self._announcement()], graph=self._group.graph)
                 await overlay.unsubscribe(self._number)
 
-    async def _look_after_others(self, overlay: Writing) -> None:
+    async def _watch_others(self, overlay: Writing) -> None:
         """Delete the triples of workers with an expired lease; a new share of their work follows."""
         while True:
             await self._ready.wait()
             await asyncio.sleep(self._check_seconds)
-            for subject in await self._look(overlay):
-                await overlay.retract(self.known.roll.signs(subject), graph=self._group.graph)
+            for subject in await self._find_expired(overlay):
+                await overlay.retract(self.known.roll.announcements(subject), graph=self._group.graph)
 
-    async def _look(self, overlay: Writing) -> list[str]:
+    async def _find_expired(self, overlay: Writing) -> list[str]:
         """Return the workers that are found to have no lease any more."""
         found = []
         for subject in self.known.roll.members():
@@ -265,7 +265,7 @@ class Member(abc.ABC):
             if len(batch):
                 self._changed.set()
             if batch.bookmark is not None and batch.bookmark > left.opened and not self._ready.is_set():
-                await self._look(overlay)
+                await self._find_expired(overlay)
                 self._changed.set()
                 self._ready.set()
         raise Unavailable("the query of the registry has ended")

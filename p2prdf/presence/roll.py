@@ -60,6 +60,6 @@ class Roll:
         """Return the live workers, each once."""
         return list(dict.fromkeys(s for s, _, _ in self.said()))
 
-    def signs(self, member: str) -> list[Triple]:
+    def announcements(self, member: str) -> list[Triple]:
         """Return the triples that announce a worker, whether it is alive or not."""
         return [triple for triple in self._triples.of(self._group.predicate) if triple[0] == member]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from p2prdf.errors import P2PRDFError
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import ANSWERS, REQUESTS_GRAPH, Registration
-from p2prdf.presence.answering import read_request, say
+from p2prdf.presence.answering import publish_answer, read_request
 from p2prdf.presence.overlay import Writing
 from p2prdf.replica.dataset_pass import Sizes
 
@@ -41,7 +41,7 @@ async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
         told = [{"name": name, "error": keeper.refused[name].reason}]
     else:
         told = []
-    await say(overlay, request, told, member=keeper.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
+    await publish_answer(overlay, request, told, member=keeper.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
 
 
 async def _compared(keeper: Keeper, name: str, *, mend: bool) -> Told:

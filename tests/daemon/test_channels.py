@@ -18,7 +18,7 @@ from p2prdf.channels import Channels, KnowledgeBase
 from p2prdf.channels.publication import GRAPH, GRAPH_BYTES_MAX
 from p2prdf.channels.registration import CHANNEL, CHANNELS_GRAPH, subject_of, told_graph
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
-from p2prdf.hosting.host import Host
+from p2prdf.hosting.worker import ChannelWorker
 from p2prdf.rdf import terms
 from p2prdf.reasoning import parse_rules
 
@@ -151,7 +151,7 @@ async def test_the_same_again_from_the_same_publisher_is_no_other_publication(ke
         await client.channels.drop("again")
 
 
-class Stubborn(Host):
+class Stubborn(ChannelWorker):
     """A channel worker that takes itself for the only one."""
 
     async def _share(self, overlay):

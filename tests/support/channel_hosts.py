@@ -10,7 +10,7 @@ from member_process import MemberProcess
 
 import p2prdf
 from p2prdf.channels.settings import Settings
-from p2prdf.hosting.host import Host, HostConfig
+from p2prdf.hosting.worker import ChannelWorker, ChannelWorkerConfig
 
 __all__ = ["SECONDS", "HostProcess", "Subscriber", "evaluated_by", "given", "hosting", "subscribed"]
 
@@ -18,11 +18,11 @@ SECONDS = 60.0
 
 
 @contextlib.asynccontextmanager
-async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host, tls=None):
+async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=ChannelWorker, tls=None):
     """Run a channel worker in this process; it leaves in order."""
     host = kind(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds, tls=tls),
-        HostConfig(lease_seconds=lease_seconds, check_seconds=0.5, settle_seconds=settle_seconds),
+        ChannelWorkerConfig(lease_seconds=lease_seconds, check_seconds=0.5, settle_seconds=settle_seconds),
     )
     task = asyncio.create_task(host.run())
     try:

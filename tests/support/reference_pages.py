@@ -19,7 +19,7 @@ from p2prdf import errors
 from p2prdf.errors import P2PRDFError
 from p2prdf.gateway.metrics import METRICS as OF_NODES
 from p2prdf.gateway.problems import described
-from p2prdf.hosting.host_metrics import METRICS as OF_CHANNELS
+from p2prdf.hosting.worker_metrics import METRICS as OF_CHANNELS
 from p2prdf.monitoring.exposition import Metric
 from p2prdf.replica.keeper_metrics import METRICS as OF_INTERESTS
 from p2prdf_cli import exits

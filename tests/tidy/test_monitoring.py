@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from p2prdf.gateway.metrics import METRICS as OF_NODES
-from p2prdf.hosting.host_metrics import METRICS as OF_HOSTS
+from p2prdf.hosting.worker_metrics import METRICS as OF_HOSTS
 from p2prdf.monitoring.exposition import Metric
 from p2prdf.replica.keeper_metrics import METRICS as OF_KEEPERS
 from p2prdf_node.config import NodeConfig

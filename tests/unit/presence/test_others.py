@@ -57,11 +57,11 @@ class Overlay:
 async def test_another_clients_subscription_is_there():
     says = {2: NotAllowed("another client's"), 3: SubscriptionGone("gone"), 4: Unavailable("no answer")}
     overlay = Overlay(says)
-    assert await Looking([2, 3, 4, 5])._look(overlay) == [GROUP.subject(3)]
+    assert await Looking([2, 3, 4, 5])._find_expired(overlay) == [GROUP.subject(3)]
     assert overlay.asked == [2, 1, 3, 4, 5]
 
 
 async def test_a_worker_without_permission_to_explain_reports_it():
     overlay = Overlay({each: NotAllowed("client keeper may not observe") for each in (1, 2)})
     with pytest.raises(NotAllowed, match="may not observe"):
-        await Looking([2])._look(overlay)
+        await Looking([2])._find_expired(overlay)

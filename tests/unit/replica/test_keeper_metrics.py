@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from p2prdf.hosting import host_metrics
+from p2prdf.hosting import worker_metrics
 from p2prdf.interest.registration import Registration
 from p2prdf.monitoring.histogram import Histogram
 from p2prdf.presence.member_metrics import lacking
@@ -88,7 +88,7 @@ async def test_of_too_many_interests_the_failing_ones_are_shown(monkeypatch: pyt
     assert 'p2prdf_keeper_interests{state="current"} 5\n' in text, "counted are all"
 
 
-@pytest.mark.parametrize("metrics", [keeper_metrics.METRICS, host_metrics.METRICS])
+@pytest.mark.parametrize("metrics", [keeper_metrics.METRICS, worker_metrics.METRICS])
 def test_names_of_metrics_follow_the_conventions_of_prometheus(metrics: Any) -> None:
     for each in metrics:
         assert (each.kind == "counter") == each.name.endswith("_total"), each.name

@@ -1,6 +1,6 @@
 """Metrics of a channel worker, its knowledge bases and their channels.
 
-At most ``CHANNELS_TOLD`` channels have metrics of their own, failing and refused ones first.
+At most ``CHANNELS_REPORTED`` channels have metrics of their own, failing and refused ones first.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from p2prdf.hosting.base_pass import BasePass
-from p2prdf.hosting.host import Host
+from p2prdf.hosting.worker import ChannelWorker
 from p2prdf.monitoring.exposition import counter, gauge, lines
 from p2prdf.presence.member_metrics import member_metrics, member_state
 
-__all__ = ["CHANNELS_TOLD", "METRICS", "STATES", "exposition"]
+__all__ = ["CHANNELS_REPORTED", "METRICS", "STATES", "exposition"]
 
-CHANNELS_TOLD: Final = 1000
+CHANNELS_REPORTED: Final = 1000
 STATES: Final = ("failing", "refused", "reading", "evaluated")
 """The states of a channel, in the order in which channels get metrics of their own."""
 
@@ -40,27 +40,27 @@ METRICS: Final = (
 )  # fmt: skip
 
 
-async def exposition(host: Host) -> str:
+async def exposition(worker: ChannelWorker) -> str:
     """Return all metrics of a channel worker."""
-    return "".join(f"{line}\n" for line in lines(METRICS, await _state(host)))
+    return "".join(f"{line}\n" for line in lines(METRICS, await _state(worker)))
 
 
-async def _state(host: Host) -> dict[str, Any]:
+async def _state(worker: ChannelWorker) -> dict[str, Any]:
     channels: dict[str, dict[str, Any]] = {}
     bases: dict[str, dict[str, Any]] = {}
-    for base, each in sorted(host.passes.items()):
+    for base, each in sorted(worker.passes.items()):
         found = await each.statistics()
         channels |= found
         _put(bases, base[1:-1], _about(each, next(iter(found.values()), {})))
-    channels |= {name: {"state": "refused"} for name in sorted(host.refused)}
+    channels |= {name: {"state": "refused"} for name in sorted(worker.refused)}
     states = Counter(str(each["state"]) for each in channels.values())
     order = sorted(channels, key=lambda name: (STATES.index(channels[name]["state"]), name))
-    told: dict[str, dict[str, Any]] = {}
-    for name in order[:CHANNELS_TOLD]:
-        _put(told, name, {**channels[name], "state": {channels[name]["state"]: 1}})
+    reported: dict[str, dict[str, Any]] = {}
+    for name in order[:CHANNELS_REPORTED]:
+        _put(reported, name, {**channels[name], "state": {channels[name]["state"]: 1}})
     return {
-        **member_state(host), "states": {state: states[state] for state in STATES},
-        "untold": max(0, len(channels) - CHANNELS_TOLD), "bases": bases, "channels": told,
+        **member_state(worker), "states": {state: states[state] for state in STATES},
+        "untold": max(0, len(channels) - CHANNELS_REPORTED), "bases": bases, "channels": reported,
     }  # fmt: skip
 
 
@@ -71,6 +71,6 @@ def _about(base: BasePass, one: Mapping[str, Any]) -> dict[str, Any]:
     return {"failing": base.error is not None, **lag, **found}
 
 
-def _put(found: dict[str, dict[str, Any]], name: str, told: Mapping[str, Any]) -> None:
-    for key, value in told.items():
+def _put(found: dict[str, dict[str, Any]], name: str, reported: Mapping[str, Any]) -> None:
+    for key, value in reported.items():
         found.setdefault(key, {})[name] = value

@@ -22,11 +22,11 @@ from p2prdf.presence.member import Member, check_times, ended
 from p2prdf.presence.overlay import Connect, Writing
 from p2prdf.presence.roll import Triple
 
-__all__ = ["Host", "HostConfig"]
+__all__ = ["ChannelWorker", "ChannelWorkerConfig"]
 
 
 @dataclass(frozen=True, slots=True)
-class HostConfig:
+class ChannelWorkerConfig:
     """Times of a channel worker, in seconds.
 
     ``lease_seconds``: the time after its last renewal at which a worker counts as dead, at the latest;
@@ -45,11 +45,11 @@ class HostConfig:
             raise LocalProtocolError(f"a query cannot wait {self.settle_seconds} seconds")
 
 
-class Host(Member):
+class ChannelWorker(Member):
     """Evaluates its share of the channels until cancelled."""
 
     def __init__(
-        self, connect: Connect, config: HostConfig, *,
+        self, connect: Connect, config: ChannelWorkerConfig, *,
         tell: Callable[[str, Mapping[str, object]], None] = lambda _event, _what: None,
     ):  # fmt: skip
         """``tell`` is called with events."""
@@ -94,7 +94,7 @@ class Host(Member):
                 )  # fmt: skip
                 self._running[base] = asyncio.create_task(found.run())
                 self._tell("took", {"base": base[1:-1]})
-            found.want(channels)
+            found.set_wanted(channels)
 
     async def _stop(self, base: str, *, dropped: bool = False) -> None:
         """Stop evaluating a knowledge base.  ``dropped``: its channels were dropped, so delete their notifications."""
