@@ -182,7 +182,7 @@ class BasePass:
     async def _read(self, left: Left) -> None:
         async for batch in left.batches():
             if batch.lost:
-                raise Unavailable(f"{batch.lost} answers were dropped at the query's home")
+                raise Unavailable(f"{batch.lost} solutions were dropped at the query's coordinator")
             await self._batches.put(batch)
         raise Unavailable("the query of the knowledge base has ended")
 

@@ -42,7 +42,7 @@ class ChannelWorkerConfig:
         """Raise LocalProtocolError for invalid times."""
         check_times(HOSTS, self.lease_seconds, self.check_seconds)
         if not 0 <= self.settle_seconds < float("inf"):
-            raise LocalProtocolError(f"a query cannot wait {self.settle_seconds} seconds")
+            raise LocalProtocolError(f"settle_seconds must be a finite number, 0 or more, not {self.settle_seconds}")
 
 
 class ChannelWorker(Member):

@@ -61,8 +61,8 @@ class _Watched:
                 try:
                     self._text = await self._tell()
                 except Exception:  # a bug here must not show internals to a stranger, nor end the monitored process
-                    _LOGGER.exception("metrics cannot be told")
-                    return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text="metrics cannot be told\n")
+                    _LOGGER.exception("metrics cannot be computed")
+                    return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text="metrics cannot be computed\n")
                 self._at = time.monotonic()
         return web.Response(text=self._text, headers={"Content-Type": CONTENT_TYPE})
 

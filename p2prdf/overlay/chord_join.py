@@ -102,7 +102,7 @@ class Joining:
         predecessor = lookup.before
         if predecessor is None or predecessor == self._talk.own:
             self._seeds.pop(seed.key, None)
-            self._put_off("nobody answered as a member", self._talk.config.join_seconds)
+            self._put_off("no member answered", self._talk.config.join_seconds)
         else:
             self._talk.read(predecessor, partial(self._read, attempt, predecessor))
 

@@ -95,7 +95,7 @@ class ChordTable:
 
     def __post_init__(self) -> None:
         """Sort all contacts clockwise from the own position."""
-        assert self.successors, "a peer that knows nobody is its own successor"
+        assert self.successors, "a peer without contacts is its own successor"
         known = {contact.key: contact for contact in self.fingers}
         if self.predecessor is not None:
             known[self.predecessor.key] = self.predecessor

@@ -51,7 +51,7 @@ def check_times(group: Group, lease_seconds: float, check_seconds: float) -> Non
     """Raise LocalProtocolError unless both times are positive and finite."""
     if not (0 < lease_seconds < float("inf") and 0 < check_seconds < float("inf")):
         raise LocalProtocolError(
-            f"a {group.word}'s lease and the pause between two looks are positive numbers of seconds"
+            f"lease and check interval of a {group.word} must be positive numbers of seconds"
         )
 
 
@@ -247,7 +247,7 @@ class Member(abc.ABC):
             with contextlib.suppress(SubscriptionGone, Unavailable, Busy):
                 await overlay.explain(own)
 
-    # --- what is registered ------------------------------------------------------------------------------------
+    # --- the registry ------------------------------------------------------------------------------------------
 
     async def _read(self, overlay: Writing) -> None:
         """Read the registry and the requests until the query ends."""
@@ -256,7 +256,7 @@ class Member(abc.ABC):
         )
         async for batch in left.batches():
             if batch.lost:
-                raise Unavailable("parts of the registry were dropped at its query's home")
+                raise Unavailable("solutions of the registry were dropped at its coordinator")
             for solution in batch:
                 self.known.take(solution.terms, removed=solution.removed)
                 asks = solution.terms[1] == self._group.asks

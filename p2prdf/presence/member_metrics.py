@@ -43,5 +43,5 @@ def member_state(member: Member) -> dict[str, Any]:
 def lacking(member: Member) -> str | None:
     """Return the reason why a worker is not ready, None if it is; used by readiness probes."""
     if not member.is_ready:
-        return "what is registered in the overlay has not been read"
+        return "the registry in the overlay has not been read completely"
     return None if member.is_sure() else "the lease was not renewed in time: others may have taken over"

@@ -68,7 +68,7 @@ async def test_a_failure_shows_no_internals_and_the_next_request_asks_again():
     watched = Watched()
     watched.fails = True
     async with watched.served() as url, aiohttp.ClientSession() as session:
-        assert await fetched(session, f"{url}/metrics") == (500, "metrics cannot be told\n")
+        assert await fetched(session, f"{url}/metrics") == (500, "metrics cannot be computed\n")
         watched.fails = False
         assert await fetched(session, f"{url}/metrics") == (200, "asked 2\n")
 

@@ -98,7 +98,7 @@ def test_names_of_metrics_follow_the_conventions_of_prometheus(metrics: Any) -> 
 
 @pytest.mark.parametrize(
     ("ready", "sure", "expected"),
-    [(True, True, None), (False, True, "has not been read"), (True, False, "not renewed")],
+    [(True, True, None), (False, True, "has not been read completely"), (True, False, "not renewed")],
 )
 def test_a_worker_without_the_registry_or_its_lease_is_not_ready(ready: bool, sure: bool, expected: str | None) -> None:
     found = lacking(SimpleNamespace(is_ready=ready, is_sure=lambda: sure))  # type: ignore[arg-type]
