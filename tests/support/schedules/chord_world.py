@@ -3,27 +3,27 @@
     python -m schedules.chord_world --seeds 1000 --start 0
 
 A run grows a ring from one peer, by joins that overlap, until it has more members than a successor list is
-long; then peers join, crash, leave and come back at random while every message takes its own time; then nothing
-happens any more, and the ring must become ideal within ``HEAL_ROUNDS`` rounds and answer every lookup
+long; then peers join, crash, leave and come back at random while every message takes its own time; then no
+further events happen, and the ring must become ideal within ``HEAL_ROUNDS`` rounds and answer every lookup
 truly.
 
-What is assumed is what the theory assumes (Zave, "Reasoning about identifier spaces: how to make Chord
-correct", IEEE TSE 2017).  A crash is silence, and nobody is taken for dead who is not: a question is given up
-after longer than the slowest message takes there and back.  A failure is only let happen if afterwards every
-member still has a live successor, and R + 1 principals are left, R being the length of the successor lists; a
-failure that would break that is not the ring's to survive, and is counted as ``forbidden``.
+The assumptions are those of the theory (Zave, "Reasoning about identifier spaces: how to make Chord correct",
+IEEE TSE 2017).  A crash is silence, and no live peer is taken for dead: a request is given up after longer than
+the slowest message takes there and back.  A failure happens only if afterwards every member still has a live
+successor, and R + 1 principals are left, R being the length of the successor lists; a ring need not survive a
+failure that would break that, and such a failure is counted as ``forbidden``.
 
-What is checked, whenever a pointer or the membership has changed:
+Checked whenever a pointer or the membership has changed:
 
 * *OneLiveSuccessor*: every member has a live member other than itself in its successor list.
-* *SufficientPrincipals*: at least R + 1 members are skipped by no member; who is skipped is said in
-  :mod:`p2prdf.overlay.chord`.
-* what the two are to imply: following the first live successor, all members lead to *one* cycle, and that
+* *SufficientPrincipals*: at least R + 1 members are skipped by no member; :mod:`p2prdf.overlay.chord` defines
+  skipping.
+* the consequences of both: following the first live successor, all members lead to *one* cycle, and that
   goes round the ring *once*; and the successor lists are in order and name nobody twice.
 
-In the theory a step happens at the moment a question is answered, and while the answer is on its way the list
-that follows from it is the asker's true one.  So when a failure is judged, a list on its way counts like
-one that has arrived.
+In the theory a step happens at the moment a request is answered, and while the answer is on its way the list
+that follows from it is the asker's true one.  So the judgement of a failure counts a list on its way like one
+that has arrived.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RingBroken(P2PRDFError):
 
 @dataclass(frozen=True, slots=True)
 class ChordOptions:
-    """What kind of ring a run is about."""
+    """The kind of ring of a run."""
 
     successors: int = 3
     members: int = 8
@@ -226,8 +226,8 @@ class ChordWorld(VirtualTime):
     def may_fail(self, node: _Node) -> bool:
         """Tell whether the theory lets this member fail now.
 
-        Theory knows no second lives.  A peer that has just come back to its address may still be dropped by
-        somebody who asked it too early, so for a while it is not counted on.
+        Theory has no second incarnations.  A peer that has just come back to its address may still be dropped
+        by a peer that asked it too early, so for a while it is not counted on.
         """
         members = [other for other in self.members if other is not node]
         settled = self.now - 3 * self._config.timeout_seconds
@@ -237,7 +237,7 @@ class ChordWorld(VirtualTime):
     def _broken(
         self, members: Sequence[_Node], *, on_the_way: bool = False, unsure: AbstractSet[Contact] = frozenset()
     ) -> str:
-        """Say what is wrong with a ring of these members, or nothing."""
+        """Return the first violation of the invariant by a ring of these members, or ""."""
         live = {node.chord.own for node in members}
         sure = live - unsure
         lists = [(node.chord.own, node.chord.successors) for node in members]
@@ -251,7 +251,7 @@ class ChordWorld(VirtualTime):
         if on_the_way:
             for teller, asker, ring in self._on_the_way.values():
                 following = successor_list(asker, teller, ring.successors, self.options.successors)
-                if asker not in live:  # it joins, and takes over what it is told
+                if asker not in live:  # it joins, and adopts the list of its answer
                     following = tuple(contact for contact in ring.successors if contact.key != asker.key) or (teller,)
                 lists.append((asker, following))
                 if not any(contact in sure and contact != asker for contact in following):
@@ -273,7 +273,7 @@ class ChordWorld(VirtualTime):
     # --- the ideal -------------------------------------------------------------------------------
 
     def not_ideal(self) -> str:
-        """Say what keeps the ring from being ideal, or nothing: lists, predecessors and fingers are exact."""
+        """Return the first difference from the ideal ring, or "": lists, predecessors and fingers must be exact."""
         contacts = [node.chord.own for node in self.members]
         for place, node in enumerate(self.members):
             own = node.chord.own
@@ -308,7 +308,7 @@ def _short(contact: Contact) -> str:
 def _skipped(members: list[Contact], lists: list[tuple[Contact, tuple[Contact, ...]]]) -> set[Contact]:
     """Return the members that lie between two neighbours of some list, its owner put in front.
 
-    Whoever has its position named, but in a former life at another address, is skipped as well.
+    A member named with the address of a former incarnation is skipped as well.
     """
     positions = [contact.key for contact in members]
     skipped: set[Contact] = set()
@@ -323,7 +323,7 @@ def _skipped(members: list[Contact], lists: list[tuple[Contact, tuple[Contact, .
 
 
 def _misshapen(following: dict[Contact, Contact]) -> str:
-    """Say what is wrong with the graph of first live successors, or nothing."""
+    """Return the error in the graph of first live successors, or ""."""
     at = next(iter(following))
     for _ in following:
         at = following[at]  # now on a cycle
@@ -452,7 +452,7 @@ def run_seed(seed: int, make: Callable[..., Chord] = Chord) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run many seeds; print what happened; return 1 if a ring broke."""
+    """Run many seeds; print the counts of events; return 1 if a ring broke."""
     parser = argparse.ArgumentParser(prog="python -m schedules.chord_world", description="Chord rings under churn.")
     parser.add_argument("--seeds", type=int, default=100, help="number of runs")
     parser.add_argument("--start", type=int, default=0, help="first seed")

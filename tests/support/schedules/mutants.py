@@ -100,11 +100,11 @@ _ON: Final = {
     "ended-rows-unanswered": "pinned",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
-"""Kinds of days (of :mod:`schedules.failures.days`) on which rules matter that seldom do on those that are drawn."""
+"""Kinds of schedules (of :mod:`schedules.failures.days`) that test rules which drawn schedules seldom test."""
 _CHUNK = 4
 
 Change = tuple[Any, str, Any]
-"""A class or module, the name of what is replaced in it, and what by."""
+"""A class or module, the name of an attribute, and its replacement."""
 
 
 @contextmanager
@@ -129,11 +129,11 @@ class Mutant:
 
     @property
     def days(self) -> str:
-        """On which kind of days the rule is put to the test."""
+        """The kind of schedules that tests the rule."""
         return _ON.get(self.name, "plain")
 
     def run(self, seed: int, configurations: Configurations = "daemon", days: str = "") -> Verdict:
-        """Run the schedule of a seed without the rule; ``days``: its kind, if not the one of this mutant."""
+        """Run the schedule of a seed without the rule; ``days``: its kind, by default the one of this mutant."""
         with _changed(self.changes()):
             return run_day(days or self.days, seed, configurations=configurations)
 
@@ -210,7 +210,7 @@ def _no_repair() -> list[Change]:
 
 
 def _repair_unjoined() -> list[Change]:
-    """What comes by repair, which knows of no publication or view, is stored and never joined."""
+    """Triples that come by repair, which knows of no publication or view, are stored and never joined."""
     original = Engine._spread_copies
 
     def spread(self: Engine, batch: TripleBatch, *, keep_own: bool) -> None:
@@ -272,7 +272,7 @@ def _no_commit_wait() -> list[Change]:
 
 
 def _count_others_copies() -> list[Change]:
-    """What a receiver passes on counts as a copy although it keeps none."""
+    """A message passed on counts as a copy although the receiver keeps none."""
     return [(Arrivals, "keep", lambda *_: ())]
 
 
@@ -281,27 +281,27 @@ def _forget_on_restart() -> list[Change]:
 
 
 def _late_roles() -> list[Change]:
-    """What was published before a role was heard of is not indexed under it."""
+    """Triples published before an index was heard of are not indexed under it."""
     return [(Roles, "_route", lambda *_: None), (Roles, "missing", lambda *_: 0)]
 
 
 def _lost_words() -> list[Change]:
-    """Who publishes says that texts are indexed under the words waited for, and does not do it."""
+    """A publisher claims that texts are indexed under the advertised keywords, and does not do it."""
     return [(Words, "indexed", lambda *_: None)]
 
 
 def _late_words() -> list[Change]:
-    """What was published before a word was heard of is not indexed under it."""
+    """Triples published before a keyword was heard of are not indexed under it."""
     return [(Words, "_add_to", lambda *_, **__: None)]
 
 
 def _words_unknown() -> list[Change]:
-    """Nobody is told which words a query waits by."""
+    """The keywords under which a query is indexed are not advertised."""
     return [(Opening, "_words_of", lambda *_: [])]
 
 
 def _give_up_lost() -> list[Change]:
-    """What was on its way to a peer that is lost is given up."""
+    """Messages in flight to a lost peer are given up."""
     return [(Exchange, "give_up", _only_forget)]
 
 
@@ -346,7 +346,7 @@ def _narrow_forever() -> list[Change]:
 
 
 def _one_round_of_leaving() -> list[Change]:
-    """A peer that leaves takes in what comes until the end."""
+    """A peer that leaves takes in messages until the end."""
     return [(Repair, "closing", property(lambda _: False, lambda *_: None)), (Repair, "_offer_closed", _leave_at_once)]
 
 
@@ -386,22 +386,22 @@ def _lost_together() -> list[Change]:
 
 
 def _begun_anew() -> list[Change]:
-    """Who lost its disk and starts once more, with what came since, takes itself for one that was told all."""
+    """A peer that lost its disk and starts once more, with newer data, takes itself for complete."""
     return [(Members, "record", lambda self: MembersKnown(self.most))]
 
 
 def _first_at_once() -> list[Change]:
-    """Who lost its disk and sees nobody takes itself for the first of a network, though it was told of others."""
+    """A peer that lost its disk and sees no other takes itself for the first of a network, though it has seeds."""
     return [(Members, "first_at", property(lambda _: None))]
 
 
 def _former_lives_forgotten() -> list[Change]:
-    """Nobody is missed who was not seen in this life."""
+    """A peer that was not seen in this incarnation is not missed."""
     return [(Members, "somebody_missing", property(lambda self: self.lost_within(MISSING_SECONDS)))]
 
 
 def _fellows_know() -> list[Change]:
-    """Peers that lost what they knew are taken to know it by all but themselves."""
+    """Peers that lost their data are taken for complete by all but themselves."""
     return [(Members, "note_lacking", lambda *_, **__: None)]
 
 
@@ -410,7 +410,7 @@ def _marks_without_outbox() -> list[Change]:
 
 
 def _late_look() -> list[Change]:
-    """Peers look at what is under way at the end of a turn after the cut, not at the cut."""
+    """Peers read the messages in flight at the end of a turn after the cut, not at the cut."""
     original = LowMarks.passing
 
     def passing(self: LowMarks, remote: int = 0) -> None:
@@ -442,7 +442,7 @@ def _outbox_at_the_end() -> list[Change]:
 
 
 def _acknowledged_in_open_turns() -> list[Change]:
-    """What was taken in is acknowledged when the budget of a turn is spent, though it is not worked off."""
+    """Messages are acknowledged when the budget of a turn is spent, before they are processed."""
     original = Peer.wake
 
     def wake(self: Peer, *, now: float) -> list[Effect]:
@@ -456,7 +456,7 @@ def _acknowledged_in_open_turns() -> list[Change]:
 
 
 def _own_clock_only() -> list[Change]:
-    """A cut is passed by the own clock alone, whatever stamp a message brings."""
+    """Only the own clock passes a cut, and no stamp of a message."""
     original = LowMarks.passing
     return [(LowMarks, "passing", lambda self, _=0: original(self))]
 
@@ -466,7 +466,7 @@ def _unsteady_marks() -> list[Change]:
 
 
 def _late_removals() -> list[Change]:
-    """What was published after a removal and heard of before it goes with what was published before."""
+    """A publication after a removal, heard of before it, goes with the publications before it."""
     original = Stays.remove
 
     def remove(
@@ -479,7 +479,7 @@ def _late_removals() -> list[Change]:
 
 
 def _one_stay() -> list[Change]:
-    """What is published again after a removal has the identity that it had before."""
+    """A triple published again after a removal has its former identity."""
 
     def identity_of(self: LightState, triple: Any) -> int:
         hashes = self._dictionary.hashes
@@ -532,7 +532,7 @@ def _withdraw_the_known() -> list[Change]:
 
 
 def _answers_after_withdrawals() -> list[Change]:
-    """An answer that comes after it was taken back is told."""
+    """An answer that arrives after its retraction is delivered."""
     return [(ResultLog, "withdraw", ResultLog.append), (ResultLog, "_leave_out_withdrawn", lambda _: None)]
 
 
@@ -562,7 +562,7 @@ def _tell_at_once(self: Entry, local: Any) -> None:
 
 
 def _told_before_copies() -> list[Change]:
-    """What a standing query answers is told its subscriber and the other replicas at the same time."""
+    """A standing query's solutions go to its subscriber and the other replicas at the same time."""
     original = Evaluations._stage
 
     def stage(self: Evaluations, *arguments: Any) -> None:
@@ -577,7 +577,7 @@ def _told_before_copies() -> list[Change]:
 
 
 def _no_compare_after_takeover() -> list[Change]:
-    """Who begins to evaluate a standing query tells what is true, and takes nothing back."""
+    """A new evaluator of a standing query reports the true solutions, and retracts none."""
 
     def begin(self: Evaluation, _: Any) -> None:
         original(self, Contents())
@@ -587,12 +587,12 @@ def _no_compare_after_takeover() -> list[Change]:
 
 
 def _sure_at_once() -> list[Change]:
-    """Who takes over takes back what does not follow from what it knows, at once."""
+    """A new evaluator retracts solutions without known support at once."""
     return [(Evaluation, "_doubt", lambda *_: None)]
 
 
 def _names_taken_for_new() -> list[Change]:
-    """What was told is looked up of what is true, or held, alone: other rows have their first name again."""
+    """Only true or held solutions are looked up among the reported ones: other rows have their first name again."""
     original = Told.changes
 
     def changes(self: Told, wanted: Any, _: Any) -> Any:
@@ -616,7 +616,7 @@ def _withdrawn_leaf_comes_back() -> list[Change]:
 
 
 def _leaf_answers_not_kept() -> list[Change]:
-    """What leaves answer is held, and on no disk."""
+    """Answers of leaves are held, and on no disk."""
     original = Delivery._record_leaf
 
     def record_leaf(self: Delivery, *arguments: Any) -> bool:
@@ -666,7 +666,7 @@ def _over_not_in_snapshots() -> list[Change]:
 
 
 def _ended_rows_unanswered() -> list[Change]:
-    """And any question counts as a word on what a leaving peer offered: either rule alone ends the circle."""
+    """Any fetch counts as an answer to a leaving peer's offers, too: either rule alone ends the circle."""
     original = Repair.want
 
     def want(self: Repair, sender: Contact, message: Want) -> None:
@@ -756,7 +756,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
 
 
 def _run(name: str, seed: int, configurations: Configurations = "daemon") -> Verdict:
-    """Run a mutant on a day; one that is bad with the rule as well tells nothing of it, and counts as good."""
+    """Run a schedule without a rule; one that fails with the rule as well proves nothing, and counts as passed."""
     verdict = MUTANTS[name].run(seed, configurations)
     if verdict.good or not run_day(MUTANTS[name].days, seed, configurations=configurations).good:
         verdict.problems.clear()

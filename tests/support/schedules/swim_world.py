@@ -1,24 +1,24 @@
-"""Members of a view under faults, in virtual time: do all views become equal to who lives, and how soon?
+"""Members of a view under faults, in virtual time: do all views converge to the living members, and how soon?
 
     python -m schedules.swim_world --seeds 200 --start 0
 
 A run lets a view grow, then draws faults: processes killed and started again at the same or another address,
-hosts that vanish with all connections standing, goodbyes, partitions that heal, ways cut in one direction, loss,
-loops held up, members that come and go quickly, clocks that are wrong.  At the end everything is healed.
+hosts that vanish with all connections standing, goodbyes, partitions that heal, links cut in one direction,
+loss, loops held up, members that come and go quickly, clocks that are wrong.  At the end everything is healed.
 
-What is checked:
+Checked are:
 
 * *Agreement*: within ``SETTLE_SECONDS`` after the last fault every living member's view is complete and holds exactly
-  the living members, at their present addresses and in their present lives.
+  the living members, at their present addresses and in their present incarnations.
 * *Quiet*: after that nothing changes any more.
-* *No false alarm*: while the only faults are loops held up for at most half a second, nobody living is ever lost.
+* *No false alarm*: while the only faults are loops held up for at most half a second, no living member is ever lost.
 
-How long a death took to be noticed is measured, apart for processes that were killed (their host refuses
+The time until a death is noticed is measured, apart for processes that were killed (their host refuses
 connections) and hosts that vanished (silence).
 
 The model of connections: two members that know each other are connected, if the run says so.  A process that is
-killed has its connections broken at once, unless the way is cut; a host that vanishes leaves them standing, as TCP
-does.
+killed has its connections broken at once, unless the link is cut; a host that vanishes leaves them standing, as
+TCP does.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ViewsDiffer(P2PRDFError):
 
 @dataclass(frozen=True, slots=True)
 class SwimOptions:
-    """What kind of world a run is about."""
+    """The kind of world of a run."""
 
     members: int = 5
     events: int = 20
@@ -94,7 +94,7 @@ class Node:
     held_until: float = 0.0
     inbox: list[Packet] = field(default_factory=list)
     seen: dict[int, Contact] = field(default_factory=dict)
-    """What the peer was told: the living, by key."""
+    """The living members reported to the peer, by key."""
 
     @property
     def contact(self) -> Contact:
@@ -188,12 +188,12 @@ class SwimWorld(VirtualTime):
             node.timer.cancelled = True
 
     def hold_up(self, node: Node, seconds: float) -> None:
-        """Let a node's loop do nothing for a while; what arrives waits."""
+        """Stop a node's loop for a while; arriving packets wait."""
         node.held_until = max(node.held_until, self.now + seconds)
         self.schedule(node.held_until - self.now, self._go_on, node)
 
     def _go_on(self, node: Node) -> None:
-        """Let a loop go on as badly as it can: with its timers first, then with what has arrived."""
+        """Let a loop go on in the worst order: with its timers first, then with the packets that have arrived."""
         if node.alive and self.now >= node.held_until:
             self._arm(node)
             inbox, node.inbox = node.inbox, []
@@ -344,7 +344,7 @@ class SwimWorld(VirtualTime):
     # --- the checks ------------------------------------------------------------------------------
 
     def differs(self) -> str:
-        """Say what keeps views from being what they should be, or nothing."""
+        """Return the first difference of a view from the truth, or ""."""
         living = self.living
         truth = {node.contact.key: node.contact for node in living}
         for node in living:
@@ -361,7 +361,7 @@ class SwimWorld(VirtualTime):
         return ""
 
     def settle(self, seconds: float = SETTLE_SECONDS) -> float:
-        """Let time pass until all views are what they should be; return how long it took.
+        """Let time pass until all views are right; return how long it took.
 
         Raises ViewsDiffer if it takes longer than ``seconds``.
         """
@@ -519,7 +519,7 @@ def run_seed(seed: int) -> SwimWorld:
         trouble(world)
         world.heal()
         world.noticed["settled"].append(world.settle())
-        world.run_for(15.0)  # what was drawn to end later
+        world.run_for(15.0)  # some faults were drawn to end later
         world.settle()
         world.stay()
     except ViewsDiffer as error:
@@ -550,7 +550,7 @@ _POINTS: Final = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run many seeds; print what happened; return 1 if views differed."""
+    """Run many seeds; print the counts of events; return 1 if views differed."""
     parser = argparse.ArgumentParser(prog="python -m schedules.swim_world", description="Views under faults.")
     parser.add_argument("--seeds", type=int, default=100, help="number of runs")
     parser.add_argument("--start", type=int, default=0, help="first seed")

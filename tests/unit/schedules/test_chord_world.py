@@ -1,4 +1,4 @@
-"""The checker of Chord rings sees what is wrong with a ring, and judges which failures theory allows."""
+"""The checker of Chord rings finds errors of a ring, and judges which failures theory allows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def member(world, key):
         ({10: [50, 60], 60: [20, 30]}, "2 principals are not enough"),
     ],
 )
-def test_what_breaks_the_invariant_is_named(world, lists, complaint):
+def test_a_violation_of_the_invariant_is_named(world, lists, complaint):
     point(world, lists)
     with pytest.raises(RingBroken, match=complaint):
         world.check()
@@ -82,7 +82,7 @@ def test_failures_that_theory_forbids_are_known_before(world):
     assert not world.may_fail(member(world, 50)), "two principals would be left"
 
 
-def test_a_member_whose_former_address_is_named_counts_as_skipped(world):
+def test_a_member_named_with_its_former_address_counts_as_skipped(world):
     point(world, {40: [60, 10], 20: [40, 50]})
     assert world.may_fail(member(world, 60)), "30 and 50 are skipped"
     member(world, 10).chord.successors = (Contact(peer(20).key, "peer.example", 99), peer(30))

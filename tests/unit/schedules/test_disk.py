@@ -1,4 +1,4 @@
-"""A disk keeps what was synced, in the order it was written, whatever happens to the process."""
+"""A disk keeps the synced records, in the order of writing, through any crash of the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_record_is_durable_once_it_is_synced():
     assert (disk.synced, disk.written) == (3, 4)
 
 
-def test_a_crash_keeps_what_was_synced_and_a_beginning_of_the_rest():
+def test_a_crash_keeps_the_synced_records_and_a_prefix_of_the_rest():
     disk = _written(5)
     disk.sync(2)
     disk.crash(1)
@@ -40,7 +40,7 @@ def test_a_lost_disk_is_empty_and_can_be_written_again():
     assert disk.durable == [b"new"]
 
 
-def test_a_snapshot_replaces_what_was_written_before_it_began_and_nothing_else():
+def test_a_snapshot_replaces_the_records_written_before_it_began_and_nothing_else():
     disk = _written(5)
     disk.sync(3)
     disk.begin_compaction()
@@ -53,7 +53,7 @@ def test_a_snapshot_replaces_what_was_written_before_it_began_and_nothing_else()
     assert not disk.compacting
 
 
-def test_a_snapshot_that_ends_before_what_it_covers_is_synced_loses_none_of_it():
+def test_a_snapshot_that_ends_before_its_records_are_synced_loses_none_of_them():
     disk = _written(4)
     disk.sync(1)
     disk.begin_compaction()

@@ -10,7 +10,7 @@ from schedules.failures.links import SHAPES, Links, around, draw_cut
 
 
 def _sides(links, peers):
-    """Return, per peer, whom it still hears in both directions."""
+    """Return, per peer, the peers that it still reaches in both directions."""
     return {
         one: {other for other in peers if other != one and (one, other) not in links and (other, one) not in links}
         for one in peers

@@ -1,7 +1,8 @@
-"""Kinds of bad days: those that a seed draws, and the same with more of what one rule is about.
+"""Kinds of fault schedules: those that a seed draws, and the same with more of the events that one rule is about.
 
-A rule that matters when a view changes while a subscription opens is seldom put to the test on a day of one slow disk.
-Such days are drawn as all are, and then changed: which failures happen, how many, and what people do.
+A rule that matters when a view changes while a subscription opens is seldom tested by a schedule of one slow
+disk. Such schedules are drawn as all are, and then changed: the kinds of failures, their number, and the
+clients' actions.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _removals_and_disks(day: BadDay) -> BadDay:
 
 
 def _of_copies(day: BadDay, replicas: int, copies_min: int) -> BadDay:
-    """Return a day with so many copies of everything, unless its peers have the configuration of daemons."""
+    """Return a schedule with so many copies of everything, unless its peers have the configuration of daemons."""
     if day.daemons:
         return day
     config = replace(day.options.config, replicas=replicas, copies_min=copies_min)
@@ -87,12 +88,12 @@ def _clocks(day: BadDay) -> BadDay:
 
 
 def _kept(day: BadDay) -> BadDay:
-    """Let the first days be those that were bad once, as they were."""
+    """Let the first schedules be those that failed once, unchanged."""
     return draw_bad_day(_KEPT[day.seed], "varied") if day.seed < len(_KEPT) else day
 
 
 def _pinned(day: BadDay) -> BadDay:
-    """Let the first days be those that failed once, with the options that they had then."""
+    """Let the first schedules be those that failed once, with the options that they had then."""
     return _PINNED[day.seed] if day.seed < len(_PINNED) else day
 
 
@@ -117,7 +118,7 @@ def _shared_lopsided(day: BadDay) -> BadDay:
 
 
 def _shared_by_three(day: BadDay) -> BadDay:
-    """Let all peers be homes of everything, and some lose what they know of it."""
+    """Make all peers coordinators of everything, and let some lose their data."""
     weights = {"crash": 6.0, "disk-loss": 5.0, "cut": 5.0, "suspicion": 1.0}
     return _shared(day, peers=3, weights=weights, detect_max_seconds=1.0)
 
@@ -145,9 +146,9 @@ def _parted_again(day: BadDay) -> BadDay:
 
 
 def _parted_late(day: BadDay) -> BadDay:
-    """Let nobody have left a query when the network is cut, so that one part hears of none before the other meets it.
+    """Leave no subscription before the network is cut, so that one part hears of none before it meets the other.
 
-    That it is cut is noticed soon, and what peers have on no disk is gone when they crash.
+    The cut is noticed soon, and a peer's crash loses everything that it has on no disk.
     """
     weights = {"cut": 6.0, "crash": 8.0, "power-cut": 1.0}
     times: dict[str, Any] = {"cut_min_seconds": 5.0, "cut_max_seconds": 15.0, "unnoticed_probability": 0.0}
@@ -155,15 +156,17 @@ def _parted_late(day: BadDay) -> BadDay:
 
 
 def _parted_standing(day: BadDay) -> BadDay:
-    """Let each part tell subscribers what queries answer that are more than conjunctive, and then hear of the other."""
+    """Let each part notify subscribers of algebra queries, and then hear of the other."""
     weights = {"cut": 8.0, "suspicion": 2.0, "subscriber-crash": 6.0, "crash": 2.0, "compaction": 2.0}
     times: dict[str, Any] = {"cut_min_seconds": 3.0, "cut_max_seconds": 10.0, "unnoticed_probability": 0.3}
     return with_standing(with_removals(_parted(day, weights, detect_max_seconds=2.0, **times)))
 
 
 def _disks_and_snapshots(day: BadDay) -> BadDay:
-    """Let much happen to few peers: what a disk held is replaced by a snapshot, or lost, while they hardly hear of each
-    other, and answers of queries that are more than conjunctive are told to them first.
+    """Have many faults at few peers.
+
+    A snapshot replaces a disk's content, or the disk is lost, while the peers hardly hear of each other, and
+    answers of algebra queries are replicated to them first.
     """
     weights = {"compaction": 10.0, "crash": 8.0, "disk-loss": 8.0, "cut": 8.0}
     times: dict[str, Any] = {
@@ -180,9 +183,9 @@ def _disks_and_snapshots(day: BadDay) -> BadDay:
 
 
 def _of_the_living(day: BadDay) -> BadDay:
-    """Tell who starts of those alone that are there, as a daemon is told that finds them by its bootstrap addresses.
+    """Give a starting peer only the living members, as a daemon gets that finds them by its seeds.
 
-    Where there is one copy of everything, nothing makes up for who is not there.
+    With one copy of everything, no other peer makes up for an absent one.
     """
     return replace(day, failures=replace(day.failures, living_only=day.options.config.replicas > 1))
 
@@ -197,9 +200,9 @@ def _racks(day: BadDay) -> BadDay:
 
 
 def _stragglers(day: BadDay) -> BadDay:
-    """Let messages overtake each other by a second between peers whose clocks differ, and nothing fail.
+    """Let messages overtake each other by a second between peers with different clocks, and nothing fail.
 
-    There is one copy of everything, so what follows has one way to come.
+    There is one copy of everything, so consequences have one way to come.
     """
     skew = 0.4
     config = replace(day.options.config, replicas=1, copies_min=1, clock_skew_seconds=2 * skew, retry_seconds=1.0)
@@ -222,9 +225,9 @@ def _stragglers_busy(day: BadDay) -> BadDay:
 
 
 def _strangers(day: BadDay) -> BadDay:
-    """Let three peers that keep everything see each other one way for some seconds, and bookmarks be wanted soon.
+    """Let three peers that keep everything see each other one way for some seconds, with urgent bookmarks.
 
-    What one publishes then reaches one other, which does not see it and has fellows that it does not reach.
+    A publication of one then reaches one other, which does not see it and has replicas that it does not reach.
     """
     times: dict[str, Any] = {"span_seconds": 20.0, "detect_max_seconds": 2.0, "cut_min_seconds": 1.0}
     more: dict[str, Any] = {"publisher_crash_probability": 0.0, "unnoticed_probability": 0.0}
@@ -301,7 +304,7 @@ def _standing_and_suspicions(day: BadDay) -> BadDay:
 
 
 def _standing_and_growing(day: BadDay) -> BadDay:
-    """Let all peers go and come back one by one while answers are told, and nothing be removed: what was told stays."""
+    """Let all peers go and come back one by one during deliveries, without removals: delivered answers stay."""
     weights = {"power-cut": 6.0, "crash": 4.0, "failpoint": 4.0, "suspicion": 2.0, "slow-disk": 2.0}
     times: dict[str, Any] = {"span_seconds": 20.0, "detect_max_seconds": 0.6, "down_max_seconds": 2.0}
     day = _of_the_living(with_standing(_many(day, weights, removals=False, **times)))
@@ -411,11 +414,11 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "slow processors": _slow_processors,
     "slow processors, bookmarks": lambda day: _bookmarks(_slow_processors(day)),
 }
-"""By name: what becomes of a drawn day."""
+"""Changes of a drawn schedule, by name."""
 
 
 def run_day(
     kind: str, seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
 ) -> Verdict:
-    """Draw the day of a seed, make it one of a kind (a key of :data:`DAYS`), run it and judge it."""
+    """Draw the schedule of a seed, make it one of a kind (a key of :data:`DAYS`), run it and check its results."""
     return run_bad_day(DAYS[kind](draw_bad_day(seed, configurations)), trace=trace)

@@ -165,7 +165,7 @@ class _OneTimeQuery:
         self._world.request(self.node, lambda request: contract.Unsubscribe(request, subscription), self)
 
     def ended(self, why: str) -> None:
-        """Be told that nothing more comes."""
+        """Receive the end of the subscription."""
         del why
         self._subscription = None
 

@@ -1,7 +1,7 @@
-"""Days that were bad once, each by a rule that was broken or missing (docs/reliability.md has all of them).
+"""Schedules that failed once, each by a rule that was broken or missing (docs/reliability.md has all of them).
 
-All of them are run with each change of the code; and without a rule, for what was bad once tests more than what is
-drawn at random.
+All of them run with each change of the code; and without a rule, for schedules that failed once test more than
+random ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEPT: Final[dict[int, str]] = {
     41135: "answers recorded where a subscription was not known reach it all the same",
     # A home of one's own view held answers until its group was known, and then belonged to others.
     700663: "answers that waited where they are not kept are offered soon",
-    # An empty peer took itself for in step, and told what had been acknowledged long ago.
+    # An empty peer took itself for in sync, and delivered answers acknowledged long ago.
     701470: "who compared with others about other keys compares anew when the one who knew is lost",
     # One half of the network had made it, and both of it were lost, the disk of one of them for good.
     701472: "a subscription is not gone while those who alone may know it are missing",
@@ -25,9 +25,9 @@ KEPT: Final[dict[int, str]] = {
     710365: "what a former life was answered is not taken for an answer to this one",
     # A removal moved to another stay, for an earlier one had come, just when it was wanted.
     720445: "what changes while others are given it is offered again",
-    # An acknowledgement was told to one half of a cut network, and arrived once the other was back.
+    # An acknowledgement reached one part of a cut network, and the answer came again from the other part.
     720510: "nothing is settled while a keeper that came meanwhile was not told",
-    # Who did not see who had joined it saw its only other subscription end.
+    # A peer that did not see the peer joining with it saw its only other subscription end.
     721533: "a group joined in another part of the network goes on",
     # Told to the peer where the subscriber had been, it came when that was back, and had settled it.
     721616: "what was on its way since before an attachment is left out",
@@ -39,29 +39,29 @@ KEPT: Final[dict[int, str]] = {
     761148: "a stay that is over is so under all roles that a later one has",
     # Of each message to a peer that was lost there were forty to others, most of which had been sent it as well.
     761257: "what is on its way to a keeper is not sent there again when others are lost",
-    # Its disk was lost, and whoever could have told it what had been acknowledged went before it had.
+    # Its disk was lost, and every peer that knew the acknowledged answers went before it had reported them.
     813285: "who began with nothing and was told nothing waits for those who know",
     # One of its keepers, and not the first, heard that answers were taken back of a query that had ended unheard by it.
     801838: "a withdrawal of a query that nobody knows any more is not refused for ever",
-    # The judge was mistaken: it was told of a triple's next stay, and left before it stored the end of the one before.
+    # The checker was wrong: the subscriber got a triple's next interval, and ended before it stored the former's end.
     822433: "who left meanwhile may hold an answer whose withdrawal was on its way",
-    # It was told by a home that did not know yet that the answer was acknowledged, and came when that was settled.
+    # A coordinator that did not know of the acknowledgement sent the answer; it came once that was settled.
     833998: "a withdrawal that is late is sure where the answer was settled",
     # It was back, without its disk, before anybody noticed that it had been gone.
     834535: "what a peer was offered is offered again to its next life",
     # Its home was busy for long, then dealt with all attempts at once, the last of them given up by another peer.
     1307546: "who attached is not told so when another has it since",
-    # The one who finished what another had left sent a part of it, and lost its disk.
+    # The peer that completed another's publication sent a part of it, and lost its disk.
     1600531: "what is rolled forward is finished by others too",
     # A removal was known to two, one of which lost its disk and the other all that was not synced.
     1603108: "what follows from a removal does not outlive it",
     # Its disk was lost, and the other keeper was gone before anything had been asked of it.
     1808376: "who began with nothing waits for those whom it never asked",
-    # Two who keep it by a new view both began with nothing, and heard of it before they heard what was acknowledged.
+    # Two new replicas both began empty, and heard of the subscription before its acknowledgements.
     1808756: "a subscription is not told before all is here that its former homes give",
-    # The judge was mistaken: what was left of a publication was a removal that another peer had given the same stamp.
+    # The checker was wrong: the rest of a publication was a removal that another peer had given the same stamp.
     2107994: "what a removal of the same moment says is nothing that is left of a publication",
-    # Five copies, nine peers, a power cut and many cuts: what was sent was routed anew some twenty times.
+    # Five copies, nine peers, a power cut and many cuts: messages were re-routed some twenty times.
     5000970: "what is sent waits once for each publication that it is a part of",
 }
-"""By seed: what has to hold."""
+"""The promise that each seed tests."""

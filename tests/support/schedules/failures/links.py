@@ -34,7 +34,7 @@ class Links:
         self._noticed: Counter[Link] = Counter()
 
     def cut(self, links: Cut, *, noticed: bool) -> None:
-        """Let these links carry nothing until they are mended as often as they were cut."""
+        """Let these links carry nothing until they are healed as often as they were cut."""
         self._cut.update(links)
         if noticed:
             self._noticed.update(links)

@@ -1,12 +1,11 @@
-"""What goes wrong in one story, and when: drawn from the seed, within what the product promises to survive.
+"""The faults of one schedule, and their times: drawn from the seed, within the product's promises.
 
-Promised is that nothing acknowledged is lost whatever crashes as long as disks are kept; links may be
-cut in any way as long as they are mended; and ``copies_min - 1`` disks may be lost, one after the
-other or at once, until the rest has made up for them.  So a disk is lost only while every acknowledged
-item has its copies on enough other disks (:mod:`schedules.failures.copies`), and after so many only when
-all replicas are equal again (:mod:`schedules.failures.replicas`).
-With one replica there is nothing that could make up for a peer's absence: then nobody is told of it,
-and there is no loss of disks.
+The promise is that nothing acknowledged is lost in any crash as long as disks are kept; links may be cut in any
+way as long as they are healed; and ``copies_min - 1`` disks may be lost, one after the other or at once, until
+the rest has made up for them.  So a disk is lost only while every acknowledged item has its copies on enough
+other disks (:mod:`schedules.failures.copies`), and after that number of losses only when all replicas are equal
+again (:mod:`schedules.failures.replicas`). With one replica no other peer could make up for a peer's absence:
+then no peer is told of it, and there is no loss of disks.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _POWER_TOO: Final = 0.5
 
 
 class _Leaving:
-    """Waits for a peer to have given away what others are to keep."""
+    """Waits until a leaving peer has handed over its data."""
 
     def __init__(self, world: FailingWorld):
         self._world = world
@@ -57,7 +56,7 @@ class _Leaving:
 
 
 class Mischief:
-    """Schedules failures in a world until it is told to heal."""
+    """Schedules failures in a world until the healing."""
 
     def __init__(
         self, world: FailingWorld, random: Random, copies: Copies, clients: Sequence[SubscriberClient]
@@ -76,7 +75,7 @@ class Mischief:
         self._unseen_until = 0.0
         """Until when one is away that was taken for dead before."""
         self._set_wrong: dict[int, float] = {}
-        """Peers whose clock is wrong by minutes or more, with what their skew was before."""
+        """Peers with a clock that is wrong by minutes or more, with their former skew."""
         self._to_be_gone: dict[int, None] = {}
         """Peers that do not come back from their next crash, if the others can make up for it."""
         self._kinds: dict[str, Callable[[], object]] = {
@@ -91,7 +90,7 @@ class Mischief:
         }  # fmt: skip
 
     def plan(self) -> None:
-        """Draw what happens when."""
+        """Draw the faults and their times."""
         failures, random = self._failures, self._random
         kinds = [kind for kind, weight in failures.weights.items() if weight]
         if not kinds:
@@ -312,7 +311,7 @@ class Mischief:
         return not self._over and not few and self._copies.spared(node)
 
     def _crash_with_disk(self) -> Node | None:
-        """Crash a peer whose disk may be lost, and have nobody start it again; return it, None if there is none."""
+        """Crash a peer with a dispensable disk, and start it no more; return it, None if there is none."""
         world = self._world
         if self._losses >= world.options.config.copies_min - 1 and not self._made_up():
             return None
@@ -335,7 +334,7 @@ class Mischief:
         return self._losses == 0
 
     def _equal(self) -> bool:
-        """Return whether all peers are here, and hold what they should."""
+        """Return whether all peers are here, with equal replicas."""
         world = self._world
         heard = {(node.peer.roles_heard_of, tuple(sorted(node.peer.words))) for node in world.living()}
         return all(map(world.alive, world.members())) and len(heard) == 1 and difference(world) is None

@@ -1,4 +1,4 @@
-"""What may happen to processes, disks, links, views, clocks and clients, as one class of named chances and times."""
+"""Possible faults of processes, disks, links, views, clocks and clients, as one class of named chances and times."""
 
 from __future__ import annotations
 
@@ -26,48 +26,45 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Chances are in 0..1, times in seconds; where there are ``min`` and ``max``, drawn evenly between them.
+    """Chances are in 0..1, times in seconds; with ``min`` and ``max``, drawn evenly between them.
 
-    ``weights``: how often each of :data:`KINDS` is drawn, relative to the others; absent means
-    never.  ``happenings_min/max``: how many are drawn for one story, within its first
-    ``span_seconds``.
+    ``weights``: how often each of :data:`KINDS` is drawn, relative to the others; absent means never.
+    ``happenings_min/max``: the number drawn for one schedule, within its first ``span_seconds``.
 
-    ``sync_*``: what it takes to make written records durable; ``slow_sync_*``: while a disk is slow,
-    which lasts ``slow_disk_*``.  ``kept_probability``: a crash keeps a random part of what was
-    written and not yet synced, from its beginning; else all of it is lost.
-    ``power_cut_spread_seconds``: within which all peers go, and within which they return.  A rack is as many peers as
-    keep a key, which go at one moment.
+    ``sync_*``: time to make written records durable; ``slow_sync_*``: while a disk is slow, which lasts
+    ``slow_disk_*``.  ``kept_probability``: a crash keeps a random prefix of the written and unsynced records;
+    otherwise all of them are lost. ``power_cut_spread_seconds``: time within which all peers go, and within
+    which they return.  A rack has as many peers as a key has replicas; they go at one moment.
 
-    ``down_*``: how long a crashed peer stays away.  ``moved_probability``: it comes back at another
-    address.  ``detect_*``: how long it takes each peer for itself to notice that another is gone;
-    ``meet_*``: that it is (back) there.
+    ``down_*``: time that a crashed peer stays away.  ``moved_probability``: it comes back at another address.
+    ``detect_*``: time until each peer by itself notices that another is gone; ``meet_*``: that it is (back)
+    there.
 
-    ``cut_*``: how long links stay cut.  ``unnoticed_probability``: no failure detector sees a cut.
-    ``swizzle_gap_seconds``: time from one node's links to the next one's.
-    ``step_seconds_max``: how far a clock jumps, either way.
+    ``cut_*``: time that links stay cut.  ``unnoticed_probability``: no failure detector sees a cut.
+    ``swizzle_gap_seconds``: time from one node's links to the next one's. ``step_seconds_max``: largest jump of
+    a clock, either way.
 
-    ``patience_*``: how long a publisher waits before it publishes the same at another peer.
-    ``publisher_crash_probability``: a publisher is gone for ever before it has heard whether
-    its publication was taken.  ``accepted``: publishers are content when their publications are accepted (copies are
-    not counted at that moment then, and no disk should be lost).  ``handle_seconds_max``: how long a subscriber takes
-    to store answers together with its token.  ``absent_*``: how long a crashed subscriber stays away.
-    ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.  ``standing``:
-    whether some leave queries that are more than conjunctive.  ``texts``: whether some leave queries with conditions on
-    texts, and texts are published, too.  ``eager``: most is published just when a query has become live, by who waited
-    for that.  ``shared``: each query is left by several, at different times.  ``again``: few triples are
-    published, again and again.  ``late``: nobody has left any query in the first quarter of the day.
-    ``living_only``: who starts is told of the peers that are there alone.  ``times_as_much`` is published, in the same
-    time.  ``hurried``: who wants bookmarks wants them soon.
-    ``late_bootstrap_seconds``: the names of peers resolve so long after the start; until then each sees itself alone.
-    ``late_bootstrap_peers``: only for so many, the last ones; the others see each other at once.  0: for all.
-    ``islands_seconds``: peers begin two clusters, which see nothing of each other for so long; then they meet.
-    ``zones``: peers stand in so many failure zones, by turns; with 0 each stands by itself.
-    ``clock_steps_max``: up to so many times the clocks of one peer, of two or of all are wrong by minutes to years for
-    some seconds, from one restart to another.
-    ``graphs``, ``rules``, ``windows``: clients leave queries over named graphs, rules, and a query with a window over
-    a stream, and publish for them (:mod:`schedules.failures.features`).
-    ``slowness_max``: the work of half of the peers takes virtual time, up to so many times the nominal cost, so that
-    the budget of a turn is often spent; with 0 it takes none.
+    ``patience_*``: time until a publisher publishes the same at another peer. ``publisher_crash_probability``:
+    a publisher is gone for ever before it has the outcome of its publication.  ``accepted``: publishers wait
+    only for staging (copies are not counted at that moment then, and no disk should be lost).
+    ``handle_seconds_max``: time of a subscriber to store answers together with its token.  ``absent_*``: time
+    that a crashed subscriber stays away. ``bookmarks``: subscribers want bookmarks.  ``removals``: triples are
+    removed, too.  ``standing``: some subscribe to algebra queries.  ``texts``: some subscribe to queries with
+    conditions on texts, and texts are published, too.  ``eager``: most is published just when a query has
+    become live, by clients that waited for that.  ``shared``: each query has several subscriptions, made at
+    different times.  ``again``: few triples are published, again and again.  ``late``: no subscription is made
+    in the first quarter of the schedule. ``living_only``: a starting peer gets the living members alone.
+    ``times_as_much``: a factor of the publications in the same time.  ``hurried``: bookmarks are urgent.
+    ``late_bootstrap_seconds``: time after the start at which the names of peers resolve; until then each sees
+    itself alone. ``late_bootstrap_peers``: number of peers, the last ones, to which that applies; the others
+    see each other at once.  0: all. ``islands_seconds``: peers begin two clusters, which do not see each other
+    for this time; then they meet. ``zones``: number of failure zones over which peers are spread by turns; with
+    0 each stands by itself. ``clock_steps_max``: most times that the clocks of one peer, of two or of all are
+    wrong by minutes to years for some seconds, from one restart to another. ``graphs``, ``rules``, ``windows``:
+    clients subscribe to queries over named graphs, rules, and a query with a window over a stream, and publish
+    for them (:mod:`schedules.failures.features`). ``slowness_max``: the work of half of the peers takes virtual
+    time, up to this multiple of the nominal cost, so that the budget of a turn is often spent; with 0 it takes
+    none.
     """
 
     span_seconds: float = 12.0

@@ -1,7 +1,7 @@
-"""Whether the replicas of every key hold the same: triples, rows, links of chains, records of subscriptions.
+"""Whether the replicas of every key are equal: triples, rows, links of chains, records of subscriptions.
 
-Looked at from above: who keeps a key follows from the true ring, not from anybody's view of it.  What waits for groups
-that somebody knows to have ended is left out: it is dropped when their lease is over, by each holder for itself.
+The replicas of a key follow from the true ring, not from the view of any peer.  Rows of groups that some peer
+knows to have ended are left out: each holder drops them by itself when their lease is over.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def _everything(world: FailingWorld, *, homes: bool) -> Held:
 
 
 def difference(world: FailingWorld, *, homes: bool = True) -> str | None:
-    """Describe an item that a peer lacks which should keep it; None if there is none.
+    """Describe an item that a replica of its key lacks; None if there is none.
 
-    Not ``homes``: records and answers of subscriptions are left out.
-    What only others hold does not count: they may hold what has been replaced by something later.
+    Not ``homes``: records and answers of subscriptions are left out. Items that only other peers hold do not
+    count: a later item may have replaced them.
     """
     for (kind, key), peers in _everything(world, homes=homes).items():
         keepers = [node.index for node in world.keepers(key)]

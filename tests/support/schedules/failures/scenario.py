@@ -1,13 +1,13 @@
-"""One seed, one bad day: an overlay, clients, everything that goes wrong, healing, and the verdict.
+"""One seed, one fault schedule: an overlay, clients, all faults, healing, and the verdict.
 
-A story begins with all peers up and in agreement.  Queries and publications come at random times while
-failures happen; some queries end again.  Then everything is healed, and within ``HEAL_SECONDS`` of
-virtual time all requests must be answered, all peers at rest and all replicas equal, and every subscriber
-must have a bookmark that is younger than the healing; the bound grows, to ten times as much at most, only while
-answers still arrive.  What does not come by then never comes: the schedule fails (*restless*), as it does for a lost
-answer.  The checkers say whether every other promise was kept.
+A schedule begins with all peers up and in agreement.  Queries and publications come at random times while
+failures happen; some queries end again.  Then everything is healed, and within ``HEAL_SECONDS`` of virtual time
+all requests must be answered, all peers at rest and all replicas equal, and every subscriber must have a
+bookmark later than the healing; the bound grows, to ten times as much at most, only while answers still arrive.
+Answers missing by then never come: the schedule fails (*restless*), as it does for a lost answer.  The checkers
+decide whether every other promise was kept.
 
-With one replica per key nothing can make up for a peer's absence; such a story (*one copy*) comes to
+With one replica per key no other peer can make up for a peer's absence; such a schedule (*one copy*) comes to
 rest, crashes some peers there and starts them again from their disks, and goes on.
 """
 
@@ -73,7 +73,7 @@ SLOW_HEAL_SECONDS: Final = 240.0
 """The bound if the work of some peers takes up to forty times as long: recovery is work as well."""
 
 COPIES: Final = ((3, 2), (3, 2), (3, 2), (3, 2), (3, 2), (5, 3), (2, 2), (1, 1))
-"""Replicas per key and copies that must be safe; the first is what most stories have."""
+"""Replicas per key and copies required for an acknowledgement; the first pair is the most frequent."""
 
 _NETWORKS: Final[dict[str, Faults]] = {
     "calm": replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.02),
@@ -94,21 +94,21 @@ _AHEAD_SECONDS: Final = 60.0
 _SLOWLY_MAX: Final = 10
 _SLOW_SECONDS: Final = 0.25
 REMOVALS_SHARE: Final = 0.4
-"""Of so many days triples are removed, too."""
+"""Share of the schedules in which triples are removed, too."""
 _REMOVALS_PER_BATCH: Final = 0.35
 _HISTORY: Final = 0.4
 """Of so many queries that could, triples count from the beginning on."""
 STANDING_SHARE: Final = 0.4
-"""Of so many days some leave queries that are more than conjunctive."""
+"""Share of the schedules with subscriptions to queries that are more than conjunctive."""
 TEXTS_SHARE: Final = 0.3
-"""Of so many days there are texts, and queries with conditions on them."""
+"""Share of the schedules with texts, and with queries with conditions on them."""
 BY_WORDS_SHARE: Final = 0.8
-"""Of so many of these days such queries wait by words."""
+"""Share of these schedules in which such queries are indexed by keywords."""
 _EAGER_BATCHES: Final = 3
 _EAGER_SECONDS: Final = 0.3
 """So many batches are published within so long of a query's becoming live."""
 BOOKMARKS_SHARE: Final = 0.3
-"""Of so many days subscribers want bookmarks."""
+"""Share of the schedules in which subscribers want bookmarks."""
 GRAPHS_SHARE: Final = 0.25
 """Of so many schedules as drawn clients publish quads and query named graphs."""
 RULES_SHARE: Final = 0.15
@@ -119,7 +119,7 @@ WINDOWS_SHARE: Final = 0.15
 
 @dataclass(frozen=True, slots=True)
 class BadDay:
-    """What a seed stands for."""
+    """The schedule drawn from a seed."""
 
     seed: int
     network: str
@@ -142,7 +142,7 @@ class BadDay:
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of a seed."""
+    """The result of a seed."""
 
     day: BadDay
     problems: list[Problem] = field(default_factory=list)
@@ -156,7 +156,7 @@ class Verdict:
     peers: Counter[str] = field(default_factory=Counter)
     """How many peers there were of each configuration."""
     shown: set[str] = field(default_factory=set)
-    """What shows the features of the schedule (:mod:`schedules.shares`)."""
+    """Evidence of the features of the schedule (:mod:`schedules.shares`)."""
 
     @property
     def good(self) -> bool:
@@ -164,7 +164,7 @@ class Verdict:
         return not self.problems
 
     def report(self) -> str:
-        """Tell what was run, what happened and what is wrong with it."""
+        """Describe the run, its events and its problems."""
         happened = ", ".join(f"{name} {count}" for name, count in self.happened.items())
         head = (
             f"seed {self.day.seed}: {self.day}; {happened or 'nothing'} happened; {self.acknowledged} of "
@@ -214,17 +214,17 @@ def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay
 
 
 def with_removals(day: BadDay) -> BadDay:
-    """Return a day on which triples are removed, too."""
+    """Return a schedule in which triples are removed, too."""
     return replace(day, failures=replace(day.failures, removals=True))
 
 
 def with_standing(day: BadDay) -> BadDay:
-    """Return a day on which some leave queries that are more than conjunctive."""
+    """Return a schedule with subscriptions to queries that are more than conjunctive."""
     return replace(day, failures=replace(day.failures, standing=True))
 
 
 def with_texts(day: BadDay, *, by_words: bool) -> BadDay:
-    """Return a day with texts and conditions on them; ``by_words``: and queries wait by words where they can."""
+    """Return a schedule with texts and conditions on them; ``by_words``: index queries by keywords if possible."""
     options = replace(day.options, config=replace(day.options.config, hot_text=by_words))
     return replace(day, options=options, failures=replace(day.failures, texts=True))
 
@@ -246,7 +246,7 @@ def with_features(day: BadDay) -> BadDay:
 
 
 def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
-    """Return a day on which subscribers want bookmarks; ``slow``: and let answers wait at their home."""
+    """Return a schedule with subscribers that want bookmarks; ``slow``: they let answers wait at the coordinator."""
     failures = replace(day.failures, bookmarks=True)
     if not slow:
         return replace(day, failures=failures)
@@ -275,7 +275,7 @@ def run_bad_day(
         story.play()
     except P2PRDFError as error:
         story.verdict.problems.append(Problem(error.code, "world", str(error)))
-    except Exception as error:  # noqa: BLE001 - whatever a peer raises is a finding of this seed
+    except Exception as error:  # noqa: BLE001 - any error of a peer is a finding of this seed
         story.verdict.problems.append(Problem("raised", "world", _where(error)))
     story.judge()
     return story.verdict
@@ -289,7 +289,7 @@ def _where(error: Exception) -> str:
 
 
 class _Story:
-    """The run of one bad day."""
+    """The run of one fault schedule."""
 
     def __init__(self, day: BadDay, trace: Callable[[str], None] | None):
         self.day = day
@@ -308,10 +308,10 @@ class _Story:
         """Whether peers name their cluster, as those of daemons do."""
         self._healed_at = 0.0
         self._never: list[Problem] = []
-        """What does not come at rest; it is told after the promises that were broken before."""
+        """Promises not kept at rest; they are reported after the promises that were broken before."""
         self._features: list[Feature] = []
         self._held_back: list[Callable[[float], object]] = []
-        """What is published when a query is live; called with how much later."""
+        """Publications for the time when a query is live; each is called with its delay."""
 
     def _generator(self, name: str) -> Random:
         return Random(f"p2prdf bad day {self.day.seed} {name}")
@@ -330,7 +330,7 @@ class _Story:
     # --- playing ---------------------------------------------------------------------------------
 
     def play(self) -> None:
-        """Play the day and its healing."""
+        """Run the schedule and its healing."""
         rng = self._random
         vocabulary = draw_vocabulary(rng)
         data = draw_triples(rng, vocabulary, rng.randint(14, 40) * self.day.failures.times_as_much)
@@ -344,7 +344,7 @@ class _Story:
             self._leave_standing(self._generator("standing"), lambda drawn: draw_standing(drawn, data, vocabulary))
         if self.day.failures.texts:
             data = self._with_texts(data, vocabulary)
-        if self.day.failures.again:  # so few that hardly anything but what comes again is answered
+        if self.day.failures.again:  # so few that most answers come from repeated ones
             data = self._generator("again").choices(data[: len(data) // 6], k=len(data) // 3)
         for number in range(rng.randint(1, 3)):
             name = f"publisher {number} of seed {self.day.seed}"
@@ -416,14 +416,14 @@ class _Story:
             self.world.schedule(at + rng.uniform(1.0, day.failures.span_seconds), client.unsubscribe)
 
     def _with_texts(self, data: Sequence[Triple], vocabulary: Vocabulary) -> list[Triple]:
-        """Leave queries with conditions on texts, and return what is to be published with texts in between."""
+        """Subscribe to queries with conditions on texts; return the triples to publish, with texts in between."""
         rng, span = self._generator("texts"), self.day.failures.span_seconds
         for _ in range(rng.randint(1, 3)):
             query = parse_query(draw_text_query(rng, vocabulary)).conjunctive
             for _ in range(rng.choice((1, 1, 2))):
                 self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), query)
         self._leave_standing(rng, lambda drawn: draw_text_query(drawn, vocabulary, standing=drawn.random() < 0.5))
-        slow = self.day.failures.handle_seconds_max >= _SLOW_SECONDS  # what is owed has to be told while all heals
+        slow = self.day.failures.handle_seconds_max >= _SLOW_SECONDS  # owed answers are delivered during healing
         mixed = [*data, *draw_texts(rng, vocabulary, rng.randint(8, 12) if slow else rng.randint(10, 30))]
         rng.shuffle(mixed)
         return mixed
@@ -474,7 +474,7 @@ class _Story:
                 other.choice(self._publishers).publish(late, list(some), removed=True)
 
     def _publish_held_back(self, count: int) -> None:
-        """Publish some of what is held back at once, at this peer and that."""
+        """Publish some of the publications held back at once, at various peers."""
         rng = self._generator(f"held back {len(self._held_back)}")
         some, self._held_back = self._held_back[:count], self._held_back[count:]
         for publish in some:
@@ -490,11 +490,11 @@ class _Story:
             self.verdict.problems.append(Problem("restless", "world", f"not at rest after {seconds:g} s: {why}"))
 
     def _comes_to_rest(self, seconds: float) -> str | None:
-        """Let the world come to rest within so many seconds; say what is still going on if it does not.
+        """Let the world come to rest within some seconds; return the reason if it does not.
 
-        Subscribers that are slow are waited for as long as answers, or withdrawals, come to them that did not come
-        before: there may be a thousand of a query, and of one that joins a triple three times with itself the cube of
-        how often that was removed.
+        Slow subscribers are waited for as long as new answers, or retractions, come to them: there may be a
+        thousand of a query, and of one that joins a triple three times with itself the cube of the number of
+        its removals.
         """
         world = self.world
         end, last = world.now + seconds, world.now + _SLOWLY_MAX * seconds
@@ -510,7 +510,7 @@ class _Story:
         return self._restless()
 
     def _restless(self) -> str | None:
-        """Say what is still going on; None if the world is at rest."""
+        """Return the work still going on; None if the world is at rest."""
         waiting = sum(publishing.open for publishing in self._everything_published)
         if waiting:
             return f"{waiting} publications are not acknowledged"
@@ -596,7 +596,7 @@ class _Story:
         verdict.shown = self._shown(publishings)
 
     def _shown(self, publishings: Sequence[RepeatedPublishing]) -> set[str]:
-        """Return what shows the features of this schedule."""
+        """Return the evidence of the features of this schedule."""
         shown = {name for name, count in self.world.happened.items() if count}
         clients = [*self._clients, *(client for feature in self._features for client in feature.clients)]
         shown |= shown_by_queries(client.record.text for client in clients)

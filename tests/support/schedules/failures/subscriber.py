@@ -1,4 +1,4 @@
-"""What a subscriber keeps through crashes, and how it speaks to peers."""
+"""A subscriber's state that survives crashes, and its requests to peers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["ResumingSubscriber"]
 
 @dataclass(slots=True, eq=False)
 class ResumingSubscriber:
-    """What survives a subscriber's crashes, its output and token, and the requests that follow from them.
+    """The output and token, which survive a subscriber's crashes, and the requests that follow from them.
 
     ``rows``, ``born`` and ``identities`` are the output; ``number`` of the subscription and ``unsettled`` are
-    the token: the identities of answers that may come again.  ``complaints`` are what a subscriber can see by
-    itself: an answer that it had before and that the token did not drop, and a loss that was told.
+    the token: the identities of answers that may come again.  ``complaints`` are errors that a subscriber can
+    detect by itself: a repeated answer that the token did not drop, and a reported loss.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ResumingSubscriber:
     per_event: bool
     lease_seconds: float
     text: str = ""
-    """Of a query that is judged by what the peers hold in the end: one that is not conjunctive, or asks for history."""
+    """Text of a query judged by the final content of the peers: an algebra query, or one with history."""
     history: bool = False
     """Whether triples count from the beginning on."""
     subscription: int | None = None
@@ -70,25 +70,25 @@ class ResumingSubscriber:
     # --- requests --------------------------------------------------------------------------------
 
     def opening(self) -> Callable[[int], Request]:
-        """Return what leaves the query."""
+        """Return the request that subscribes to the query."""
         return lambda request: contract.Subscribe(
             request, self.query, self.algorithm, self.per_event, self.lease_seconds, FIRST if self.history else 0
         )
 
     def attaching(self, columns: Columns) -> Callable[[int], Request]:
-        """Return what takes the subscription up again, with the token."""
+        """Return the request that attaches the subscription again, with the token."""
         assert self.subscription is not None
         subscription, have = self.subscription, columns.column(list(self.unsettled))
         return lambda request: contract.Attach(request, subscription, have)
 
     def acknowledging(self, identities: Column) -> Callable[[int], Request]:
-        """Return what tells that answers are stored."""
+        """Return the request that acknowledges stored answers."""
         assert self.subscription is not None
         subscription = self.subscription
         return lambda request: contract.AcknowledgeAnswers(request, subscription, identities)
 
     def closing(self) -> Callable[[int], Request]:
-        """Return what ends the subscription."""
+        """Return the request that ends the subscription."""
         assert self.subscription is not None
         subscription = self.subscription
         return lambda request: contract.Unsubscribe(request, subscription)
@@ -110,7 +110,7 @@ class ResumingSubscriber:
         return any(time < GONE or time & SURE or each ^ WITHDRAWN in self.unsettled for each, time in times)
 
     def store(self, notify: Notify, rows: list[Row], now: float) -> list[int]:
-        """Store the rows that are new together with the token; return what is dealt with."""
+        """Store the new rows together with the token; return the identities to acknowledge."""
         done = list(as_list(notify.identity))
         self.heard.update(done)
         if self.closed_at is not None:
@@ -136,7 +136,7 @@ class ResumingSubscriber:
         return done
 
     def _withdraw(self, identity: int, row: Row, *, sure: bool) -> list[int]:
-        """Take an answer back if it was stored; return what else is dealt with then: it, if it never was."""
+        """Retract an answer if it was stored; return its identity, to acknowledge it as well, if it never was."""
         answer = identity ^ WITHDRAWN
         had = sure or answer in self.unsettled
         self.unsettled[identity] = None
@@ -155,6 +155,6 @@ class ResumingSubscriber:
         self.bookmarks.append((stamp, len(self.rows)))
 
     def settled(self, identities: Sequence[int]) -> None:
-        """Forget what never comes again; the token is stored without it."""
+        """Forget identities that never come again; the token is stored without them."""
         for identity in identities:
             self.unsettled.pop(identity, None)

@@ -1,13 +1,13 @@
-"""What each peer believes of the others: a failure detector that is late, uneven and sometimes wrong.
+"""Each peer's view of the others: a failure detector that is late, uneven and sometimes wrong.
 
-Every peer has a *view* of its own: the peers that it takes for alive.  A view is complete, in
-the sense that its peer was told of every member once, and follows the truth with a delay that is drawn for
-each observer and each change.  So for seconds two peers disagree about who holds a key.  Which delay
-belongs to which change does not matter: when it is over, the observer sees what is true *then*, so
-after the last change every view becomes true.
+Every peer has a *view* of its own: the peers that it takes for alive.  A view is complete, in the sense that
+its peer was told of every member once, and follows the truth with a delay that is drawn for each observer and
+each change.  So for seconds two peers disagree about the replicas of a key.  The assignment of delays to
+changes does not matter: when a delay is over, the observer sees the truth of *that* moment, so after the last
+change every view becomes true.
 
-A peer that starts knows the members as its cluster file (or its former life) named them, dead ones
-among them, and finds out; or it is told of the living alone (``living_only``), as by SWIM.
+A peer that starts knows the members as its cluster file (or its former incarnation) named them, dead ones among
+them, and finds out; or it gets the living members alone (``living_only``), as by SWIM.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Views"]
 
 _READABLE_SECONDS: Final = 10.0
-"""Peers whose clocks differ by more cannot read each other's datagrams."""
+"""Bound in seconds of the difference between two clocks; beyond it peers cannot read each other's datagrams."""
 _TOLD_SECONDS: Final = 60.0
-"""How long the number of members counts that a peer of another time has told."""
+"""Lifetime of a number of members reported by a peer with another clock."""
 _STRANGERS_SECONDS_MAX: Final = 8.0
 _FEW_SECONDS: Final = 10.0
 """For so long after its start a peer takes no work with at most half of the members that it remembers."""
@@ -44,7 +44,7 @@ class Views:
         self._random = random
         self._views: dict[int, dict[int, Contact]] = {}
         self._told: dict[int, dict[int, tuple[int, float]]] = {}
-        """By peer: the number of members that each peer of another time has told it, and when."""
+        """By peer: the number of members that each peer with another clock has reported to it, and the time."""
         self._began: dict[int, tuple[float, float]] = {}
         """By peer: when its process began, and how long after that peers of another time make themselves known."""
         self._resolve_at: float | None = None
@@ -60,11 +60,11 @@ class Views:
         """How often a living peer was taken for dead."""
 
     def of(self, node: Node) -> dict[int, Contact]:
-        """Return whom a peer takes for alive, itself included, by ring position."""
+        """Return the peers that a peer takes for alive, itself included, by ring position."""
         return self._views[node.index]
 
     def start(self, node: Node) -> None:
-        """Tell a peer that starts who is there, and have it and the others look at each other."""
+        """Give a starting peer its members, and have it and the others look at each other."""
         world = self._world
         self._told.pop(node.index, None)
         strangers = Random(f"{world.options.seed} strangers {node.index} {world.now}")
@@ -139,7 +139,7 @@ class Views:
         return self._islands[node.index]
 
     def known_to_each_other(self, one: Node, other: Node) -> bool:
-        """Return whether what a client left at one of two peers may be known at the other.
+        """Return whether a subscription made at one of two peers may be known at the other.
 
         The peers of two clusters that meet see each other within ``meet_max_seconds``.
         """
@@ -175,7 +175,7 @@ class Views:
         self._later(other, one, low, high)
 
     def suspect(self, observer: Node, other: Node, seconds: float) -> None:
-        """Let a peer take another for dead, whatever is true, and look again after some time."""
+        """Let a peer take a live or dead peer for dead, and look again after some time."""
         if self._world.alive(observer) and other.contact.key in self.of(observer):
             self.false_alarms += 1
             self._lose(observer, other)
@@ -233,7 +233,7 @@ class Views:
         self._world.tell(observer, ContactLost(known, left=self._world.machines[other.index].left))
 
     def owners(self, node: Node, key: int) -> OwnersFound:
-        """Return what a peer's overlay says about a key: its whole view, closest first."""
+        """Return the owners of a key by a peer's overlay: its whole view, closest first."""
         ring = Ring(self.of(node).values(), self._world.options.overlay)
         before = ring.before(key) if self._world.options.overlay == "chord" else None
         return OwnersFound(key, ring.closest(key, len(ring)), complete=True, before=before)
@@ -241,7 +241,7 @@ class Views:
     def fenced(self, node: Node) -> bool:
         """Return whether a peer takes no new work, since a peer of another time sees at least as many members.
 
-        Such a peer makes itself known with a delay, and what it has told counts for some time
+        Such a peer becomes known with a delay, and its news counts for some time
         (:mod:`p2prdf.overlay.swim_clock`).  A peer that has just started waits for that if it sees few others.
         """
         if not self._failures.clock_steps_max:

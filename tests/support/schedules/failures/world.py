@@ -1,21 +1,21 @@
-"""A world whose peers are processes that die and whose records are on disks that may be lost.
+"""A world with processes that die and disks that may be lost.
 
-What a driver does with durability, in virtual time:
+A driver's duties for durability, in virtual time:
 
-1. Every ``Persist`` is written to the peer's disk at once.  What follows it in its list of effects, and every
-   list that comes later, waits until the disk is synced that far, in order; the peer goes on
-   meanwhile.  A sync takes a drawn time, and what is written while it runs is covered by the next.
-2. A *crash* ends a peer's process: its memory, its timers, effects that wait, records not yet synced (but
-   for what happens to be kept) and its clients' connections are gone.  Parcels that left are on
-   their way; those that come to a dead address are lost.
-3. A *restart* makes a fresh peer with the same ring position, perhaps another address, and gives it
-   back what the disk holds, before anything else.
+1. Every ``Persist`` is written to the peer's disk at once.  Later effects of its list, and all later lists, wait
+   until the disk is synced that far, in order; the peer goes on meanwhile.  A sync takes a drawn time, and records
+   written while it runs are covered by the next.
+2. A *crash* ends a peer's process: its memory, its timers, effects that wait, unsynced records (except a random
+   prefix) and its clients' connections are gone.  Envelopes that left are on their way; those that come to a dead
+   address are lost.
+3. A *restart* makes a fresh peer with the same ring position, perhaps another address, and restores it from the
+   disk, before anything else.
 4. A *failpoint* crashes a peer in the middle: right after it wrote a record, or its records were synced;
    right before it sends, between two effects, or as its view changes.
 5. A *compaction* replaces a disk's records by the peer's snapshot, bit by bit while the peer works.
 
-Views follow what happens late (:mod:`schedules.failures.views`); links may be cut
-(:mod:`schedules.failures.links`).  Every failure gets a line of the trace.
+Views follow events late (:mod:`schedules.failures.views`); links may be cut (:mod:`schedules.failures.links`).
+Every failure gets a line of the trace.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _CLOCK_SECONDS = 1.0
 
 
 class Client(Protocol):
-    """Who made a request of a peer."""
+    """The client that made a request of a peer."""
 
     def completed(self, node: Node, request: int, outcome: Outcome) -> None:
         """Hear how it ended."""
@@ -86,18 +86,18 @@ class Client(Protocol):
 
 
 class Listener(Protocol):
-    """Who gets the answers of a subscription."""
+    """The receiver of a subscription's answers."""
 
     def notified(self, node: Node, notify: Notify) -> None:
         """Take answers."""
         ...
 
     def bookmarked(self, bookmark: Bookmark) -> None:
-        """Be told up to when all has come."""
+        """Receive a bookmark."""
         ...
 
     def ended(self, why: str) -> None:
-        """Be told that nothing more comes here."""
+        """Receive the end of the answers at this peer."""
         ...
 
     def cut_off(self, node: Node) -> None:
@@ -107,11 +107,11 @@ class Listener(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Machine:
-    """What there is of a node besides its peer: process, disk, connections.
+    """A node's parts besides its peer: process, disk, connections.
 
-    ``life``: counts processes, so that what was meant for a former one is left alone.
-    ``queue``: effects that wait until that many records are synced.  ``failpoint``: where, and at the
-    how manieth time, the process is to crash.  ``moves``: addresses it had before.
+    ``life``: counts processes, so that events for a former one are ignored. ``queue``: effects, each with the
+    number of records that must be synced before.  ``failpoint``: the place of the next crash, and the number of
+    passes before it.  ``moves``: the number of former addresses.
     """
 
     disk: Disk = field(default_factory=Disk)
@@ -124,7 +124,7 @@ class Machine:
     ended_at: float = 0.0
     """When the former process did, by its own clock."""
     started_at: float = 0.0
-    """When this process was given what the disk held, by its own clock."""
+    """When this process was restored from the disk, by its own clock."""
     moves: int = 0
     queue: deque[tuple[int, Effect]] = field(default_factory=deque)
     syncing: bool = False
@@ -133,15 +133,15 @@ class Machine:
     requests: dict[int, Client] = field(default_factory=dict)
     listeners: dict[int, Listener] = field(default_factory=dict)
     clock: int = 0
-    """What the peer's clock showed before the call into it that was last."""
+    """The peer's clock before the last call into it."""
     clocks: dict[int, int] = field(default_factory=dict)
-    """And by request before that in which it was decided how the request ended, until somebody is told."""
+    """By request: the clock before the turn that decided its outcome, until the client gets the outcome."""
     held: dict[int, None] = field(default_factory=dict)
-    """Subscriptions that somebody was told to have here, and not that nothing more comes."""
+    """Subscriptions reported as attached here, and not as ended."""
 
 
 class FailingWorld(World):
-    """A world as above.  Peers are told of all others at the start, whatever their overlay."""
+    """A world with such faults.  Peers know all others at the start, in any overlay."""
 
     def __init__(
         self, options: WorldOptions, failures: Failures, *, trace: Callable[[str], None] | None = None
@@ -156,11 +156,11 @@ class FailingWorld(World):
         self.stamps: dict[int, dict[int, int]] = {}
         """Of each publication event, the stamps that it was ever seen with, and the roles it was published under."""
         self.earliest: dict[Triple, int] = {}
-        """Of each triple whose stamp a peer has corrected the earliest stamp that one had then."""
+        """The earliest stamp of each triple with a stamp that a peer has corrected."""
         self.on_acknowledged: Callable[[RepeatedPublishing, int], None] | None = None
         """Called with each publication, and its stamp, as its publisher hears that it is done."""
         self.on_compacted: Callable[[Node, Sequence[Record], Sequence[Record]], None] | None = None
-        """Called with each peer whose log was replaced by a snapshot, its durable records before, and after."""
+        """Called with each peer after a snapshot replaced its log: its durable records before, and after."""
         self.on_crash: Callable[[Node], None] | None = None
         """Called after each crash: a scripted one brings its peer back by itself, a failpoint does not."""
         super().__init__(options, trace=trace)
@@ -195,11 +195,11 @@ class FailingWorld(World):
                 yield node
 
     def living(self) -> list[Node]:
-        """Return the peers whose process runs."""
+        """Return the peers with a running process."""
         return [node for node in self.nodes if self.machines[node.index].alive]
 
     def serving(self) -> list[Node]:
-        """Return the peers whose process runs and takes new work."""
+        """Return the peers with a running process that take new work."""
         return [node for node in self.living() if not self.views.fenced(node)]
 
     def zone(self, node: Node) -> str:
@@ -208,7 +208,7 @@ class FailingWorld(World):
         return f"zone {node.index % zones}" if zones else ""
 
     def keepers(self, key: int) -> list[Node]:
-        """Return who keeps a key, by the true ring: the closest of each zone, then the closest of those left over."""
+        """Return the replicas of a key, by the true ring: the closest of each zone, then the closest of the others."""
         closest = [self.by_key[contact.key] for contact in self.ring.closest(key, len(self.ring))]
         zones: dict[str, Node] = {}
         for node in closest:
@@ -336,7 +336,7 @@ class FailingWorld(World):
         return node
 
     def depart(self, node: Node, handed_over: bool) -> None:
-        """End the process of a peer that has left for good; its disk goes with it, if others have what is there."""
+        """End the process of a peer that has left for good; its disk goes with it, if others have its data."""
         if not self.alive(node):
             return
         if not handed_over:
@@ -351,7 +351,7 @@ class FailingWorld(World):
         self.views.changed(node, gone=True)
 
     def lose(self, node: Node) -> None:
-        """Let a peer whose process has ended never come back, nor its disk."""
+        """Let an ended process never come back, nor its disk."""
         machine = self.machines[node.index]
         assert not machine.alive, "it has crashed"
         machine.disk.lose()
@@ -364,14 +364,14 @@ class FailingWorld(World):
         self.ring = Ring((node.contact for node in self.members()), self.options.overlay)
 
     def step_clock(self, node: Node, seconds: float) -> None:
-        """Let a peer's clock jump; its driver never tells a peer an earlier time than before."""
+        """Let a peer's clock jump; its driver never gives a peer an earlier time than before."""
         self.happened["clock-step"] += 1
         self.say(node, f"clock jumps by {seconds:+.3f} s to {node.skew + seconds:+.3f} s")
         node.skew += seconds
         self._arm(node)
 
     def set_clock(self, node: Node, seconds: float) -> None:
-        """Set the clock of a peer whose process does not run."""
+        """Set the clock of a peer without a running process."""
         assert not self.alive(node), "a process reads its clock when it starts"
         self.say(node, f"clock set to {seconds:+.3f} s")
         if abs(seconds - node.skew) >= 3600.0:
@@ -430,13 +430,13 @@ class FailingWorld(World):
             super()._receive(node, parcel, sender)
 
     def _arrives(self, node: Node, sender: Contact) -> bool:
-        """Return whether what was on its way finds its receiver alive and the link whole."""
+        """Return whether a message in flight finds its receiver alive and the link whole."""
         return self.alive(node) and self.links.carries(self.by_key[sender.key].index, node.index)
 
     # --- calls into peers ------------------------------------------------------------------------
 
     def tell(self, node: Node, request: Request) -> None:
-        """Tell a peer what its overlay has learned, unless a failpoint has it crash over it."""
+        """Pass news of the overlay to a peer, unless a failpoint has it crash over them."""
         if not self.alive(node) or self._strikes(node, "view"):
             return
         if self.trace is not None:
@@ -478,7 +478,7 @@ class FailingWorld(World):
                 node.busy_until = self.now + node.peer.pace.spent
 
     def submit(self, node: Node, request: Request) -> None:
-        """Hand a request to a peer and carry out what it wants done."""
+        """Hand a request to a peer and perform its effects."""
         self._note_clock(node)
         super().submit(node, request)
 
@@ -486,7 +486,7 @@ class FailingWorld(World):
         self.machines[node.index].clock = node.peer.clock
 
     def decided_at(self, node: Node, request: int) -> int:
-        """Return what a peer's clock showed before the turn in which a request ended whose client is told just now."""
+        """Return a peer's clock before the turn that ended a request, for the client that gets its outcome now."""
         return self.machines[node.index].clocks[request]
 
     def _find_owner(self, node: Node, life: int, key: int) -> None:
@@ -527,7 +527,7 @@ class FailingWorld(World):
         return message if node.codec is None else node.codec.encode((Parcel(0, 0, message),))
 
     def read(self, node: Node, record: Record) -> list[Message]:
-        """Return what is in a record, in the terms of the peer that runs now."""
+        """Return the messages in a record, in the terms of the peer that runs now."""
         if not isinstance(record, bytes):
             return [record]
         assert node.codec is not None
@@ -649,7 +649,7 @@ class FailingWorld(World):
 
 
 def _publishes(node: Node, effect: Send) -> bool:
-    """Return whether a peer sends what is published at it to another."""
+    """Return whether a peer sends its own publication to another."""
     message = effect.parcel.message
     own = node.contact.key
     return isinstance(message, IndexTriples) and message.origin == own != effect.to.key
