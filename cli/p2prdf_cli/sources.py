@@ -7,7 +7,7 @@ descriptor).
 Lines from a pipe are parsed as soon as they arrive, not when a chunk is full: a stream with one triple per minute is
 published at that pace.
 
-An error in the data ends the stream *after* all preceding batches; :attr:`Feeder.error` holds it; the caller
+An error in the data ends the stream *after* all preceding batches.  :attr:`Feeder.error` holds it, and the caller
 raises it after their publication.
 """
 
