@@ -43,7 +43,7 @@ from p2prdf.wire.messages import Contact
 from p2prdf_node.chord_codec import DATAGRAM_BYTES_MAX, decode, encode
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
-from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+from p2prdf_node.members import CONFIRM_PINGS, Address, Seeds, Spawn
 from p2prdf_node.seal import Keyring
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ __all__ = ["ChordMembership"]
 CREATE_SECONDS: Final = 1.0
 RETRY_SECONDS_MIN: Final = 0.1
 RETRY_SECONDS_MAX: Final = 5.0
-HAILS_MAX: Final = 256
+PINGS_MAX: Final = 256
 """Pings of this driver in flight; one more counts as unanswered."""
 LOG_LINES_PER_SECOND: Final = 20
 
-_HAIL: Final = 1 << 63
+_OWN_PING: Final = 1 << 63
 _LEVELS: Final = {
     "peer_seen": "info",
     "peer_gone": "info",
@@ -87,7 +87,7 @@ class ChordMembership:
         linked: Callable[[int], bool],
         spawn: Spawn,
         known: Callable[[ClusterEntered], None] = lambda _: None,
-        barred: Callable[[int], bool] = lambda _key: False,
+        excluded: Callable[[int], bool] = lambda _key: False,
         keyring: Keyring | None = None,
         remembered: Callable[[], int] = lambda: 1,
     ):
@@ -99,9 +99,9 @@ class ChordMembership:
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._known, self._remembered = known, remembered
-        self._barred, self._barred_count = barred, 0
+        self._excluded, self._excluded_count = excluded, 0
         self._envelopes = Envelopes(keyring or Keyring([config.seal_key]), self.contact.key, "chord")
-        self._doors = Doors(config.bootstrap)
+        self._seeds = Seeds(config.bootstrap)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
         self._malformed = 0
         self._chord = Chord(
@@ -115,7 +115,7 @@ class ChordMembership:
             first_request=secrets.randbits(62),
             patience=self._patience,
         )
-        self._hails: dict[int, asyncio.Future[tuple[Contact, bool]]] = {}
+        self._pings: dict[int, asyncio.Future[tuple[Contact, bool]]] = {}
         self._callers: set[int] = set()
         self._finding: dict[int, list[asyncio.Future[OwnersFound]]] = {}
         self._transport: asyncio.DatagramTransport | None = None
@@ -126,7 +126,7 @@ class ChordMembership:
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
-        self._doors.use(bound)
+        self._seeds.use(bound)
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), sock=bound)
 
@@ -138,7 +138,7 @@ class ChordMembership:
         patience = CREATE_SECONDS * random.uniform(1, 2)  # noqa: S311 - guards nothing
         before, since = "", time.monotonic()
         while True:
-            met = await self._knock()
+            met = await self._ping_seeds()
             if met != before:
                 before, since = met, time.monotonic()
             may_found = met == "no member" or (met == "nobody" and self.config.first and self._remembered() <= 1)
@@ -157,8 +157,8 @@ class ChordMembership:
         self.entered.set()
         if self._timer is not None:
             self._timer.cancel()
-        for hail in self._hails.values():
-            hail.cancel()
+        for ping in self._pings.values():
+            ping.cancel()
         for lookups in self._finding.values():
             for lookup in lookups:
                 lookup.cancel()
@@ -168,7 +168,7 @@ class ChordMembership:
     @property
     def joining(self) -> str | None:
         """Reason why this node is not a member yet, with the remedy; None for a member."""
-        return None if self.entered.is_set() else self._doors.problem()
+        return None if self.entered.is_set() else self._seeds.problem()
 
     def contacts(self) -> list[Contact]:
         """Return the live peers that this one monitors."""
@@ -183,7 +183,7 @@ class ChordMembership:
             "datagrams_refused": {
                 **self._envelopes.refused,
                 "malformed": self._malformed,
-                "revoked": self._barred_count,
+                "revoked": self._excluded_count,
             },
             "ring": self._chord.status(),
         }
@@ -205,7 +205,7 @@ class ChordMembership:
         if contact in self._chord.contacts():
             return True
         for _ in range(CONFIRM_PINGS):
-            answer = await self._hail((contact.host, contact.port))
+            answer = await self._ping((contact.host, contact.port))
             if answer is not None:
                 return answer[0] == contact
         return False
@@ -216,31 +216,31 @@ class ChordMembership:
 
     # --- the way in ------------------------------------------------------------------------------
 
-    async def _knock(self) -> str:
+    async def _ping_seeds(self) -> str:
         """Ping all seeds without a known peer behind them; return the best outcome.
 
         Outcomes: "a member", "no member", "nobody", and "only itself" if every seed is this node's own address.  A
         node outside a ring also pings known nodes: two nodes that know each other may both be waiting for a ring.
         """
-        addresses = await self._doors.addresses()
+        addresses = await self._seeds.addresses()
         self._callers.clear()
         known = {(contact.host, contact.port) for contact in self._chord.contacts()} if self._chord.member else set()
         own = self.claim[1], self.claim[2]
         strangers = [address for address in addresses if address not in known and address != own]
-        met = "only itself" if self._doors.only(own) and all(address == own for address in addresses) else "nobody"
-        for answer in await asyncio.gather(*map(self._hail, strangers)):
+        met = "only itself" if self._seeds.only(own) and all(address == own for address in addresses) else "nobody"
+        for answer in await asyncio.gather(*map(self._ping, strangers)):
             if answer is not None and answer[0] != self.contact:
                 met = "a member" if answer[1] or met == "a member" else "no member"
                 self._submit(Introduce(answer[0]))
         return met
 
-    async def _hail(self, address: Address) -> tuple[Contact, bool] | None:
+    async def _ping(self, address: Address) -> tuple[Contact, bool] | None:
         """Return the peer that answers at an address and whether it is a member; None after a timeout."""
-        if len(self._hails) >= HAILS_MAX or self._stopped:
+        if len(self._pings) >= PINGS_MAX or self._stopped:
             return None
-        number = _HAIL | secrets.randbits(63)
+        number = _OWN_PING | secrets.randbits(63)
         future: asyncio.Future[tuple[Contact, bool]] = asyncio.get_running_loop().create_future()
-        self._hails[number] = future
+        self._pings[number] = future
         self._send(Ping(number), address, 0)
         try:
             async with asyncio.timeout(self.config.ping_timeout_seconds):
@@ -248,7 +248,7 @@ class ChordMembership:
         except TimeoutError:
             return None
         finally:
-            del self._hails[number]
+            del self._pings[number]
 
     # --- driving the state machine -------------------------------------------------------------------
 
@@ -268,11 +268,11 @@ class ChordMembership:
             if self._lines.allow(time.monotonic()):
                 log.warning("datagram_malformed", sender=str(address), reason=str(error))
             return
-        if self._barred(sender.key):
-            self._barred_count += 1
+        if self._excluded(sender.key):
+            self._excluded_count += 1
             return
-        if isinstance(message, Pong) and message.request & _HAIL:
-            future = self._hails.get(message.request)
+        if isinstance(message, Pong) and message.request & _OWN_PING:
+            future = self._pings.get(message.request)
             if future is not None and not future.done():
                 future.set_result((sender, message.member))
             return
@@ -295,12 +295,12 @@ class ChordMembership:
                 case Post(to, message):
                     self._send(message, (to.host, to.port), to.key)
                 case ContactSeen(contact):
-                    self._doors.found((contact.host, contact.port))
+                    self._seeds.found((contact.host, contact.port))
                     self.joined.set()
                     self._seen(contact)
                 case ContactLost(contact):
                     if self._chord.fell_silent(contact):
-                        self._doors.lost((contact.host, contact.port))
+                        self._seeds.lost((contact.host, contact.port))
                     self._lost(contact)
                 case OwnersFound(key):
                     for future in self._finding.pop(key, ()):

@@ -332,13 +332,13 @@ class Daemon:
         if self.config.membership == "view":
             return SwimMembership(
                 self.config, claim, clock=clock, seen=self._seen, lost=self._lost, known=self.driver.submit,
-                linked=self._linked, spawn=self.spawn, barred=self._barred, keyring=self._keyring,
+                linked=self._linked, spawn=self.spawn, excluded=self._is_excluded, keyring=self._keyring,
                 remembered=lambda: self.driver.peer.members_max,
             )  # fmt: skip
         kind = ChordMembership if self.config.overlay == "chord" else Membership
         return kind(
             self.config, claim, seen=self._seen, lost=self._lost, known=self.driver.submit, linked=self._linked,
-            spawn=self.spawn, barred=self._barred, keyring=self._keyring,
+            spawn=self.spawn, excluded=self._is_excluded, keyring=self._keyring,
             remembered=lambda: self.driver.peer.members_max,
         )  # fmt: skip
 
@@ -481,7 +481,7 @@ class Daemon:
             if self.rights is not None and await self.rights.poll():
                 self.clients.rights_changed()
             for contact in self.membership.contacts():
-                if tls.barred(contact.key):
+                if tls.is_revoked(contact.key):
                     self.membership.suspect(contact.key)
 
     def _seal_status(self) -> dict[str, Any]:
@@ -490,9 +490,9 @@ class Daemon:
             return self._seal_keys.status()
         return {"keys": list(self._keyring.names), "renewed": 0, "problem": None}
 
-    def _barred(self, key: int) -> bool:
+    def _is_excluded(self, key: int) -> bool:
         """Tell whether a peer is cut off: its certificate is revoked, or an administrator has expelled it."""
-        return (self.tls is not None and self.tls.barred(key)) or key in self.driver.peer.expelled
+        return (self.tls is not None and self.tls.is_revoked(key)) or key in self.driver.peer.expelled
 
     def _check_expelled(self, connection: Connection, key: int) -> None:
         """Raise NotAllowed if a peer, or the node in a connection's certificate, is expelled."""

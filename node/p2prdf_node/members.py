@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.contract import OwnersFound
     from p2prdf.wire.messages import Contact
 
-__all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Doors", "Members", "Spawn", "look_up"]
+__all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Seeds", "Members", "Spawn", "look_up"]
 
 CONFIRM_PINGS: Final = 8
 """Pings of a peer that connects, before it is refused; it may be busy sending."""
@@ -46,7 +46,7 @@ class Members(Protocol):
 
     An implementation is made from the settings, the node's claim and callbacks: ``seen`` and ``lost`` receive each
     contact that becomes known as live or has failed; ``linked`` tells whether a TCP connection with a peer is open;
-    ``spawn`` starts a task of the daemon; ``barred`` tells which keys are cut off (revoked certificates, expelled
+    ``spawn`` starts a task of the daemon; ``excluded`` tells which keys are cut off (revoked certificates, expelled
     members), whose datagrams are refused; ``keyring`` holds the keys that seal datagrams.
     """
 
@@ -106,7 +106,7 @@ async def look_up(host: str, port: int, family: int) -> list[Address]:
     return [(str(entry[4][0]), int(entry[4][1])) for entry in found]
 
 
-class Doors:
+class Seeds:
     """Seeds: the bootstrap addresses, and the addresses of recently lost peers.
 
     Lost peers are tried so that the two halves of a partitioned network merge again.

@@ -31,7 +31,7 @@ from p2prdf.overlay.kademlia import Lookup
 from p2prdf.wire.contract import ClusterEntered, OwnersFound
 from p2prdf.wire.messages import Contact
 from p2prdf_node.discovery import BUCKET_PEERS, ID_BYTES, Claim, Datagrams
-from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+from p2prdf_node.members import CONFIRM_PINGS, Address, Seeds, Spawn
 from p2prdf_node.seal import Keyring
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Membership:
         linked: Callable[[int], bool],
         spawn: Spawn,
         known: Callable[[ClusterEntered], None] = lambda _: None,
-        barred: Callable[[int], bool] = lambda _key: False,
+        excluded: Callable[[int], bool] = lambda _key: False,
         keyring: Keyring | None = None,
         remembered: Callable[[], int] = lambda: 1,
     ):
@@ -98,14 +98,14 @@ class Membership:
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._known, self._remembered = known, remembered
-        self._barred, self._barred_count = barred, 0
+        self._excluded, self._excluded_count = excluded, 0
         self._datagrams = Datagrams(
             claim, self, keyring=keyring or Keyring([config.seal_key]), timeout_seconds=config.ping_timeout_seconds
         )
         self._members: dict[int, _Member] = {}
         self._keys_by_address: dict[Address, int] = {}
         self._meetings: set[Claim] = set()
-        self._doors = Doors(config.bootstrap)
+        self._seeds = Seeds(config.bootstrap)
         self._lookups = asyncio.Semaphore(LOOKUPS_MAX)
         self._turn = 0
         self._stopped = False
@@ -114,7 +114,7 @@ class Membership:
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
-        self._doors.use(bound)
+        self._seeds.use(bound)
         await self._datagrams.listen(bound)
 
     async def run(self) -> None:
@@ -136,7 +136,7 @@ class Membership:
     @property
     def joining(self) -> str | None:
         """Reason why this node is not a member yet, with the remedy; None for a member."""
-        return None if self.entered.is_set() else self._doors.problem()
+        return None if self.entered.is_set() else self._seeds.problem()
 
     def contacts(self) -> list[Contact]:
         """Return the live peers in the table."""
@@ -144,7 +144,7 @@ class Membership:
 
     def status(self) -> dict[str, Any]:
         """Return counts for people and monitoring."""
-        refused = {**self._datagrams.refused, "revoked": self._barred_count}
+        refused = {**self._datagrams.refused, "revoked": self._excluded_count}
         peers = len(self._members)
         return {"overlay": "kademlia", "peers": peers, "joining": self.joining, "datagrams_refused": refused}
 
@@ -172,7 +172,7 @@ class Membership:
     def suspect(self, key: int) -> None:
         """Ping a peer at once, because a connection with it broke or was refused."""
         member = self._members.get(key)
-        if member is not None and self._barred(key):
+        if member is not None and self._excluded(key):
             self._remove(member, "revoked")
         elif member is not None:
             self._spawn(self._cross_examine(member), "suspect")
@@ -181,8 +181,8 @@ class Membership:
 
     def heard(self, claim: Claim) -> None:
         """Note a peer that sent or was named in a message; ping it if it is new."""
-        if self._barred(keys.node_key(claim[0])):
-            self._barred_count += 1
+        if self._excluded(keys.node_key(claim[0])):
+            self._excluded_count += 1
             return
         if claim[0] == self.claim[0] or claim in self._meetings or len(self._meetings) >= MEETINGS_MAX:
             return
@@ -218,7 +218,7 @@ class Membership:
 
     def _add(self, claim: Claim) -> None:
         """Add a peer to the table; it has just answered a ping."""
-        if self._barred(keys.node_key(claim[0])):
+        if self._excluded(keys.node_key(claim[0])):
             return
         known = self._members.get(keys.node_key(claim[0]))
         if known is not None:
@@ -234,7 +234,7 @@ class Membership:
     def _remove(self, member: _Member, reason: str) -> None:
         log.info("peer_gone", peer=str(member.contact), reason=reason)
         if reason == "silent":
-            self._doors.lost(member.address)
+            self._seeds.lost(member.address)
         self._datagrams.remove(member.claim)
         self._follow_table()
 
@@ -253,7 +253,7 @@ class Membership:
                 member = _Member(claim, Contact(key, claim[1], claim[2]))
                 self._members[key] = member
                 self._keys_by_address[member.address] = key
-                self._doors.found(member.address)
+                self._seeds.found(member.address)
                 log.info("peer_seen", peer=str(member.contact))
                 self._seen(member.contact)
         if self._members:
@@ -270,7 +270,7 @@ class Membership:
                 pause = RETRY_SECONDS_MAX
             elif self.config.first and self._remembered() <= 1 and time.monotonic() >= first_at:
                 self._enter("nobody")
-            elif self._doors.only(self.claim[1:]):
+            elif self._seeds.only(self.claim[1:]):
                 self._enter("only itself")
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
             pause = min(pause * 2, RETRY_SECONDS_MAX if self._members else 1.0)
@@ -290,7 +290,7 @@ class Membership:
     async def _join(self) -> bool:
         """Ping seeds that are not in the table; tell whether any peer is known."""
         own = self.claim[1:]
-        addresses = await self._doors.addresses()
+        addresses = await self._seeds.addresses()
         strangers = [address for address in addresses if address not in self._keys_by_address and address != own]
         claims = await asyncio.gather(*(self._datagrams.ping(address) for address in strangers))
         newcomers = [

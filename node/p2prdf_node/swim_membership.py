@@ -55,7 +55,7 @@ from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, Doors
 from p2prdf.wire.messages import Contact
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
-from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+from p2prdf_node.members import CONFIRM_PINGS, Address, Seeds, Spawn
 from p2prdf_node.seal import Keyring
 from p2prdf_node.swim_codec import DATAGRAM_BYTES_MAX, decode, encode
 
@@ -80,7 +80,7 @@ STARTING_SECONDS: Final = 5.0
 MINORITY_SECONDS: Final = 20.0
 """Wait of nodes that have met at most half of their bootstrap addresses; up to twice as long, at random."""
 RETRY_SECONDS_MAX: Final = 5.0
-HAILS_MAX: Final = 256
+PROBES_MAX: Final = 256
 """Probes of this driver in flight; one more counts as unanswered."""
 TCP_PROBES_MAX: Final = 64
 """TCP probes in flight; further ones are skipped."""
@@ -96,7 +96,7 @@ ASK_TIME_MAX: Final = 16
 """Most such members that are probed within that time."""
 LOG_LINES_PER_SECOND: Final = 20
 
-_HAIL: Final = 1 << 63
+_OWN_PROBE: Final = 1 << 63
 _LEVELS: Final = {
     "peer_seen": "info",
     "peer_gone": "info",
@@ -129,7 +129,7 @@ class SwimMembership:
     ``clock`` is the node's clock, which others compare with theirs.  ``lost`` also receives whether a member left in
     order; such a member is not waited for.  ``known`` receives all members once, when the view has become complete,
     and ``DoorsMet`` when all nodes behind the bootstrap addresses are in the view and answer; the latter again after
-    a member was lost.  ``barred`` tells which members are cut off, by key; their packets are refused.  ``remembered``
+    a member was lost.  ``excluded`` tells which members are cut off, by key; their packets are refused.  ``remembered``
     returns the most members that this node has known in any incarnation, itself included.
     """
 
@@ -144,7 +144,7 @@ class SwimMembership:
         known: Callable[[OwnersFound | DoorsMet | ClusterEntered], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
-        barred: Callable[[int], bool] = lambda _key: False,
+        excluded: Callable[[int], bool] = lambda _key: False,
         keyring: Keyring | None = None,
         remembered: Callable[[], int] = lambda: 1,
     ):
@@ -153,11 +153,11 @@ class SwimMembership:
         self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
         self.joined = asyncio.Event()
         self._clock, self._seen, self._lost, self._known, self._spawn = clock, seen, lost, known, spawn
-        self._barred, self._barred_count = barred, 0
+        self._excluded, self._excluded_count = excluded, 0
         self._envelopes = Envelopes(
             keyring or Keyring([config.seal_key]), self.contact.key, f"{config.overlay} view", lambda: self._clock()
         )
-        self._doors = Doors(config.bootstrap)
+        self._seeds = Seeds(config.bootstrap)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
         self._malformed = 0
         self._asked_time: dict[int, float] = {}
@@ -169,9 +169,9 @@ class SwimMembership:
         self._remembered = remembered
         self._began = time.monotonic()
         self._introduced: set[int] = set()
-        self._doors_met = False
-        self._hails: dict[int, asyncio.Future[Record | None]] = {}
-        self._hailed_at: dict[int, float] = {}
+        self._seeds_reached = False
+        self._probes: dict[int, asyncio.Future[Record | None]] = {}
+        self._probed_at: dict[int, float] = {}
         self._tcp_probes: dict[Contact, None] = {}
         self._transport: asyncio.DatagramTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -181,7 +181,7 @@ class SwimMembership:
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
-        self._doors.use(bound)
+        self._seeds.use(bound)
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), sock=bound)
 
@@ -193,7 +193,7 @@ class SwimMembership:
         share = random.uniform(1, 2)  # noqa: S311 - guards nothing
         met, since = "", time.monotonic()
         while True:
-            before, met = met, await self._greet()
+            before, met = met, await self._probe_seeds()
             if met != before:
                 since = time.monotonic()
             if not self._complete.is_set() and time.monotonic() >= since + self._patience(met) * share:
@@ -206,7 +206,7 @@ class SwimMembership:
         match met:
             case "only itself":
                 return 0.0
-            case "only who come after it":
+            case "only higher keys":
                 return 2 * self.config.ping_timeout_seconds
             case "a majority":
                 return CREATE_SECONDS
@@ -239,8 +239,8 @@ class SwimMembership:
         self._complete.set()
         if self._timer is not None:
             self._timer.cancel()
-        for hail in self._hails.values():
-            hail.cancel()
+        for probe in self._probes.values():
+            probe.cancel()
         if self._transport is not None:
             self._transport.close()
 
@@ -251,7 +251,7 @@ class SwimMembership:
     @property
     def joining(self) -> str | None:
         """Reason why this node is not a member yet, with the remedy; None for a member."""
-        return None if self._complete.is_set() else self._swim.clocks.reason or self._doors.problem()
+        return None if self._complete.is_set() else self._swim.clocks.reason or self._seeds.problem()
 
     @property
     def fenced(self) -> str | None:
@@ -281,7 +281,7 @@ class SwimMembership:
             "datagrams_refused": {
                 **self._envelopes.refused,
                 "malformed": self._malformed,
-                "revoked": self._barred_count,
+                "revoked": self._excluded_count,
             },
             **self._swim.status(),
         }
@@ -298,7 +298,7 @@ class SwimMembership:
         if contact in self._swim.contacts():
             return True
         for _ in range(CONFIRM_PINGS):
-            answer = await self._hail((contact.host, contact.port))
+            answer = await self._probe((contact.host, contact.port))
             if answer is not None:
                 return answer.contact == contact
         return False
@@ -319,20 +319,20 @@ class SwimMembership:
 
     # --- the way in ------------------------------------------------------------------------------
 
-    async def _greet(self) -> str:
+    async def _probe_seeds(self) -> str:
         """Probe all seeds without a known peer behind them; return the best outcome (see :meth:`_patience`)."""
-        addresses = await self._doors.addresses()
+        addresses = await self._seeds.addresses()
         known = {(contact.host, contact.port) for contact in self._swim.contacts()}
         own = self.claim[1], self.claim[2]
         # While joining, probe known nodes too: only a member can admit this node.
         strangers = [each for each in addresses if each != own and (each not in known or not self._complete.is_set())]
-        if self._doors.only(own) and all(address == own for address in addresses):
-            self._see_doors({})
+        if self._seeds.only(own) and all(address == own for address in addresses):
+            self._note_seeds({})
             return "only itself"
-        doors = [] if self._doors_met else [each for each in self._doors.named if each not in (own, *strangers)]
-        asked = [*strangers, *doors]
-        answers = dict(zip(asked, await asyncio.gather(*map(self._hail, asked)), strict=True))
-        self._see_doors(answers)
+        seeds = [] if self._seeds_reached else [each for each in self._seeds.named if each not in (own, *strangers)]
+        asked = [*strangers, *seeds]
+        answers = dict(zip(asked, await asyncio.gather(*map(self._probe, asked)), strict=True))
+        self._note_seeds(answers)
         answers = {address: answers[address] for address in strangers}
         others = [each for each in answers.values() if each is not None and each.contact != self.contact]
         for each in others:
@@ -340,30 +340,30 @@ class SwimMembership:
                 self._submit(Introduce(each.contact))
         if any(each.incarnation for each in others):
             return "a member"
-        is_all = not self._doors.unresolved and None not in answers.values()
+        is_all = not self._seeds.unresolved and None not in answers.values()
         if is_all and others and all(self.contact.key < each.contact.key for each in others):
-            return "only who come after it"
+            return "only higher keys"
         if not others:
             return "nobody"
-        return "a majority" if self._doors.majority(len({each.contact for each in others}), own) else "a minority"
+        return "a majority" if self._seeds.majority(len({each.contact for each in others}), own) else "a minority"
 
-    def _see_doors(self, answers: dict[Address, Record | None]) -> None:
+    def _note_seeds(self, answers: dict[Address, Record | None]) -> None:
         """Report once that all nodes behind the bootstrap addresses are in the view and have just answered."""
-        if self._doors_met or self._doors.unresolved or not (self._doors.named and self._complete.is_set()):
+        if self._seeds_reached or self._seeds.unresolved or not (self._seeds.named and self._complete.is_set()):
             return
-        answered = [answers.get(address) for address in self._doors.named if address != self.claim[1:]]
+        answered = [answers.get(address) for address in self._seeds.named if address != self.claim[1:]]
         here = [self.contact, *self._swim.contacts()]
         if all(each is not None and each.contact in here for each in answered):
-            self._doors_met = True
+            self._seeds_reached = True
             self._known(DoorsMet())
 
-    async def _hail(self, address: Address) -> Record | None:
+    async def _probe(self, address: Address) -> Record | None:
         """Return the own record of the member at an address; None after a timeout, or if its clock differs."""
-        if len(self._hails) >= HAILS_MAX or self._stopped:
+        if len(self._probes) >= PROBES_MAX or self._stopped:
             return None
-        number = _HAIL | secrets.randbits(63)
+        number = _OWN_PROBE | secrets.randbits(63)
         future: asyncio.Future[Record | None] = asyncio.get_running_loop().create_future()
-        self._hails[number], self._hailed_at[number] = future, self._clock()
+        self._probes[number], self._probed_at[number] = future, self._clock()
         self._send(Packet(self._swim.greeting, int(self._clock() * 1e6), Probe(number), ()), address, 0)
         try:
             async with asyncio.timeout(self.config.ping_timeout_seconds):
@@ -371,7 +371,7 @@ class SwimMembership:
         except TimeoutError:
             return None
         finally:
-            del self._hails[number], self._hailed_at[number]
+            del self._probes[number], self._probed_at[number]
 
     async def _tcp_probe(self, contact: Contact) -> None:
         """Try to connect to a peer; report a refused connection."""
@@ -407,11 +407,11 @@ class SwimMembership:
         if untimely or isinstance(packet.message, OtherTime):
             self._hear_stranger(packet)
             return
-        living = [each for each in packet.gossip if each.state.living and self._barred(each.contact.key)]
+        living = [each for each in packet.gossip if each.state.living and self._excluded(each.contact.key)]
         if living:  # gossip of members that do not know yet that these are cut off
             packet = replace(packet, gossip=tuple(each for each in packet.gossip if each not in living))
         message = packet.message
-        future = self._hails.get(message.request) if isinstance(message, Answer) else None
+        future = self._probes.get(message.request) if isinstance(message, Answer) else None
         if future is not None and not future.done():
             future.set_result(packet.sender)
         self._carry_out(self._swim.receive(packet, now=self._clock()))
@@ -429,8 +429,8 @@ class SwimMembership:
             if counted and self._lines.allow(time.monotonic()):
                 log.warning("datagram_malformed", sender=str(address), reason=str(error))
             return None
-        if self._barred(packet.sender.contact.key):
-            self._barred_count += counted
+        if self._excluded(packet.sender.contact.key):
+            self._excluded_count += counted
             return None
         return packet
 
@@ -443,12 +443,12 @@ class SwimMembership:
         if isinstance(message, Probe):
             told = OtherTime(message.request, len(self._swim.living) + 1 if self._swim.member else 0)
             self._send(Packet(self._swim.greeting, int(now * 1e6), told, ()), (contact.host, contact.port), contact.key)
-        future = self._hails.get(message.request) if isinstance(message, OtherTime) else None
+        future = self._probes.get(message.request) if isinstance(message, OtherTime) else None
         if future is None:
             self._ask_time(contact)
         elif not future.done():
             assert isinstance(message, OtherTime)
-            asked_at = self._hailed_at[message.request]
+            asked_at = self._probed_at[message.request]
             self._submit(Stranger(contact, packet.clock / 1e6 - (asked_at + now) / 2, message.members))
             future.set_result(None)
 
@@ -461,7 +461,7 @@ class SwimMembership:
             self._spawn(self._ask((contact.host, contact.port)), "time of a stranger")
 
     async def _ask(self, address: Address) -> None:
-        await self._hail(address)
+        await self._probe(address)
 
     def _wake(self) -> None:
         self._timer = None
@@ -481,7 +481,7 @@ class SwimMembership:
                     self.joined.set()
                     self._seen(contact, zone)
                 case ContactLost(contact, left):
-                    self._doors_met = False
+                    self._seeds_reached = False
                     self._lost(contact, left)
                 case Trace(event, fields):
                     level = _LEVELS.get(event, "debug")

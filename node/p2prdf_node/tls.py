@@ -52,7 +52,7 @@ class _Files:
     client: ssl.SSLContext
     own: Identity
     revoked: frozenset[int]
-    barred: frozenset[int]
+    revoked_keys: frozenset[int]
     """Ring positions of nodes with revoked certificates."""
 
 
@@ -81,9 +81,9 @@ class NodeTls:
         """Ring position in this node's certificate."""
         return self._files.own.key
 
-    def barred(self, key: int) -> bool:
+    def is_revoked(self, key: int) -> bool:
         """Tell whether the certificates of the node at a ring position are revoked."""
-        return key in self._files.barred
+        return key in self._files.revoked_keys
 
     # --- connections -----------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class NodeTls:
         """Return why a trusted authority's certificate is refused at a time (seconds since 1970), or None."""
         if identity.serial in self._files.revoked:
             return TlsRefused(f"the certificate {identity.serial:x} of {identity} is revoked", reason="revoked")
-        if identity.role == NODE and identity.key in self._files.barred:
+        if identity.role == NODE and identity.key in self._files.revoked_keys:
             return TlsRefused(f"the certificates of {identity} are revoked", reason="revoked")
         if identity.expires < now:
             return TlsRefused(f"the certificate {identity.serial:x} of {identity} has expired", reason="expired")

@@ -12,7 +12,7 @@ from p2prdf.wire.contract import ClusterEntered, DoorsMet
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.driver import Clock
-from p2prdf_node.members import Doors
+from p2prdf_node.members import Seeds
 from p2prdf_node.membership import Membership
 from p2prdf_node.swim_membership import SwimMembership
 
@@ -73,7 +73,7 @@ class Node:
         """Change the bootstrap addresses before the start, to those of nodes made later, for example."""
         addresses = tuple(f"127.0.0.1:{node.port}" for node in nodes)
         self.member.config = dataclasses.replace(self.member.config, bootstrap=addresses)
-        self.member._doors = Doors(addresses)
+        self.member._seeds = Seeds(addresses)
 
     async def start(self):
         await self.member.start(self.socket)

@@ -11,7 +11,7 @@ import umsgpack
 from overlay_nodes import QUICK, VIEW, Node, all_know_all, one_ring, overlay, until
 
 from p2prdf_node import chord_membership, membership, swim_membership
-from p2prdf_node.members import Doors
+from p2prdf_node.members import Seeds
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
 CHORD_VIEW = dataclasses.replace(VIEW, overlay="chord")
@@ -39,13 +39,13 @@ def settled(config, nodes):
 
 def tries_counted(node):
     """Return the list of addresses that a node has found at each of its tries to join, from now on."""
-    tried, addresses = [], node.member._doors.addresses
+    tried, addresses = [], node.member._seeds.addresses
 
     async def counted():
         tried.append(await addresses())
         return tried[-1]
 
-    node.member._doors.addresses = counted
+    node.member._seeds.addresses = counted
     return tried
 
 
@@ -64,7 +64,7 @@ async def test_a_node_that_reaches_no_bootstrap_address_owns_no_key_and_says_why
     monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
     node, first = Node(config, bootstrap=[]), None
     node.member.config = dataclasses.replace(node.member.config, bootstrap=("127.0.0.1:9",))
-    node.member._doors = Doors(("127.0.0.1:9",))
+    node.member._seeds = Seeds(("127.0.0.1:9",))
     tried = tries_counted(node)
     await node.start()
     owner = asyncio.create_task(node.member.find_owners(7))
@@ -92,7 +92,7 @@ async def test_the_setting_first_begins_an_overlay_without_an_answer(config, mon
     monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
     node = Node(dataclasses.replace(config, first=True))
     node.member.config = dataclasses.replace(node.member.config, bootstrap=("127.0.0.1:9",))
-    node.member._doors = Doors(("127.0.0.1:9",))
+    node.member._seeds = Seeds(("127.0.0.1:9",))
     await node.start()
     try:
         found = await node.member.find_owners(7)

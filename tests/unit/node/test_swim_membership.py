@@ -161,19 +161,19 @@ def named(config, *hosts):
     node = Node(config)
     addresses = tuple(f"{host}:7400" for host in hosts)
     node.member.config = dataclasses.replace(node.member.config, bootstrap=addresses)
-    node.member._doors = members.Doors(addresses)
+    node.member._seeds = members.Seeds(addresses)
     return node
 
 
 async def greeted(node, times):
     """Wait until a node has tried its bootstrap addresses a number of times more."""
-    greet, tried = node.member._greet, []
+    greet, tried = node.member._probe_seeds, []
 
     async def watched():
         tried.append(await greet())
         return tried[-1]
 
-    node.member._greet = watched
+    node.member._probe_seeds = watched
     await until(lambda: len(tried) >= times)
 
 
@@ -202,7 +202,7 @@ async def test_names_that_resolve_at_some_nodes_alone_make_one_cluster_which_the
     hosts = ["n0.peers", "n1.peers", "n2.peers"]
     nodes = [named(VIEW, *hosts) for _ in hosts]
     names.update({host: node.port for host, node in zip(hosts[:2], nodes, strict=False)})
-    late = nodes[2].member._doors
+    late = nodes[2].member._seeds
 
     async def unresolved():
         late.unresolved = len(hosts)
@@ -273,7 +273,7 @@ async def test_lookups_that_get_no_answer_are_bounded(monkeypatch):
 
     monkeypatch.setattr(members, "look_up", look_up)
     monkeypatch.setattr(members, "RESOLVE_SECONDS", 0.01)
-    doors = members.Doors(("n0.peers:7400", "n1.peers:7400"))
+    doors = members.Seeds(("n0.peers:7400", "n1.peers:7400"))
     for _ in range(10):
         assert await doors.addresses() == []
     assert len(asked) == 2 * members.LOOKUPS_MAX
@@ -309,13 +309,13 @@ async def test_of_nodes_that_all_start_at_once_the_lowest_begins_a_view_when_all
 async def test_no_node_begins_a_view_early_while_a_seed_is_silent(starting):
     lowest, middle, highest = starting
     met = []
-    greet = lowest.member._greet
+    greet = lowest.member._probe_seeds
 
     async def watched():
         met.append(await greet())
         return met[-1]
 
-    lowest.member._greet = watched
+    lowest.member._probe_seeds = watched
     await lowest.start()
     await middle.start()
     await until(lambda: met.count("a majority") >= 4)
@@ -323,7 +323,7 @@ async def test_no_node_begins_a_view_early_while_a_seed_is_silent(starting):
     assert not middle.found
     await highest.start()
     await until(lambda: all_know_all(starting))
-    assert "only who come after it" in met
+    assert "only higher keys" in met
 
 
 async def test_all_members_are_reported_with_their_zones_before_the_view_is_complete():
@@ -528,7 +528,7 @@ async def test_copies_of_old_datagrams_fence_nobody():
             node.member.received(old.seal(b"\xc1" + encode(packet), 0), ("127.0.0.1", 9))
         assert node.member.status()["datagrams_refused"]["time"] == 8
         assert node.member.status()["datagrams_refused"]["malformed"] == 0
-        await until(lambda: not node.member._hails)
+        await until(lambda: not node.member._probes)
         assert node.member.fenced is None
         assert node.member.status()["strangers"] == []
 

@@ -243,8 +243,8 @@ async def test_nothing_of_a_certificate_that_was_revoked_meanwhile_stays_open(tl
     assert not server.wire.closing
     made.revoke(made.folder / "ca-2")
     assert await tls[0].poll()
-    assert tls[0].barred(tls[1].key)
-    assert not tls[0].barred(tls[0].key)
+    assert tls[0].is_revoked(tls[1].key)
+    assert not tls[0].is_revoked(tls[0].key)
     tls[0].close_refused(list(server.connections.open))
     assert server.wire.closing
     assert server.connections.tls_refused == {"revoked": 1}
@@ -272,12 +272,12 @@ async def test_a_damaged_list_is_reported_once_and_the_old_one_stays_in_use(tls,
     assert not await tls[0].poll()
     problem = tls[0].status()["problem"]
     assert "crl.pem" in problem
-    assert tls[0].barred(tls[1].key)
+    assert tls[0].is_revoked(tls[1].key)
     assert not await tls[0].poll()
     made.crl.unlink()
     assert not await tls[0].poll()
     assert "No such file" in tls[0].status()["problem"]
-    assert tls[0].barred(tls[1].key)
+    assert tls[0].is_revoked(tls[1].key)
     made.crl.write_bytes(good)
     assert await tls[0].poll()
     assert tls[0].status()["problem"] is None
