@@ -71,11 +71,11 @@ def read_tokens(path: Path) -> dict[bytes, Token]:
             token, rights, client = words if len(words) > 2 else (*words, "")
             held = Token(frozenset(Right(each) for each in rights.split(",")), client)
         except ValueError:
-            reason = "not TOKEN read, TOKEN write or TOKEN read,write, and a client's name perhaps"
+            reason = "expected TOKEN read|write|read,write [CLIENT]"
             raise LocalProtocolError(f"{path}:{number}: {reason}") from None
         if client and (not CLIENT_NAME.fullmatch(client) or client in tuple(Right)):
             raise LocalProtocolError(
-                f"{path}:{number}: not TOKEN read,write CLIENT: what stands behind the rights is no client's name"
+                f"{path}:{number}: expected TOKEN read|write|read,write [CLIENT]: the third word is not a client's name"
             )
         if len(token.encode()) < _TOKEN_BYTES_MIN or not token.isprintable():
             raise LocalProtocolError(f"{path}:{number}: a token has at least {_TOKEN_BYTES_MIN} visible characters")
@@ -106,7 +106,7 @@ class Access:
         self._origins = frozenset(origins)
         self._loopback = loopback
         if "*" in self._origins and tokens is None:
-            raise LocalProtocolError("all web sites are to be let in, and there are no tokens: say which ones")
+            raise LocalProtocolError("origin * requires tokens: without them, name the permitted origins")
         for origin in self._origins - {"*"}:
             if re.fullmatch(r"https?://[^/\s]+", origin) is None:
                 raise LocalProtocolError(f"{origin!r} is not an origin, as https://example.org is")
@@ -165,13 +165,13 @@ class Access:
             # another site.  A followed link (Dest: document) is harmless.
             site, what = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Dest"))
             if site in ("cross-site", "same-site") and what != "document" and "*" not in self._origins:
-                raise Refused(HTTPStatus.FORBIDDEN, f"Sec-Fetch-Site: {site}: scripts of other sites are not let in")
+                raise Refused(HTTPStatus.FORBIDDEN, f"Sec-Fetch-Site: {site}: scripts of other sites have no access")
             return
         if origin in self._origins or "*" in self._origins:
             return
         # "null" has no host, and a malformed origin has none either.
         if origin.partition("://")[2] != request.headers.get("Host") or not host:
-            raise Refused(HTTPStatus.FORBIDDEN, f"Origin: {origin}: scripts of this web site are not let in")
+            raise Refused(HTTPStatus.FORBIDDEN, f"Origin: {origin}: scripts of this web site have no access")
 
 
 def _host_of(header: str) -> str:

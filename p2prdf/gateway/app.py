@@ -66,7 +66,7 @@ async def _readiness(request: web.Request) -> web.StreamResponse:
     """Tell whether the gateway accepts requests and a node answers."""
     gateway = request.app[GATEWAY]
     if gateway.leaving:
-        raise Unavailable("the gateway was told to stop: go on at another one")
+        raise Unavailable("the gateway is stopping: continue at another one")
     await _state(gateway)
     return web.Response(text="ready\n")
 

@@ -76,7 +76,7 @@ class Connections:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._publications.acquire()
         except TimeoutError:
-            raise Busy("as many publications as the gateway takes at a time are under way", retry_after=1.0) from None
+            raise Busy("the gateway has its maximum of publications in progress", retry_after=1.0) from None
         self._lent += 1
         try:
             line = await self._line(name)

@@ -91,7 +91,7 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: a query is application/sparql-query")
         query = await text_of(request)
     if not query and not token:
-        raise Refused(HTTPStatus.BAD_REQUEST, "query: there is none, and no Last-Event-ID")
+        raise Refused(HTTPStatus.BAD_REQUEST, "query: missing, and there is no Last-Event-ID")
     check_query(query or "", gateway.config)
     if token:
         return await resumed(client, token, query or None)
@@ -141,7 +141,7 @@ class _Teller:
                     await self._tell(batch)
                 self._acknowledge()
             if self._gateway.stopping.is_set():
-                await self._write("leaving", {"detail": "the gateway stops: go on at another one"})
+                await self._write("leaving", {"detail": "the gateway is stopping: continue at another one"})
         except P2PRDFError as error:
             await self._write("error", described(error)[1])
 
@@ -158,12 +158,12 @@ class _Teller:
         deadline, pause = time.monotonic() + _SETTLED_SECONDS, _LOOK_SECONDS[0]
         while (before := self._subscription.unsettled) > _UNSETTLED_MAX:
             if self._transport is None or self._transport.is_closing():
-                raise ConnectionResetError("whoever read is gone")
+                raise ConnectionResetError("the reader is gone")
             self._acknowledge()
             if self._on_way:  # the reader sets the pace, as in every write
                 deadline = time.monotonic() + _SETTLED_SECONDS
             elif time.monotonic() > deadline:
-                raise Unavailable("acknowledgements of answers are not confirmed")
+                raise Unavailable("acknowledgements of solutions are not confirmed")
             await asyncio.sleep(pause)
             gone_on = self._subscription.unsettled < before
             pause = _LOOK_SECONDS[0] if gone_on else min(2 * pause, _LOOK_SECONDS[1])

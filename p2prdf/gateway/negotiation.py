@@ -29,7 +29,7 @@ def chosen(accept: str | None, offered: Mapping[str, _T]) -> tuple[str, _T]:
         if quality > 0 and (best is None or (quality, -place) > best[:2]):
             best = quality, -place, media_type
     if best is None:
-        raise Refused(HTTPStatus.NOT_ACCEPTABLE, f"Accept: {accept}: what can be had is {', '.join(offered)}")
+        raise Refused(HTTPStatus.NOT_ACCEPTABLE, f"Accept: {accept}: the available types are {', '.join(offered)}")
     return best[2], offered[best[2]]
 
 

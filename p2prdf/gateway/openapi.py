@@ -10,7 +10,7 @@ from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
 __all__ = ["description"]
 
 _PROBLEM: Final = {
-    "description": "A problem (RFC 9457): what was given, and why it was refused or could not be done.",
+    "description": "A problem document (RFC 9457) with the input and the reason.",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 
@@ -29,19 +29,19 @@ def _content(types: Any) -> dict[str, Any]:
     return {each: {"schema": {"type": "string"}} for each in types}
 
 
-_TIMEOUT: Final = _parameter("timeout", "Seconds that the query may take.", type="number", exclusiveMinimum=0)
-_SINCE: Final = _parameter("since", "From when on publications count.", enum=["now", "beginning"], default="now")
+_TIMEOUT: Final = _parameter("timeout", "Deadline of the query, in seconds.", type="number", exclusiveMinimum=0)
+_SINCE: Final = _parameter("since", "First publication time that counts.", enum=["now", "beginning"], default="now")
 _LEASE: Final = _parameter(
-    "lease", "Seconds that the subscription outlives the connection.", type="number", minimum=1
+    "lease", "Lease without a connection, in seconds.", type="number", minimum=1
 )
-_RESUME: Final = _parameter("Last-Event-ID", "The id of the last event: what followed is told.", place="header")
-_GRAPH: Final = _parameter("graph", "The IRI of the graph of what names none.", format="iri")
+_RESUME: Final = _parameter("Last-Event-ID", "Id of the last received event.", place="header")
+_GRAPH: Final = _parameter("graph", "IRI of the graph of statements that name none.", format="iri")
 _LEVEL: Final = _parameter(
-    "level", "When to answer: when queries find all of it, or as soon as enough nodes keep it.",
+    "level", "Acknowledge when indexed at all owners, or durably staged.",
     enum=["indexed", "accepted"], default="indexed",
 )  # fmt: skip
 _KEY: Final = _parameter(
-    "Idempotency-Key", "What the same publication is known by when it is sent again.", place="header",
+    "Idempotency-Key", "Key that identifies the publication when it is repeated.", place="header",
     pattern="^[!-~]{1,255}$",
 )  # fmt: skip
 _ANSWERS: Final[dict[str, Any]] = {
@@ -55,19 +55,21 @@ _EVENTS: Final = {
     },
     **_problems(410, 413, 503),
 }
-_ALGORITHM: Final = _parameter("algorithm", "Along what it is joined.", enum=["csbv", "cqc"], default="csbv")
+_ALGORITHM: Final = _parameter(
+    "algorithm", "Join algorithm: spread by values (csbv) or a fixed chain (cqc).", enum=["csbv", "cqc"], default="csbv"
+)
 _EXPLANATION: Final = {
-    "200": {"description": "As p2prdf explain --json writes it.",
+    "200": {"description": "In the format of p2prdf explain --json.",
             "content": {"application/json": {"schema": {"type": "object"}}}},
     **_problems(410, 413, 503),
 }  # fmt: skip
 _STATEMENTS: Final = {
     "200": {
-        "description": "All of it is acknowledged as asked for (202 if that is accepted).",
+        "description": "All statements are indexed at all owners.",
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Acknowledged"}}},
     },
     "202": {
-        "description": "Enough nodes keep it, and see to it that queries find it.",
+        "description": "All statements are durably staged, and will be indexed.",
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Acknowledged"}}},
     },
     **_problems(408, 413, 415, 503),
@@ -75,14 +77,14 @@ _STATEMENTS: Final = {
 
 
 _JSON: Final = {"application/json": {"schema": {"type": "object"}}}
-_NAME: Final = _parameter("name", "What its client calls it.", place="path", required=True)
-_STOPPED_OR_NOT: Final = {"204": {"description": "It is so."}, "404": _PROBLEM, "409": _PROBLEM, **_problems(503)}
+_NAME: Final = _parameter("name", "Name that its client chose.", place="path", required=True)
+_STOPPED_OR_NOT: Final = {"204": {"description": "Done."}, "404": _PROBLEM, "409": _PROBLEM, **_problems(503)}
 _WEBHOOK: Final = {
     "type": "object", "required": ["name", "url", "query"], "additionalProperties": False,
     "properties": {
         "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
         "url": {"type": "string", "format": "uri", "maxLength": 2000},
-        "query": {"type": "string", "description": "SELECT, ASK or CONSTRUCT, left standing."},
+        "query": {"type": "string", "description": "Standing query: SELECT, ASK or CONSTRUCT."},
         "since": {"enum": ["now", "beginning"], "default": "now"},
         "batch": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
     },
@@ -94,39 +96,39 @@ def _webhook_paths() -> dict[str, Any]:
     return {
         "/webhooks": {
             "post": {
-                "summary": "Have answers posted to a URL", "operationId": "registerWebhook",
+                "summary": "Post solutions to a URL", "operationId": "registerWebhook",
                 "requestBody": {"required": True, "content": {"application/json": {"schema": _WEBHOOK}}},
                 "responses": {
-                    "201": {"description": "It is registered; the secret is told in this answer alone.",
+                    "201": {"description": "Registered; only this answer contains the secret.",
                             "content": _JSON},
                     "404": _PROBLEM, "409": _PROBLEM, **_problems(413, 415, 503),
                 },
             },
             "get": {
-                "summary": "One's own webhooks; all of them to who may observe", "operationId": "webhooks",
+                "summary": "Webhooks of the client; all with the permission to observe", "operationId": "webhooks",
                 "responses": {"200": {"description": "Keys in docs/reference/webhooks.md.", "content": _JSON},
                               "404": _PROBLEM, **_problems(503)},
             },
         },
         "/webhooks/{name}": {
             "get": {
-                "summary": "How a webhook is", "operationId": "webhook",
-                "parameters": [_NAME, _parameter("client", "Whose it is, for who may observe.")],
+                "summary": "State of a webhook", "operationId": "webhook",
+                "parameters": [_NAME, _parameter("client", "Client of the webhook, with the permission to observe.")],
                 "responses": {"200": {"description": "Keys in docs/reference/webhooks.md.", "content": _JSON},
                               "404": _PROBLEM, **_problems(503)},
             },
             "delete": {
-                "summary": "Forget a webhook, and end its subscription", "operationId": "removeWebhook",
+                "summary": "Remove a webhook and end its subscription", "operationId": "removeWebhook",
                 "parameters": [_NAME],
-                "responses": {"204": {"description": "It is forgotten."}, "404": _PROBLEM, **_problems(503)},
+                "responses": {"204": {"description": "Removed."}, "404": _PROBLEM, **_problems(503)},
             },
         },
         "/webhooks/{name}/pause": {"post": {
-            "summary": "Deliver nothing more; answers wait", "operationId": "pauseWebhook", "parameters": [_NAME],
+            "summary": "Pause the delivery; solutions wait", "operationId": "pauseWebhook", "parameters": [_NAME],
             "responses": _STOPPED_OR_NOT,
         }},
         "/webhooks/{name}/resume": {"post": {
-            "summary": "Deliver what has waited, and what comes", "operationId": "resumeWebhook",
+            "summary": "Resume the delivery", "operationId": "resumeWebhook",
             "parameters": [_NAME], "responses": _STOPPED_OR_NOT,
         }},
     }  # fmt: skip
@@ -145,9 +147,9 @@ def description() -> dict[str, Any]:
         },
         "paths": {
             "/": {"get": {
-                "summary": "The paths of the gateway; browsers are led to the console", "operationId": "index",
+                "summary": "The paths of the gateway; browsers are redirected to the console", "operationId": "index",
                 "security": [],
-                "responses": {"200": {"description": "Paths by what they are for.", "content": _JSON},
+                "responses": {"200": {"description": "Paths by purpose.", "content": _JSON},
                               "303": {"description": "The console, for a client that asks for HTML."}},
             }},
             "/sparql": {
@@ -157,7 +159,7 @@ def description() -> dict[str, Any]:
                     "responses": {"200": _ANSWERS, **_problems(406, 413, 503)},
                 },
                 "post": {
-                    "summary": "Answer a query once, or carry an update out", "operationId": "queryOrUpdate",
+                    "summary": "Answer a query once, or execute an update", "operationId": "queryOrUpdate",
                     "parameters": [_TIMEOUT],
                     "requestBody": {
                         "required": True,
@@ -170,7 +172,7 @@ def description() -> dict[str, Any]:
                         },
                     },
                     "responses": {"200": {
-                        "description": "The answers; of an update, how many statements it inserted and deleted.",
+                        "description": "The result; of an update, the numbers of inserted and deleted statements.",
                         "content": {**_ANSWERS["content"], **_JSON},
                     }, **_problems(406, 413, 415, 503)},
                 },
@@ -180,13 +182,13 @@ def description() -> dict[str, Any]:
                 "requestBody": body, "responses": _STATEMENTS,
             }},
             "/retract": {"post": {
-                "summary": "Remove statements", "operationId": "retract", "parameters": [_GRAPH, _LEVEL],
+                "summary": "Delete statements", "operationId": "retract", "parameters": [_GRAPH, _LEVEL],
                 "requestBody": body, "responses": _STATEMENTS,
             }},
             "/events": {
                 "get": {
                     "summary": "Subscribe: server-sent events", "operationId": "events",
-                    "parameters": [_parameter("query", "The standing query, unless one goes on."), _SINCE, _LEASE,
+                    "parameters": [_parameter("query", "The standing query, for a new subscription."), _SINCE, _LEASE,
                                    _RESUME, _parameter("last-event-id", "As the header Last-Event-ID.")],
                     "responses": _EVENTS,
                 },
@@ -202,34 +204,34 @@ def description() -> dict[str, Any]:
                 "responses": {"101": {"description": "The socket is open."}, **_problems(426, 503)},
             }},
             "/status": {"get": {
-                "summary": "The state of the node that is used", "operationId": "status",
-                "responses": {"200": {"description": "As p2prdf status --json writes it.",
+                "summary": "The state of the node in use", "operationId": "status",
+                "responses": {"200": {"description": "In the format of p2prdf status --json.",
                                       "content": {"application/json": {"schema": {"type": "object"}}}},
                               **_problems(503)},
             }},
             "/ring": {"get": {
-                "summary": "All members of the overlay, where they are on the ring, and their loads",
+                "summary": "All members of the overlay, with ring positions and loads",
                 "operationId": "ring",
                 "responses": {"200": {"description": "At most a second and a half old; keys in docs/reference/http.md.",
                                       "content": {"application/json": {"schema": {"type": "object"}}}},
                               **_problems(503)},
             }},
             "/subscriptions": {"get": {
-                "summary": "The subscriptions that nodes are home of, of whoever", "operationId": "subscriptions",
-                "responses": {"200": {"description": "Of the same moments as the ring; keys in docs/reference/http.md.",
+                "summary": "Subscriptions of all clients, by coordinator", "operationId": "subscriptions",
+                "responses": {"200": {"description": "Of the same round as the ring; keys in docs/reference/http.md.",
                                       "content": {"application/json": {"schema": {"type": "object"}}}},
                               **_problems(503)},
             }},
             "/explain": {
                 "get": {
-                    "summary": "How a query would be evaluated, or a subscription is", "operationId": "explain",
+                    "summary": "Explain a query or the state of a subscription", "operationId": "explain",
                     "parameters": [_parameter("query", "SELECT, ASK or CONSTRUCT."),
                                    _parameter("subscription", "Instead: its number.", pattern="^[0-9a-f]{16}$"),
                                    _ALGORITHM],
                     "responses": _EXPLANATION,
                 },
                 "post": {
-                    "summary": "How a long query would be evaluated", "operationId": "explainLongQuery",
+                    "summary": "Explain the evaluation of a long query", "operationId": "explainLongQuery",
                     "parameters": [_ALGORITHM],
                     "requestBody": {"required": True, "content": _content(("application/sparql-query",))},
                     "responses": {**_EXPLANATION, "415": _PROBLEM},
@@ -237,7 +239,7 @@ def description() -> dict[str, Any]:
             },
             **_webhook_paths(),
             "/console": {"get": {
-                "summary": "A page for people", "operationId": "console", "security": [],
+                "summary": "The console, a web page", "operationId": "console", "security": [],
                 "responses": {"200": {"description": "The page.", "content": _content(("text/html",))}},
             }},
             "/console/{name}": {"get": {
@@ -254,7 +256,7 @@ def description() -> dict[str, Any]:
             }},
             "/healthz": {"get": {"summary": "Whether the process lives", "operationId": "health", "security": [],
                                  "responses": plain}},
-            "/readyz": {"get": {"summary": "Whether requests are taken and a node answers", "operationId": "readiness",
+            "/readyz": {"get": {"summary": "Whether the gateway and a node answer", "operationId": "readiness",
                                 "security": [], "responses": {**plain, "503": _PROBLEM}}},
             "/openapi.json": {"get": {
                 "summary": "This description", "operationId": "openapi", "security": [],

@@ -74,10 +74,10 @@ def broken_off(request: web.Request, error: Exception) -> ConnectionResetError:
 
     Otherwise the error's answer would be written into the middle of the first one.
     """
-    _LOGGER.error("%s %s breaks off", request.method, request.path, exc_info=error)
+    _LOGGER.error("%s %s aborted", request.method, request.path, exc_info=error)
     if request.transport is not None:
         request.transport.abort()
-    return ConnectionResetError("the answer was broken off")
+    return ConnectionResetError("the answer was aborted")
 
 
 @web.middleware

@@ -56,7 +56,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {request.content_type}: not one of {known}")
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding.lower() != "identity":
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: {encoding}: bodies are sent as they are")
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: {encoding}: send bodies uncompressed")
     check_charset(request)
     graph = request.query.get("graph")
     named = None if graph is None else terms.iri(graph)
@@ -67,7 +67,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
     if key is not None and (removed or _KEY.fullmatch(key) is None):
         raise Refused(
             HTTPStatus.BAD_REQUEST,
-            "Idempotency-Key: a removal may be repeated without one" if removed
+            "Idempotency-Key: not for deletions, which may be repeated without one" if removed
             else "Idempotency-Key: 1 to 255 visible ASCII characters",
         )  # fmt: skip
     trace = _trace(request)
@@ -139,7 +139,7 @@ class _Batches:
         """
         own = terms.skolem_prefix(self._publication_id)
         if any(term.startswith(own) for column in (batch.s, batch.o, batch.g) for term in column):
-            raise DataRefused("a blank node is one of its body alone, so it cannot be removed", source="body")
+            raise DataRefused("a blank node is local to its body, so it cannot be deleted", source="body")
 
 
 class _Body(io.RawIOBase):
@@ -163,7 +163,7 @@ class _Body(io.RawIOBase):
         """Wait for bytes; called in a thread."""
         if not self._left:
             if self._given_up:
-                raise OSError("nobody waits for it")
+                raise OSError("the request has ended")
             try:
                 self._left = asyncio.run_coroutine_threadsafe(self._more(), self._loop).result()
             except Exception as error:
@@ -181,14 +181,14 @@ class _Body(io.RawIOBase):
 
     async def _more(self) -> bytes:
         if self._given_up:
-            raise Unavailable("nobody waits for it")
+            raise Unavailable("the request has ended")
         self._waiting = asyncio.current_task()
         try:
             async with asyncio.timeout(self._config.body_silence_seconds):
                 found = await self._content.readany()
         except TimeoutError:
             raise Refused(
-                HTTPStatus.REQUEST_TIMEOUT, f"nothing of the body came for {self._config.body_silence_seconds:g} s"
+                HTTPStatus.REQUEST_TIMEOUT, f"no bytes of the body arrived for {self._config.body_silence_seconds:g} s"
             ) from None
         self._total += len(found)
         if self._total > self._config.body_bytes_max:

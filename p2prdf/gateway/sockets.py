@@ -170,7 +170,7 @@ class _Socket:
         name = self._gateway.access.check_token(said, Right.READ)
         if len(self._held) + self._opening >= self._gateway.config.socket_subscriptions_max:
             most = self._gateway.config.socket_subscriptions_max
-            raise Busy(f"{most} subscriptions are on this socket, which is the most", retry_after=5.0)
+            raise Busy(f"{most} subscriptions are open on this socket, the maximum", retry_after=5.0)
         wanted = _Wanted(body, self._gateway)
         self._opening += 1
         self._spawn(self._open(wanted, alias, name))
@@ -209,7 +209,7 @@ class _Socket:
     def _acknowledge(self, body: dict[str, Any]) -> None:
         held, sequence = self._known(body), body.get("sequence")
         if not isinstance(sequence, int) or not 0 <= sequence < max(1, held.sequence):
-            raise Refused(HTTPStatus.BAD_REQUEST, f"acknowledge: {sequence!r} is the number of no notification")
+            raise Refused(HTTPStatus.BAD_REQUEST, f"acknowledge: {sequence!r} is not the number of a notification")
         held.acknowledge(sequence)
 
     def _known(self, body: dict[str, Any]) -> _Held:
@@ -228,7 +228,7 @@ class _Socket:
                 true: dict[int, Row] = {}
                 async for batch in batches:
                     if batch.lost:
-                        raise Unavailable("answers were dropped at the query's home: there are too many")
+                        raise Unavailable("the coordinator dropped solutions: there are too many")
                     for solution in batch:
                         if solution.removed:
                             true.pop(solution.identity, None)
@@ -329,7 +329,7 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
         message = json.loads(text)
         json.dumps(message, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # "\ud800" is valid JSON, but no text
-        raise Refused(HTTPStatus.BAD_REQUEST, f"half a surrogate pair is no character: {text[:80]!r}") from None
+        raise Refused(HTTPStatus.BAD_REQUEST, f"half a surrogate pair is not a character: {text[:80]!r}") from None
     except (ValueError, RecursionError):
         raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {text[:80]!r}") from None
     members = message if isinstance(message, dict) else {}
@@ -348,7 +348,7 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
 def _text(body: dict[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{name}: there is none")
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{name}: missing")
     return value
 
 

@@ -101,7 +101,7 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
             text, is_update = await text_of(request), kind == _UPDATE
         elif kind == _FORM:
             if request.query_string:
-                raise Refused(HTTPStatus.BAD_REQUEST, "parameters are in the address or in the form, not in both")
+                raise Refused(HTTPStatus.BAD_REQUEST, "parameters belong in the URL or in the form, not in both")
             parameters = _fields(await text_of(request))
         else:
             raise Refused(
@@ -113,7 +113,7 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
     if text is None:
         given = [(name == "update", each) for name in ("query", "update") for each in parameters.get(name, ())]
         if len(given) != 1:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"one query or update is asked for, not {len(given)}")
+            raise Refused(HTTPStatus.BAD_REQUEST, f"exactly one query or update is expected, not {len(given)}")
         is_update, text = given[0]
         if is_update and request.method != "POST":
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "an update is sent by POST", headers={"Allow": "POST"})
@@ -144,7 +144,7 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
         for piece in pieces:
             await response.write(piece.encode())
     except DataRefused as error:
-        request.app[GATEWAY].logger.warning("an answer breaks off: %s", error)
+        request.app[GATEWAY].logger.warning("answer aborted: %s", error)
         if request.transport is not None:
             request.transport.abort()  # the only way to mark the answer as incomplete
         return response

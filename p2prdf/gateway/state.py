@@ -98,7 +98,7 @@ class Gateway:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._turns.acquire()
         except TimeoutError:
-            raise Busy("as many queries as the gateway takes at a time are under way", retry_after=1.0) from None
+            raise Busy("the gateway has its maximum of queries in progress", retry_after=1.0) from None
         try:
             yield
         finally:
@@ -108,7 +108,7 @@ class Gateway:
     def delivering(self) -> Iterator[None]:
         """Count a subscriber.  Raises Busy if there are too many."""
         if self.subscribers >= self.config.subscribers_max:
-            raise Busy(f"{self.subscribers:,} subscribers are here, which is the most", retry_after=5.0)
+            raise Busy(f"{self.subscribers:,} subscribers are connected, the maximum", retry_after=5.0)
         self.subscribers += 1
         try:
             yield
@@ -141,7 +141,7 @@ async def text_of(request: web.Request) -> str:
 def check_query(text: str, config: GatewayConfig) -> None:
     """Raise Refused for a query that is too long."""
     if len(text) > config.query_characters_max:
-        reason = f"a query of {len(text):,} characters; at most {config.query_characters_max:,} are taken"
+        reason = f"a query of {len(text):,} characters; at most {config.query_characters_max:,} are accepted"
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
 
 

@@ -97,11 +97,11 @@ class Member:
         if self.belief == "left" or (said_goodbye and self.belief != "dead"):
             return "left", ""
         if self.belief == "dead":
-            return "missing", self.silence or "the other nodes believe that it is dead"
+            return "missing", self.silence or "the other nodes report that it is dead"
         if self.silence:
             return "missing", self.silence
         if unnamed:
-            return "missing", "no node names it any more"
+            return "missing", "no node names it any longer"
         return ("unasked" if self.heard is None else "here"), ""
 
 
@@ -203,11 +203,11 @@ class Survey:
                 else:
                     member.silence = "another node is at its address"
         except TimeoutError:
-            member.silence = f"it does not answer within {_ASK_SECONDS:g} s"
+            member.silence = f"no answer within {_ASK_SECONDS:g} s"
         except (P2PRDFError, OSError) as error:
             member.silence = str(error)
         except (KeyError, TypeError, ValueError) as error:
-            member.silence = f"what it tells is not understood: {error!r}"
+            member.silence = f"its answer is not understood: {error!r}"
 
     async def _taken(self, member: Member, client: Client, state: Told) -> None:
         """Note the state of a node, and its subscriptions if it reports them."""

@@ -70,7 +70,7 @@ async def _register(request: web.Request) -> web.StreamResponse:
         made = await _written(gateway, host, client, asked)
     found = host.registry.webhooks().get(made.identity)
     if found is None:
-        raise Unavailable("it is registered, but the registry does not tell so yet: look at GET /webhooks")
+        raise Unavailable("the webhook is registered, but this gateway has not read it yet: see GET /webhooks")
     if found.shadowed:  # another gateway registered the same name concurrently
         await host.forget([found])
         raise _taken(name)
@@ -116,7 +116,7 @@ async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
         body = json.loads(text)
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError:  # "\ud800" is valid JSON, but no text
-        raise Refused(HTTPStatus.BAD_REQUEST, "half a surrogate pair is no character") from None
+        raise Refused(HTTPStatus.BAD_REQUEST, "half a surrogate pair is not a character") from None
     except (ValueError, RecursionError):
         raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {text[:80]!r}") from None
     if not isinstance(body, dict):
@@ -126,10 +126,10 @@ async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
         raise Refused(HTTPStatus.BAD_REQUEST, f"{unknown[0][:80]!r} is not known; a webhook has {sorted(_FIELDS)}")
     for member in ("url", "query"):
         if not isinstance(body.get(member), str) or not body[member]:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"{member}: there is none")
+            raise Refused(HTTPStatus.BAD_REQUEST, f"{member}: missing")
     batch = body.get("batch", _BATCH)
     if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= BATCH_MAX:
-        reason = f"batch: {str(batch)[:80]!r} is not a number of answers from 1 to {BATCH_MAX:,}"
+        reason = f"batch: {str(batch)[:80]!r} is not a number of solutions from 1 to {BATCH_MAX:,}"
         raise Refused(HTTPStatus.BAD_REQUEST, reason)
     since = check_since(body.get("since", "now"))
     return check_name(body.get("name")), body["url"], body["query"], since, batch
@@ -142,9 +142,9 @@ def _check_room(host: WebhookHost, client: str, name: str) -> None:
         raise _taken(name)
     own = sum(each.registration.client == client for each in webhooks)
     if own >= host.config.client_webhooks_max:
-        raise Busy(f"this client has {own} webhooks, which is the most", retry_after=60.0)
+        raise Busy(f"this client has {own} webhooks, the maximum", retry_after=60.0)
     if len(webhooks) >= host.config.webhooks_max:
-        raise Busy(f"{len(webhooks):,} webhooks are registered, which is the most", retry_after=60.0)
+        raise Busy(f"{len(webhooks):,} webhooks are registered, the maximum", retry_after=60.0)
 
 
 def _taken(name: str) -> Refused:
@@ -181,7 +181,7 @@ async def _resume(request: web.Request) -> web.StreamResponse:
     host, found = _own(request)
     for each in found:
         if each.stop is not None and each.stop.ended:
-            reason = f"it has ended, for {each.stop.reason}: remove it, and register it again"
+            reason = f"it has ended: {each.stop.reason}; remove it and register it again"
             raise Refused(HTTPStatus.CONFLICT, reason)
         said = [triple for triple in each.triples if triple[1] == STOPPED]
         said += host.registry.failing(each.registration.subject)

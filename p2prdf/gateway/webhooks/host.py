@@ -222,7 +222,7 @@ class WebhookHost(Member):
             leaving.add_done_callback(_has_failed)  # retrieves the exception, even if no delivery waits for it
         await asyncio.wait((leaving,))
         if leaving.cancelled():
-            raise Unavailable("webhooks are not delivered here any more")
+            raise Unavailable("this gateway no longer delivers webhooks")
         leaving.result()
 
     async def _leave_anew(self, webhook: Webhook) -> None:
@@ -237,7 +237,7 @@ class WebhookHost(Member):
                 await client.unsubscribe(left.id)
                 return
         again = dataclasses.replace(made, subscription=f"{left.id:016x}", generation=made.generation + 1)
-        self._event("left anew", {"webhook": made.name, "client": made.client})
+        self._event("subscribed again", {"webhook": made.name, "client": made.client})
         await self._publish([again.triple(self.keys), gap_triple(again)])
         await self.writing.retract([made.triple(self.keys)], graph=WEBHOOKS_GRAPH)
 
@@ -324,7 +324,7 @@ class WebhookHost(Member):
         """Raise Unavailable while the registry is unknown."""
         if self._overlay is None or not self._ready.is_set():
             reason = self.failure or "it has not been read yet"
-            raise Unavailable(f"what webhooks there are is not known here: {reason}")
+            raise Unavailable(f"this gateway does not know the webhooks: {reason}")
 
     def states(self) -> dict[str, int]:
         """Return the number of this gateway's webhooks by state."""

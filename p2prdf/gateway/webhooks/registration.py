@@ -88,7 +88,7 @@ class WebhookRegistration:
             raise LocalProtocolError(f"url: {len(self.url)} characters, more than {_URL_MAX}: {self.url[:60]}...")
         checked_url(self.url)
         if not 1 <= self.batch <= BATCH_MAX:
-            raise LocalProtocolError(f"batch: {self.batch} is not a number of answers from 1 to {BATCH_MAX:,}")
+            raise LocalProtocolError(f"batch: {self.batch} is not a number of solutions from 1 to {BATCH_MAX:,}")
 
     @property
     def subject(self) -> str:
@@ -131,7 +131,7 @@ def read_webhook(subject: str, text: str, keys: SigningKeys) -> WebhookRegistrat
     if told["key"] not in keys:
         raise DataRefused(f"its key {told['key'][:40]!r} is not among this gateway's", source=identity)
     if not hmac.compare_digest(keys.seal(told["key"], _canonical(identity, told)).encode(), seal.encode()):
-        raise DataRefused("no gateway has sealed it: somebody else wrote it", source=identity)
+        raise DataRefused("no gateway has sealed it: another client wrote it", source=identity)
     found = WebhookRegistration(identity, **told)
     try:
         found.check()

@@ -75,7 +75,7 @@ class Sender:
                 if 200 <= answer.status < 300:
                     return Outcome(True, False, "")
                 if 300 <= answer.status < 400:
-                    return Outcome(False, False, f"it answers {answer.status} and redirects, which is not followed")
+                    return Outcome(False, False, f"it answers {answer.status}, a redirect, which is not followed")
                 said = await _excerpt(answer)
                 return Outcome(False, answer.status == _GONE, f"it answers {answer.status}{said}")
         except TargetRefused as error:

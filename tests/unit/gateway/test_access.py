@@ -19,11 +19,12 @@ def test_tokens_are_known_by_their_digests(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("secret-secret-secret\n", "tokens:1: not TOKEN read"), ("secret-secret-secret all\n", "tokens:1: not TOKEN read"),
+    ("secret-secret-secret\n", "tokens:1: expected TOKEN read"),
+    ("secret-secret-secret all\n", "tokens:1: expected TOKEN read"),
     ("#\nsecret read\n", "tokens:2: a token has at least 16"), ("# none\n", "no token"),
-    ("secret-secret-secret read write\n", "tokens:1: not TOKEN read"),
-    ("secret-secret-secret read a/b\n", "what stands behind the rights is no client's name"),
-    ("secret-secret-secret read alice bob\n", "tokens:1: not TOKEN read"),
+    ("secret-secret-secret read write\n", "tokens:1: expected TOKEN read"),
+    ("secret-secret-secret read a/b\n", "the third word is not a client's name"),
+    ("secret-secret-secret read alice bob\n", "tokens:1: expected TOKEN read"),
 ])  # fmt: skip
 def test_a_bad_file_is_reported_by_line(tmp_path, text, told):
     path = tmp_path / "tokens"
