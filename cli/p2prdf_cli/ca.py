@@ -53,7 +53,7 @@ def init(
         from p2prdf_node.authority import AuthorityFolder
 
         AuthorityFolder(folder).create(name or f"p2prdf {secrets.token_hex(4)}", days=days)
-        print(f"{folder}: authority made; whoever has {folder / 'ca.key'} can be anybody in the cluster")
+        print(f"{folder}: authority created; the holder of {folder / 'ca.key'} can act as any node or client")
 
     run_plain(action)
 

@@ -196,6 +196,6 @@ async def _publish(
                     print(json.dumps(told) if as_json else text, flush=True)
             if interval is None:
                 if gap is not None:
-                    print(f"p2prdf: {gap} is missing: what lies behind it was not published", file=sys.stderr)
+                    print(f"p2prdf: {gap} is missing: later changesets were not published", file=sys.stderr)
                 return ExitCode.OK if gap is None else ExitCode.FAILURE
             await asyncio.sleep(interval)

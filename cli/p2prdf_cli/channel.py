@@ -87,7 +87,7 @@ def add(
             name, terms.iri(base), read_query(query, file), settings=dict(map(_setting, setting or [])),
             begin_seconds=wait, timeout_seconds=timeout,
         )  # fmt: skip
-        text = f"channel {name} is evaluated" if begun else f"channel {name} is registered, and no host has begun yet"
+        text = f"channel {name} is evaluated" if begun else f"channel {name} is registered; no worker evaluates it yet"
         tell_result({"name": name, "begun": begun}, text, as_json=as_json)
 
     with_client(peer, action)
@@ -212,7 +212,7 @@ def _line(each: dict[str, Any]) -> str:
     cells = [each["name"], each["state"]]
     if "told" in each:
         cells += [
-            f"{each['bindings']:,} bindings, {each['told']:,} told, {each['foreseen']:,} of them early",
+            f"{each['bindings']:,} bindings, {each['told']:,} notified, {each['foreseen']:,} of them predicted",
             f"{each['graphs']:,} graphs, {each['facts']:,} facts",
         ]
     if each.get("refused_publications"):

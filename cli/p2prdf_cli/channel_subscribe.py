@@ -41,7 +41,7 @@ def subscribe(
     withdrawn: Annotated[
         bool, typer.Option("--withdrawn", help="Also write bindings that a deletion retracts.")
     ] = False,
-    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N answers.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N bindings.")] = None,
     name: Annotated[
         str | None,
         typer.Option(

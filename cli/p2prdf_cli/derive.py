@@ -114,7 +114,7 @@ async def _derive(wanted: _Wanted, peer: list[str]) -> None:
         async with connect(peer) as client:
             if begin is None:
                 count = await client.drop_derived(graph, timeout_seconds=wanted.timeout)
-                _tell({"removed": count}, f"{count:,} removed", as_json=wanted.as_json)
+                _tell({"removed": count}, f"{count:,} deleted", as_json=wanted.as_json)
             else:
                 await _keep(begin(client), wanted)
 
@@ -126,14 +126,14 @@ async def _conclude(wanted: _Wanted, peer: list[str]) -> None:
     graph, what = terms.iri(wanted.graph), wanted.what
     rules, facts, _ = read_rules(what.rules, what.ontologies, what.profile)
     if facts:
-        reason = f"the ontology says {len(facts)} things of individuals: publish these, and leave them out of it"
+        reason = f"the ontology has {len(facts)} statements about individuals: publish them separately"
         raise typer.BadParameter(reason)
     with reconnections_told():
         async with (
             connect(peer) as client,
             client.conclude(rules, graph, timeout_seconds=wanted.timeout) as concluding,
         ):
-            _tell({"rules": concluding.rules}, f"{concluding.rules:,} rules left", as_json=wanted.as_json)
+            _tell({"rules": concluding.rules}, f"{concluding.rules:,} rules in use", as_json=wanted.as_json)
             await concluding.watch()
 
 
@@ -164,7 +164,7 @@ async def _keep(derivation: AsyncGenerator[Derived, None], wanted: _Wanted) -> N
 
 def _tell_step(step: Derived, *, as_json: bool) -> None:
     told = {"added": step.added, "removed": step.removed, "as_of": step.as_of}
-    _tell(told, f"{step.added:,} published, {step.removed:,} removed", as_json=as_json)
+    _tell(told, f"{step.added:,} published, {step.removed:,} deleted", as_json=as_json)
 
 
 def _tell(told: dict[str, float], text: str, *, as_json: bool) -> None:

@@ -51,7 +51,7 @@ def _title(told: Told) -> str:
 
 def _facts(told: Told) -> Iterator[str]:
     is_would_be = "is" if "subscription" in told else "would be"
-    yield f"home {is_would_be} {', '.join(told['home']['nodes'])} (key {told['home']['key']})"
+    yield f"coordinator {is_would_be} {', '.join(told['home']['nodes'])} (key {told['home']['key']})"
     subscription = told.get("subscription")
     if subscription is None:
         return
@@ -59,17 +59,17 @@ def _facts(told: Told) -> Iterator[str]:
     yield f"since {time_text(subscription['since'])}, delivered to {subscription['subscriber']}{gone}"
     left, whole = subscription["lease_left_seconds"], subscription["lease_seconds"]
     yield f"lease {whole:,.0f} s, {left:,.0f} s left unless it is renewed"
-    answers = f"{subscription['answers']:,} answers and withdrawals"
-    answers += f", {subscription['unacknowledged']:,} not acknowledged"
+    answers = f"{subscription['answers']:,} solutions and retractions"
+    answers += f", {subscription['unacknowledged']:,} unacknowledged"
     if subscription["dropped"]:
         answers += f", {subscription['dropped']:,} dropped"
     if subscription["true"] is not None:
-        answers += f"; {subscription['true']:,} are true"
+        answers += f"; {subscription['true']:,} are current"
     yield answers
     reports = subscription.get("reports")
     if reports is not None and reports["watermark"] is not None:
         last = "none" if reports["last"] is None else time_text(reports["last"])
-        yield f"last report {last}, watermark {time_text(reports['watermark'])}, {reports['late']:,} answers late"
+        yield f"last report {last}, watermark {time_text(reports['watermark'])}, {reports['late']:,} solutions late"
         if reports.get("begins") is not None:
             yield f"first report {time_text(reports['begins'])}: elements of earlier ones are forgotten"
 
@@ -122,7 +122,7 @@ def _steps(number: int, part: Told, *, alone: bool, text: Any) -> Any:
             row.append(_count(step["waiting"], about=step["waiting_estimated"]))
         rows.append([*row, _where(step)])
     if standing:
-        rows.append(["", "answers", "", "", "", part["answers"], ""])
+        rows.append(["", "solutions", "", "", "", part["answers"], ""])
     return table("Steps, in order" if alone else f"Part {number}: steps, in order", columns, rows)
 
 
@@ -151,4 +151,4 @@ def _remarks(told: Told) -> Iterator[str]:
     asked = told["asked"]
     yield f"{asked['nodes'] - asked['missing_total']:,} of {asked['nodes']:,} nodes counted"
     if told["steps_left_out"]:
-        yield f"{told['steps_left_out']:,} more steps are left out"
+        yield f"{told['steps_left_out']:,} more steps are omitted"

@@ -132,7 +132,7 @@ def status(
         for each in told:
             lag = f"{each['lag_seconds']:.1f} s behind" if "lag_seconds" in each else ""
             size = f"{each['target_triples']:,} triples" if "target_triples" in each else ""
-            given_up = f"{each['given_up_triples']:,} given up: it may lack some" if "given_up_triples" in each else ""
+            given_up = f"incomplete: {each['given_up_triples']:,} evicted" if "given_up_triples" in each else ""
             cells = (
                 each["name"], each["state"], str(each.get("position", "")), lag, size, each.get("error") or given_up,
             )  # fmt: skip
@@ -220,14 +220,14 @@ def repair(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
 def _told(found: dict[str, Any], *, mended: bool, as_json: bool) -> ExitCode:
     if found.get("error") is not None:
-        tell_result(found, f"it cannot be compared: {found['error']}", as_json=as_json)
+        tell_result(found, f"the comparison failed: {found['error']}", as_json=as_json)
         return ExitCode.FAILURE
     if mended:
         text = f"{found['lacking']:,} triples inserted, {found['foreign']:,} deleted"
         if "given_up_triples" in found:
-            text = f"the dataset was read again for {found['given_up_triples']:,} triples given up; then {text}"
+            text = f"the dataset was read again for {found['given_up_triples']:,} evicted triples; then {text}"
     else:
-        what = "the target holds what it should" if found["equal"] else "the target is not what it should be"
+        what = "the target is correct" if found["equal"] else "the target differs"
         text = f"{what}: {found['found']:,} triples, {found['expected']:,} expected"
     tell_result(found, text, as_json=as_json)
     return ExitCode.OK if mended or found["equal"] else ExitCode.FAILURE

@@ -63,7 +63,7 @@ class Named:
         if self._record is not None and not options.renew:
             difference = self._record.wish.difference(state.name, self.wish)
             if difference is not None:
-                raise LocalProtocolError(f"{difference}; choose another name, or begin anew with --renew")
+                raise LocalProtocolError(f"{difference}; choose another name, or start again with --renew")
         self._output = None if self.wish.output is None else OutputFile(self.wish.output)
         if self._output is not None and self._record is not None and not options.renew:
             try:
@@ -92,7 +92,7 @@ class Named:
             await self._write(subscription, writer)
         except SubscriptionGone as error:
             raise SubscriptionGone(
-                f"{self._state.name}: {error}; what it has missed does not come any more: --renew begins anew"
+                f"{self._state.name}: {error}; missed solutions are lost; --renew starts again"
             ) from None
 
     def _read(self) -> Record | None:
@@ -140,7 +140,7 @@ class Named:
         left, unsaved = self._options.count, 0
         async for solution in subscription:
             if solution.lost:
-                remark(f"{solution.lost:,} answers before number {solution.sequence:,} were dropped: not taken in time")
+                remark(f"{solution.lost:,} solutions before number {solution.sequence:,} were dropped: output too slow")
             if solution.gap is not None:
                 writer.gap(solution.gap)
             writer.solution(solution)

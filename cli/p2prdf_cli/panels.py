@@ -12,7 +12,7 @@ COMMANDS: Final = {
     "Everyday": {
         "node": "Run a node.",
         "publish": "Publish RDF files or streams, or delete their triples.",
-        "subscribe": "Subscribe to a query and write its answers.",
+        "subscribe": "Subscribe to a query and write its solutions.",
         "unsubscribe": "End a subscription.",
         "query": "Answer a query once.",
         "update": "Insert and delete triples by SPARQL Update.",
@@ -34,7 +34,7 @@ COMMANDS: Final = {
         "explain": "Explain how a query is evaluated.",
         "trace": "Show the trees of traced publications.",
         "corpus": "Count word frequencies for similarity conditions.",
-        "demo": "Start a small cluster on this machine and check its answers.",
+        "demo": "Start a small cluster on this machine and check its solutions.",
         "simulate": "Run queries over data in a simulated cluster.",
         "experiment": "Repeat the published experiments; plan capacity.",
     },

@@ -254,7 +254,7 @@ class _Publication:
         )  # fmt: skip
         found = None if self._settings.restart else self._store.find(self._identity)
         if found is not None and found.statements:
-            remark(f"{self._source.name}: going on after statement {found.statements:,}")
+            remark(f"{self._source.name}: continuing after statement {found.statements:,}")
         return found or Entry(self._identity, new_publisher(), 0, began)
 
     def _note(self, entry: Entry, *, now: bool = False) -> None:
@@ -292,7 +292,7 @@ class _Publication:
         before = f" (after {resumed_after:,} earlier)" if resumed_after else ""
         skipped = f", {bad:,} malformed line{'s' if bad != 1 else ''} skipped" if bad else ""
         timing = f"in {seconds:.1f} s, {rate:,.0f}/s"
-        done = "removed" if self._settings.delete else "published"
+        done = "deleted" if self._settings.delete else "published"
         done = f"published into {self._stream.iri}" if self._stream is not None else done
         print(f"{self._source.name}: {self._triples:,} triples {done}{before} {timing}{skipped}")
 

@@ -108,7 +108,7 @@ async def _query(wanted: _Wanted, peer: list[str]) -> None:
     form = parse_ruled(text).form
     chosen = _default_format(form) if wanted.format is None else Format(wanted.format)
     if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
-        raise QueryRefused("nt is what CONSTRUCT gives; choose another --format", construct=form.name)
+        raise QueryRefused("format nt is for CONSTRUCT only; choose another --format", construct=form.name)
     with reconnections_told():
         async with connect(peer) as client:
             result = await client.query(text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout, rules=rules)

@@ -277,7 +277,7 @@ async def _compare(name: str, reach: Reach, state: Path, *, mend: bool, as_json:
         told |= {"lacking": found.lacking, "foreign": found.foreign}
         _tell(told, f"{found.lacking:,} triples inserted, {found.foreign:,} deleted", as_json=as_json)
         return ExitCode.OK
-    text = "the target holds what it should" if found.equal else "the target is not what it should be"
+    text = "the target is correct" if found.equal else "the target differs"
     _tell(told, f"{text}: {found.found:,} triples, {found.expected:,} expected", as_json=as_json)
     return ExitCode.OK if found.equal else ExitCode.FAILURE
 
@@ -360,7 +360,7 @@ async def _apply_all(
                     since_saved = 0
         if interval is None:
             if gap is not None:
-                print(f"p2prdf: {gap} is missing: what lies behind it was not applied", file=sys.stderr)
+                print(f"p2prdf: {gap} is missing: later changesets were not applied", file=sys.stderr)
             return ExitCode.OK if gap is None else ExitCode.FAILURE
         if not replica.is_saved:
             await asyncio.to_thread(replica.save)

@@ -60,7 +60,7 @@ def read_rules(files: Sequence[Path], ontologies: Sequence[str], profile: str) -
     rule_set = rdfs() if profile == Profile.rdfs.value else owl_rl(equality=False)
     ignored = rule_set.unsupported(schema)
     if ignored:
-        print(f"p2prdf: not taken into account: {', '.join(ignored)}", file=sys.stderr)
+        print(f"p2prdf: ignored axioms: {', '.join(ignored)}", file=sys.stderr)
     found = instantiate(rule_set, schema)
     own = tuple(skolem_prefix(f"ontology{number}") for number in range(len(ontologies)))
     blank = {term for triple in schema for term in triple if term.startswith(own)}

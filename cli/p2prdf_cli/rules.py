@@ -73,7 +73,7 @@ async def _add(
     with reconnections_told():
         async with connect(peer) as client:
             count = await client.add_rules(terms.iri(name), read.rules)
-    _tell({"added": count}, f"{count:,} rules kept as {name}", as_json=as_json)
+    _tell({"added": count}, f"{count:,} rules stored as {name}", as_json=as_json)
 
 
 def list_(

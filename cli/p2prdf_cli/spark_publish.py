@@ -190,7 +190,7 @@ def _stream(frame: Any, settings: _Settings, options: dict[str, str]) -> None:
     try:
         query.awaitTermination()
     except KeyboardInterrupt:
-        print("p2prdf: interrupted; the same command goes on from the checkpoint", file=sys.stderr)
+        print("p2prdf: interrupted; the same command continues from the checkpoint", file=sys.stderr)
         query.stop()
 
 

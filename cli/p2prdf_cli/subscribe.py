@@ -66,7 +66,7 @@ def subscribe(
         bool, typer.Option("--per-event", help="Answer events: a repeated triple gives a new solution.")
     ] = False,
     since: Since = None,
-    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N answers.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N solutions.")] = None,
     name: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +114,7 @@ def subscribe(
     if name is None and (renew or state is not None):
         raise typer.BadParameter("--renew and --state go with --name")
     if name is not None and (attach is not None or keep):
-        raise typer.BadParameter("a subscription with a --name is kept, and taken up by it: give no --attach or --keep")
+        raise typer.BadParameter("--name keeps and continues its subscription: use it without --attach and --keep")
     if bookmarks and (name is not None or not as_json):
         raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
     if attach is not None and any(each is not None for each in (query, file, since, rules)):
@@ -259,7 +259,7 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
         query = with_prefixes(read_query(wanted.query, wanted.file), given)
     rules = rules_wanted(wanted.rules)
     if isinstance(rules, str):
-        raise typer.BadParameter("with --name rules are taken from a file, lest the query changes when they do")
+        raise typer.BadParameter("--name needs rules from a file: named rules may change, and the query with them")
     if rules and query is not None:
         from p2prdf.reasoning.ruled_query import with_rules
 
@@ -280,14 +280,14 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
             )  # fmt: skip
 
         def began(subscription: Subscription) -> None:
-            after = f", after answer {subscription.acknowledged:,}" if subscription.acknowledged else ""
+            after = f", after solution {subscription.acknowledged:,}" if subscription.acknowledged else ""
             remark(f"subscription {subscription.id:016x} at {','.join(peer)}: {name}{after}")
 
         async with connect(peer, reconnect_seconds=wanted.reconnect_seconds) as client:
             try:
                 await work.run(client, make_writer, began)
             except Unavailable:
-                remark(f"go on with: p2prdf subscribe --name {name}")
+                remark(f"continue with: p2prdf subscribe --name {name}")
                 raise
 
 
@@ -305,10 +305,10 @@ def _tell_lost(batch: Batch) -> None:
     from p2prdf_cli.render import remark
 
     if batch.lost:
-        remark(f"{batch.lost:,} answers before number {batch.first:,} were dropped: they were not taken in time")
+        remark(f"{batch.lost:,} solutions before number {batch.first:,} were dropped: output too slow")
 
 
 def _tell_how_to_go_on(subscription: Subscription) -> None:
     from p2prdf_cli.render import remark
 
-    remark(f"go on with: p2prdf subscribe --attach {subscription.id:016x}")
+    remark(f"continue with: p2prdf subscribe --attach {subscription.id:016x}")

@@ -38,7 +38,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def check_name(text: str) -> str:
     """Return a name that is safe in a file name.  Raises ValueError."""
     if _NAME.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is no name: a letter or digit, and at most 99 more, or '.', '_', '-', make one")
+        raise ValueError(f"{text!r} is no name: a letter or digit, then at most 99 letters, digits, '.', '_', '-'")
     return text
 
 
@@ -70,7 +70,7 @@ class Wish:
             (_mode(other), _mode(self), ""),
             (_since(other), _since(self), "publications since"),
             (_place(other), _place(self), "output to"),
-            (_format(other), _format(self), "answers as"),
+            (_format(other), _format(self), "solutions as"),
         ):
             if now != was:
                 return f"{name} stands for {what} {was!s}, not {what} {now!s}".replace("  ", " ")
@@ -175,7 +175,7 @@ class NamedState:
         except FileNotFoundError:
             return None
         except (KeyError, TypeError, ValueError) as error:
-            raise LocalProtocolError(f"state file {self.path}: {error}; --renew begins anew") from None
+            raise LocalProtocolError(f"state file {self.path}: {error}; --renew starts again") from None
 
     def save(self, record: Record) -> None:
         """Replace the state durably."""
@@ -192,7 +192,7 @@ class OutputFile:
 
     def __init__(self, path: Path):
         if path.exists() and not path.is_file():
-            raise LocalProtocolError(f"{path} is no regular file: what was written there cannot be taken back")
+            raise LocalProtocolError(f"{path} is not a regular file, and cannot be truncated")
         self.path = path
         self.stream = path.open("a", encoding="utf-8", newline="\n")
         try:
@@ -211,7 +211,7 @@ class OutputFile:
         if self.length < length:
             raise LocalProtocolError(
                 f"{self.path} has {self.length:,} bytes, and had {length:,}: it was replaced or cut;"
-                " bring it back, or begin anew with --renew"
+                " restore it, or start again with --renew"
             )
 
     def cut(self, length: int) -> None:

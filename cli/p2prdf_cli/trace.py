@@ -55,7 +55,7 @@ def _tell(files: list[Path], number: str | None, *, as_json: bool) -> None:
 
     spans = list(islice(spans_of(_lines(files), number), LINES_MAX + 1))
     if len(spans) > LINES_MAX:
-        remark(f"more than {LINES_MAX:,} spans: the first are told; --trace chooses one trace")
+        remark(f"more than {LINES_MAX:,} spans: only the first are shown; --trace selects one trace")
         del spans[LINES_MAX:]
     found = trees(spans)
     if not found:

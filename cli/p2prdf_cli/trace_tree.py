@@ -111,7 +111,7 @@ def describe(tree: list[LoggedSpan]) -> Iterator[str]:
     yield f"trace {tree[0].trace}: {len(tree)} spans at {nodes} nodes, {(last - first) * 1000:.1f} ms"
     for span in tree:
         said = " ".join(f"{name}={_short(value)}" for name, value in span.fields.items())
-        mark = " (what led to it has no line here)" if span.lost else ""
+        mark = " (its parent is not in these logs)" if span.lost else ""
         name = "  " * min(span.depth, _INDENT_MAX) + span.name
         yield f"{(span.began - first) * 1000:+10.1f} ms {span.ms:8.1f} ms  {span.node[:8]:8}  {name:24} {said}{mark}"
 

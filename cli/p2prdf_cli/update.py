@@ -68,7 +68,7 @@ async def _update(wanted: _Wanted, peer: list[str]) -> None:
     if wanted.as_json:
         write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)
     else:
-        print(f"{_triples(done.inserted)} published, {_triples(done.deleted)} removed")
+        print(f"{_triples(done.inserted)} published, {_triples(done.deleted)} deleted")
 
 
 def _triples(count: int) -> str:

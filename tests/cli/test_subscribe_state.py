@@ -50,7 +50,7 @@ def test_a_file_that_is_no_state_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "name.json").write_text(text)
     with (
         NamedState(tmp_path, "name") as state,
-        pytest.raises(LocalProtocolError, match=r"name\.json: .*--renew begins anew"),
+        pytest.raises(LocalProtocolError, match=r"name\.json: .*--renew starts again"),
     ):
         state.read()
 
@@ -79,7 +79,7 @@ def test_a_state_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
             "publications since it was subscribed, not publications since 1970-01-01T00:00:01.500Z",
         ),
         (replace(WISH, output=None), "output to /out.tsv, not output to standard output"),
-        (replace(WISH, as_json=True), "answers as tab-separated values, not answers as JSON (--json)"),
+        (replace(WISH, as_json=True), "solutions as tab-separated values, not solutions as JSON (--json)"),
         (WISH, None),
     ],
 )
@@ -139,7 +139,7 @@ class TestOutput:
         output.close()
 
     def test_an_output_that_is_no_file_is_refused(self) -> None:
-        with pytest.raises(LocalProtocolError, match="/dev/null is no regular file"):
+        with pytest.raises(LocalProtocolError, match="/dev/null is not a regular file"):
             OutputFile(Path("/dev/null"))
 
 

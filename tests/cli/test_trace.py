@@ -38,7 +38,7 @@ def test_spans_without_a_line_for_the_parent_and_spans_in_a_circle_are_shown_all
     lines = [_line(7, 8, "join", 1.0), _line(1, 0, "publish", 2.0), _line(5, 6, "a", 3.0), _line(6, 5, "b", 3.5)]
     (tree,) = trees(spans_of(lines))
     assert _names(tree) == [(0, 1, False), (0, 7, True), (0, 5, True), (1, 6, False)]
-    assert "what led to it has no line here" in list(describe(tree))[2]
+    assert "its parent is not in these logs" in list(describe(tree))[2]
 
 
 def test_a_tree_is_shown_with_times_after_its_first_span_and_in_all():

@@ -157,7 +157,7 @@ def test_a_deletion_retracts_solutions(node: str, tmp_path: Path) -> None:
     assert (told["identity"], told["bindings"]) == (taken_back["identity"], taken_back["bindings"])
     assert told["born"] <= taken_back["born"]
     assert as_text.end()[1] == '?s\t?o\n<urn:a>\t"x"\n-\t<urn:a>\t"x"\n'
-    assert _run(*common, "--delete").stdout.startswith(f"{file}: 1 triples removed in ")
+    assert _run(*common, "--delete").stdout.startswith(f"{file}: 1 triples deleted in ")
 
 
 def test_an_interrupted_publication_goes_on_and_nothing_counts_twice(node: str, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_an_interrupted_publication_goes_on_and_nothing_counts_twice(node: str, 
     assert f"{file}:2501: " in first.stderr
     second = _run(*common)
     assert second.returncode == 0, second.stderr
-    assert "going on after statement 2,500" in second.stderr
+    assert "continuing after statement 2,500" in second.stderr
     assert f"{file}:2501: skipped" in second.stderr
     reports = [json.loads(run.stdout) for run in (first, second)]
     assert [(report["triples"], report["resumed_after"]) for report in reports] == [(2500, 0), (500, 2500)]
@@ -200,7 +200,7 @@ def test_a_kept_subscription_can_be_taken_up_and_ended(node: str, tmp_path: Path
     _publish(node, tmp_path, "<urn:a> <urn:keep> <urn:b> .\n")
     code, out, told = first.end()
     assert (code, len(out.splitlines())) == (0, 1)
-    assert told == f"p2prdf: go on with: p2prdf subscribe --attach {first.id}\n"
+    assert told == f"p2prdf: continue with: p2prdf subscribe --attach {first.id}\n"
     _publish(node, tmp_path, "<urn:c> <urn:keep> <urn:d> .\n")
     second = _Subscriber("--attach", first.id, "--peer", node, "--keep", "--count", "1", "--json")
     code, out, _ = second.end()

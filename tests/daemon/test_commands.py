@@ -115,7 +115,7 @@ async def test_a_subscriber_killed_at_random_writes_every_answer_once(named, clu
         for life in range(4):
             async with Command(*arguments, *([] if life % 2 else [QUERY])) as subscriber:
                 if life % 3:
-                    await subscriber.told("after answer")
+                    await subscriber.told("after solution")
                     had = len(lines(output))
                     await until(lambda had=had: _more_than(output, had), seconds=60)
                 with contextlib.suppress(TimeoutError):
@@ -158,7 +158,7 @@ async def test_a_name_stands_for_one_query_until_it_is_renewed_or_ended(named, c
         state.write_text(kept, "utf-8")
         await foreign.unsubscribe()
         async with Command(*arguments, QUERY.replace(" ", "\n ") + "# the same") as holder:
-            await holder.told("after answer 1")
+            await holder.told("after solution 1")
             code, _, err = await run(*arguments, QUERY)
             assert (code, "subscription n is in use by another process" in err) == (4, True)
         await client.unsubscribe(number)  # as if its lease had run out

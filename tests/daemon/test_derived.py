@@ -176,7 +176,7 @@ def test_the_command_derives_by_rules_and_ontologies(keeping_all, ns, tmp_path):
     assert command("update", f"INSERT DATA {{ {data} }}", *peer)[0] == 0
     given = ("derive", "--graph", f"{ns}all", "--rules", str(rules), "--ontology", str(ontology), *peer)
     code, out, err = command(*given, "--once")
-    told = "p2prdf: not taken into account: owl:disjointWith\n"
+    told = "p2prdf: ignored axioms: owl:disjointWith\n"
     assert (code, out, err) == (0, "5 published, 0 removed\n", told)
     query = f"SELECT ?s ?p ?o {{ GRAPH <{ns}all> {{ ?s ?p ?o }} }}"
     rows = {tuple(line.split("\t")) for line in command("query", query, "--format", "tsv", *peer)[1].splitlines()[1:]}

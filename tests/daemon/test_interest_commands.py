@@ -75,7 +75,7 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
         published()
         state("x", "current", "000001")
         assert run("interest", "verify", "x", *peer) == (
-            0, "the target holds what it should: 4 triples, 4 expected\n", "",
+            0, "the target is correct: 4 triples, 4 expected\n", "",
         )  # fmt: skip
         assert run("interest", "repair", "x", *peer) == (0, "0 triples inserted, 0 deleted\n", "")
         told = fetched(metrics)

@@ -393,7 +393,7 @@ def test_updates_from_a_file_are_reported_in_numbers(keeping_all, ns, tmp_path):
     (tmp_path / "p.ttl").write_text(f"@prefix : <{ns}> .\n")
     (tmp_path / "u.ru").write_text("INSERT DATA { :a :p 1, 2 . :b :p 1 } ;\nDELETE WHERE { :a :p ?n }")
     given = ("-f", tmp_path / "u.ru", "--prefix-file", tmp_path / "p.ttl", "--peer", keeping_all[4].address)
-    assert command("update", *given) == (0, "3 triples published, 2 triples removed\n", "")
+    assert command("update", *given) == (0, "3 triples published, 2 triples deleted\n", "")
     code, out, _ = command("update", f"INSERT DATA {{ <{ns}a> <{ns}p> 3 }}", "--json", "--peer", keeping_all[0].address)
     assert (code, json.loads(out)) == (0, {"inserted": 1, "deleted": 0})
 

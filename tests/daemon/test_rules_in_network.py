@@ -90,7 +90,7 @@ async def test_the_command_leaves_rules_until_it_is_stopped(keeping_all, ns, tmp
     )  # fmt: skip
     try:
         async with asyncio.timeout(SECONDS), p2prdf.connect(keeping_all[1].address) as client:
-            assert (await process.stdout.readline()).decode() == "4 rules left\n"
+            assert (await process.stdout.readline()).decode() == "4 rules in use\n"
             reader = Held(await client.subscribe(concluded(ns), since="beginning"))
             await client.publish(places(ns, "ab", "bc"))
             await reader.until(ns, "ab", "bc", "ac")
@@ -110,7 +110,7 @@ def test_options_that_the_command_cannot_leave_in_the_network_are_refused(keepin
     for more, why in (
         (("--rules", rules, "--once"), "without --once"),
         (("SELECT * { ?s ?p ?o }",), "goes with rules"),
-        (("--rules", rules, "--ontology", ontology), "things of individuals: publish these"),
+        (("--rules", rules, "--ontology", ontology), "statements about individuals: publish them"),
     ):
         code, _, said = command(*wanted, *more)
         assert (code, why in " ".join(said.split())) == (2, True), said

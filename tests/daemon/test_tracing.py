@@ -71,7 +71,7 @@ async def test_the_logs_of_all_nodes_hold_the_trace_of_a_publication(keeping_all
     assert code == 0
     assert first.startswith(f"trace {trace}: {len(lines)} spans at {len({span['node'] for span in spans})} nodes, ")
     assert " publish " in lines[0]
-    assert not [line for line in lines if "no line here" in line]
+    assert not [line for line in lines if "not in these logs" in line]
     code, out, _ = await asyncio.to_thread(command, "trace", *logs, "--trace", trace, "--json")
     tree = [json.loads(line) for line in out.splitlines()]
     way, depth = [], tree[-1]["depth"] + 1

@@ -81,6 +81,6 @@ async def _play(daemons: Daemons, nodes: int, airports: int | None, *, spark: bo
             console.print()
             console.print(each)
         console.print()
-        verdict = "every answer arrived, none twice, no other" if summary.good else "ANSWERS DIFFER from what is owed"
-        console.print(f"{sum(h.answers for h in summary.holdings):,} answers: {verdict}; all nodes are stopped")
+        verdict = "all expected, each once, and no others" if summary.good else "THEY DIFFER from the expected ones"
+        console.print(f"{sum(h.answers for h in summary.holdings):,} solutions: {verdict}; all nodes are stopped")
     return ExitCode.OK if summary.good else ExitCode.FAILURE

@@ -72,7 +72,7 @@ class Summary:
         }
 
     def _queries(self) -> Table:
-        columns = ("", "standing query", "join", "answers", "as owed", "full speed", "steady")
+        columns = ("", "standing query", "join", "solutions", "check", "full speed", "steady")
         rows = [
             (
                 f"Q{number}",
@@ -85,7 +85,7 @@ class Summary:
             )
             for number, (holding, verdict) in enumerate(zip(self.holdings, self.verdicts, strict=True), 1)
         ]
-        return table("Answers, and their latency in ms (p50 / p99)", columns, rows)
+        return table("Solutions, and their latency in ms (p50 / p99)", columns, rows)
 
     def _nodes(self) -> Table:
         columns = ("node", "owns", "published", "holds", "partial", "load", "sent", "memory")
@@ -112,8 +112,8 @@ class Summary:
         rows = [
             ("triples published and acknowledged", f"{self.triples:,}"),
             ("full speed", f"{self.bulk_triples / self.bulk_seconds:,.0f} triples/s"),
-            ("answer latency at full speed, p50 / p99", f"{_both(bulk)} ms"),
-            (f"answer latency at {self.steady_rate:,.0f} triples/s, p50 / p99", f"{_both(steady)} ms"),
+            ("latency of solutions at full speed, p50 / p99", f"{_both(bulk)} ms"),
+            (f"latency of solutions at {self.steady_rate:,.0f} triples/s, p50 / p99", f"{_both(steady)} ms"),
             ("hops per triple (messages between nodes)", f"{self.hops_per_triple:.3f}"),
             ("address-cache hit rate", "-" if hit_rate is None else f"{hit_rate:.3%}"),
             ("time", f"{self.seconds:.1f} s"),

@@ -167,7 +167,7 @@ class Demonstration:
         end = time.monotonic() + ANSWERS_SECONDS
         while any(h.answers < due.total() for h, due in zip(holdings, owed, strict=True)):
             if time.monotonic() > end:
-                self.screen.say(f"answers are missing after {ANSWERS_SECONDS:.0f} s")
+                self.screen.say(f"solutions are missing after {ANSWERS_SECONDS:.0f} s")
                 return
             self.daemons.check()
             await asyncio.sleep(POLL_SECONDS)

@@ -56,7 +56,7 @@ class Screen:
         """Print a standing query and its node."""
         if self._quiet:
             return
-        head = f"Q{number} {query.title}: {query.shape}, {query.algorithm.upper()}, left at {where}"
+        head = f"Q{number} {query.title}: {query.shape}, {query.algorithm.upper()}, subscribed at {where}"
         self._console.print(Text(f"\n{head}", style="bold"), soft_wrap=True)
         self._console.print(Text(_indented(query.text)), soft_wrap=True)
 
@@ -78,7 +78,7 @@ class Screen:
         if not self._live and step > self._last_step:
             self._last_step = step
             answers = sum(holding.answers for holding in self._holdings)
-            self.say(f"{published:>9,} of {total:,} triples published, {answers:,} answers")
+            self.say(f"{published:>9,} of {total:,} triples published, {answers:,} solutions")
 
     def answers(self, holding: Holding, batch: Batch) -> None:
         """Print the first solutions of each query as they arrive."""
@@ -89,12 +89,12 @@ class Screen:
         for solution in list(batch)[: ANSWERS_SHOWN - before]:
             terms = "  ".join(f"?{name} {printable(short_term(t, PREFIXES))}" for name, t in solution.items())
             milliseconds = 1000 * max(0.0, time.time() - solution.born)
-            self.say(f"Q{number} answer {solution.sequence} after {milliseconds:,.0f} ms: {fit(terms, 100)}")
+            self.say(f"Q{number} solution {solution.sequence} after {milliseconds:,.0f} ms: {fit(terms, 100)}")
 
     def _render(self) -> Group:
         counts = Table.grid(padding=(0, 2))
         for number, holding in enumerate(self._holdings, 1):
-            counts.add_row(f"Q{number}", holding.query.title, f"{holding.answers:,} answers")
+            counts.add_row(f"Q{number}", holding.query.title, f"{holding.answers:,} solutions")
         return Group(Text(), counts, self._bar.get_renderable())
 
 

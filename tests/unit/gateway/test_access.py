@@ -56,7 +56,7 @@ def test_a_file_that_others_may_read_is_refused(tmp_path, mode):
 
 
 @pytest.mark.parametrize(("origin", "told"), [
-    ("*", "say which ones"), ("app.example", "is not an origin"), ("https://a/b", "is not"),
+    ("*", "name the permitted origins"), ("app.example", "is not an origin"), ("https://a/b", "is not"),
 ])  # fmt: skip
 def test_origins_are_origins(origin, told):
     with pytest.raises(LocalProtocolError, match=told):

@@ -135,7 +135,7 @@ async def test_dead_left_and_silent_nodes_are_told_apart():
     overlay.keys.pop()
     told = await overlay.look()
     assert [told[key]["state"] for key in overlay.keys] == ["here"] * 6
-    assert told["00000000000000aa"]["reason"] == "no node names it any more"
+    assert told["00000000000000aa"]["reason"] == "no node names it any longer"
 
 
 async def test_where_each_knows_some_all_that_are_named_are_members():
@@ -169,7 +169,7 @@ async def test_an_answer_that_hangs_or_makes_no_sense_holds_nobody_up(monkeypatc
     told = await overlay.look()
     reasons = [told[key]["reason"] for key in overlay.keys]
     assert [bool(each) for each in reasons] == [False, True, True, False, True]
-    assert "does not answer within" in reasons[1]
+    assert "no answer within" in reasons[1]
     assert "another node" in reasons[2]
     assert "not understood" in reasons[4]
 
