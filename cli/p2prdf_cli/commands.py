@@ -38,6 +38,7 @@ RENAMED_OPTIONS: Final = {
     ("replica follow", "--interest"): "--file",
     ("derive", "--drop"): "--remove",
     ("ca issue", "--out"): "--output",
+    ("node", "--rights"): "--permissions",
 }
 """New names of options by the command's present name and the option's former name."""
 

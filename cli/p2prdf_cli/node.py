@@ -74,7 +74,7 @@ def node(
         Path | None,
         typer.Option(metavar="FILE", help="Keys of datagrams, the current one first. (default: the secret)"),
     ] = None,
-    rights: Annotated[
+    permissions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Permissions of clients. (default: everything)")
     ] = None,
     overlay: Annotated[
@@ -139,7 +139,7 @@ def node(
         "tls_key": tls_key or files.get("key"),
         "tls_ca": tls_ca or files.get("ca"),
         "tls_crl": tls_crl,
-        "rights": rights,
+        "permissions": permissions,
         "seal_keys": seal_keys,
         "overlay": overlay,
         "membership": membership,

@@ -50,7 +50,7 @@ OPTIONS: Final = {
         "--membership", "--indexes", "--places",
     ),
     "Security": (
-        "--secret-file", "--seal-keys", "--rights", "--tls-cert", "--tls-key", "--tls-ca", "--tls-crl", "--tokens",
+        "--secret-file", "--seal-keys", "--permissions", "--tls-cert", "--tls-key", "--tls-ca", "--tls-crl", "--tokens",
         "--auth-file", "--allow-origin", "--allow-host", "--allow-private", "--allow-http",
     ),
     "Streams": ("--stream", "--timed", "--time", "--lateness", "--pace", "--upto", "--checkpoint", "--once"),

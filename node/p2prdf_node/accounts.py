@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import Busy, NotAllowed
 from p2prdf.tls import CLIENT_NAME, NODE
+from p2prdf_node.permissions import ALL, Permissions, PermissionsTable
 from p2prdf_node.quota import Bucket
-from p2prdf_node.rights import ALL, Rights, RightsTable
 
 if TYPE_CHECKING:
     from p2prdf.tls import Identity
@@ -44,21 +44,21 @@ _PERSON: Final = b"p2prdf-publisher"
 class Account:
     """One client.  ``owner``: its name, which its subscriptions carry; "" without identities (no TLS)."""
 
-    def __init__(self, owner: str, rights: Rights, publisher_key: bytes, now: float):
+    def __init__(self, owner: str, permissions: Permissions, publisher_key: bytes, now: float):
         self.owner = owner
-        self.rights = rights
+        self.permissions = permissions
         self.sessions: dict[ClientSession, None] = {}
         self.open_bytes = 0
         """Bytes of publications that are not acknowledged."""
         self.attach_again_at = 0.0
         """Monotonic time before which this client may attach nothing; it attached a subscription of another client."""
         self._publisher_key = publisher_key
-        self._triples = Bucket(rights.quotas.triples_per_second, now)
+        self._triples = Bucket(permissions.quotas.triples_per_second, now)
 
     @property
     def asks(self) -> str:
         """Name sent with requests about subscriptions; "" (nodes, and clients without TLS) may use all of them."""
-        return "" if self.rights.unbounded and self.owner.startswith(f"{NODE}:") else self.owner
+        return "" if self.permissions.unbounded and self.owner.startswith(f"{NODE}:") else self.owner
 
     def publisher(self, number: int) -> int:
         """Return the publisher number used for the number that the client gave."""
@@ -68,11 +68,11 @@ class Account:
         digest = hashlib.blake2b(text, digest_size=8, key=self._publisher_key, person=_PERSON)
         return int.from_bytes(digest.digest(), "big")
 
-    def hold_to(self, rights: Rights, now: float) -> None:
+    def hold_to(self, permissions: Permissions, now: float) -> None:
         """Use other permissions from now on."""
-        if rights.quotas.triples_per_second != self.rights.quotas.triples_per_second:
-            self._triples = Bucket(rights.quotas.triples_per_second, now)
-        self.rights = rights
+        if permissions.quotas.triples_per_second != self.permissions.quotas.triples_per_second:
+            self._triples = Bucket(permissions.quotas.triples_per_second, now)
+        self.permissions = permissions
 
     # --- quotas ----------------------------------------------------------------------------------
 
@@ -86,10 +86,10 @@ class Account:
 
     def begin_publication(self, size: int) -> None:
         """Note a publication of ``size`` bytes; raise Busy beyond ``open_bytes_max``, unless no other is open."""
-        most = self.rights.quotas.open_bytes_max
+        most = self.permissions.quotas.open_bytes_max
         if self.open_bytes and self.open_bytes + size > most:
-            open_now = f"{self.open_bytes} bytes of publications of {self.rights.who} are open"
-            raise Busy(f"{open_now} (open_bytes_max {most:.0f} in its rights)", retry_after=BUSY_SECONDS)
+            open_now = f"{self.open_bytes} bytes of publications of {self.permissions.who} are open"
+            raise Busy(f"{open_now} (open_bytes_max {most:.0f} in its permissions)", retry_after=BUSY_SECONDS)
         self.open_bytes += size
 
     def end_publication(self, size: int) -> None:
@@ -98,7 +98,7 @@ class Account:
 
     def check_room(self, *, once: bool) -> None:
         """Raise Busy if the client has as many subscriptions, or one-time queries (``once``), as permitted."""
-        quotas = self.rights.quotas
+        quotas = self.permissions.quotas
         name, most, seconds = (
             ("queries_max", quotas.queries_max, BUSY_SECONDS)
             if once
@@ -106,12 +106,13 @@ class Account:
         )
         held = sum(session.held_count(once=once) for session in self.sessions)
         if held >= most:
-            raise Busy(f"{self.rights.who} has {held} of {name} {most:.0f} in its rights", retry_after=seconds)
+            reason = f"{self.permissions.who} has {held} open ({name} {most:.0f} in its permissions)"
+            raise Busy(reason, retry_after=seconds)
 
     def check_attach(self, now: float) -> None:
         """Raise Busy if the client attached a subscription of another client less than 5 s ago."""
         if now < self.attach_again_at:
-            reason = f"{self.rights.who} attached a subscription of another client"
+            reason = f"{self.permissions.who} attached a subscription of another client"
             raise Busy(reason, retry_after=round(self.attach_again_at - now, 3))
 
     def was_anothers(self, now: float) -> None:
@@ -125,10 +126,10 @@ class Account:
 
 
 class Accounts:
-    """All clients of a node.  ``rights``: returns the permissions in use; None: everything is permitted."""
+    """All clients of a node.  ``permissions``: returns the permissions in use; None: everything is permitted."""
 
-    def __init__(self, rights: Callable[[], RightsTable | None], publisher_key: bytes):
-        self._rights = rights
+    def __init__(self, permissions: Callable[[], PermissionsTable | None], publisher_key: bytes):
+        self._permissions = permissions
         self._publisher_key = publisher_key
         self._by_owner: dict[str, Account] = {}
 
@@ -145,7 +146,7 @@ class Accounts:
             return Account("", ALL, self._publisher_key, now)
         account = self._by_owner.get(owner)
         if account is None:
-            account = self._by_owner[owner] = Account(owner, self._rights_of(owner), self._publisher_key, now)
+            account = self._by_owner[owner] = Account(owner, self._permissions_of(owner), self._publisher_key, now)
         return account
 
     def may_stay(self, identity: Identity | None, speaks_for: str) -> None:
@@ -155,7 +156,7 @@ class Accounts:
     def renew(self, now: float) -> None:
         """Apply the permissions in use to all accounts."""
         for account in self._by_owner.values():
-            account.hold_to(self._rights_of(account.owner), now)
+            account.hold_to(self._permissions_of(account.owner), now)
 
     def sweep(self, now: float) -> None:
         """Drop idle accounts; called once a second or so."""
@@ -170,15 +171,15 @@ class Accounts:
         if not CLIENT_NAME.fullmatch(speaks_for):
             raise NotAllowed(f"{speaks_for[:80]!r} is not the name of a client")
         if identity is None:
-            raise NotAllowed(f"nobody speaks for client {speaks_for} here: without TLS nobody is asked who it is")
-        if identity.role != NODE and not self._certificates_rights(identity).may_speak_for(speaks_for):
-            raise NotAllowed(f"client {identity.name} may not speak for client {speaks_for}")
+            raise NotAllowed(f"nothing can act as client {speaks_for}: without TLS clients have no identity")
+        if identity.role != NODE and not self._certificate_permissions(identity).may_speak_for(speaks_for):
+            raise NotAllowed(f"client {identity.name} may not act as client {speaks_for}")
         return speaks_for
 
-    def _certificates_rights(self, identity: Identity) -> Rights:
-        table = self._rights()
-        return Rights(str(identity)) if table is None else table.of(identity.name)
+    def _certificate_permissions(self, identity: Identity) -> Permissions:
+        table = self._permissions()
+        return Permissions(str(identity)) if table is None else table.of(identity.name)
 
-    def _rights_of(self, owner: str) -> Rights:
-        table = self._rights()
+    def _permissions_of(self, owner: str) -> Permissions:
+        table = self._permissions()
         return ALL if table is None or owner.startswith(f"{NODE}:") else table.of(owner)

@@ -199,7 +199,7 @@ def _renewed(
     same &= ordinal is None or certificates.node_uri(key.public_key(), ordinal) == uri
     same &= place is None or place == identity.key
     if not same:
-        raise LocalProtocolError(f"{out}: what is there belongs to {identity}: issue another one into another folder")
+        raise LocalProtocolError(f"{out}: the certificate there belongs to {identity}: choose another folder")
     return uri
 
 

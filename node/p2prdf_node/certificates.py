@@ -115,7 +115,7 @@ def read_revoked(path: Path, authorities: Iterable[x509.Certificate]) -> Revoked
     uris: dict[int, str] = {}
     for each in read_lists(path):
         if not any(signed(each, authority) for authority in known):
-            text = f"{path}: a list of revoked certificates that no trusted authority has signed"
+            text = f"{path}: no trusted authority has signed this revocation list"
             raise TlsRefused(text, reason="files")
         uris |= {entry.serial_number: _uri_of(entry) for entry in each}
     return Revoked(uris)
@@ -146,7 +146,7 @@ def check_own(certificate: x509.Certificate, authorities: Iterable[x509.Certific
         text = f"the certificate is not valid before {certificate.not_valid_before_utc:%F %T} UTC"
         raise TlsRefused(text, reason="not-yet-valid")
     if not any(_issued(certificate, authority) for authority in authorities):
-        raise TlsRefused("the certificate is of no authority among those that are trusted", reason="unknown-ca")
+        raise TlsRefused("no trusted authority has issued the certificate", reason="unknown-ca")
     return identity_of(certificate)
 
 

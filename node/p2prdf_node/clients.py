@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import ClientListIntroduced, Contact
     from p2prdf_node.config import NodeConfig
     from p2prdf_node.parsing import QueryParser
+    from p2prdf_node.permissions import PermissionsTable
     from p2prdf_node.publications import Publications
-    from p2prdf_node.rights import RightsTable
 
 __all__ = ["Clients"]
 
@@ -62,7 +62,7 @@ class Clients:
     ``merging`` why one-time queries would get partial answers.  ``status`` returns the JSON text of a status reply,
     ``listed`` of a list of subscriptions after a number, ``expulsions`` of the decisions about members,
     ``introduced`` of the statements that a member introduced.  ``others`` returns nodes for a client to use if this
-    one fails, ``short`` whether too few nodes are there to do anything, ``rights`` the permissions of clients.
+    one fails, ``short`` whether too few nodes are there to do anything, ``permissions`` the permissions of clients.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Clients:
         introduced: Callable[[ClientListIntroduced], str] = lambda _request: "{}",
         short: Callable[[], bool] = lambda: False,
         merging: Callable[[], str | None] = lambda: None,
-        rights: Callable[[], RightsTable | None] = lambda: None,
+        permissions: Callable[[], PermissionsTable | None] = lambda: None,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
@@ -92,7 +92,7 @@ class Clients:
         self.expulsions, self.introduced = expulsions, introduced
         self.dictionary = dictionary
         self.terms = TermCheck(dictionary)
-        self.accounts = Accounts(rights, config.publisher_key)
+        self.accounts = Accounts(permissions, config.publisher_key)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()
         self.publication_seconds = {level: Histogram() for level in LEVELS}
@@ -160,11 +160,11 @@ class Clients:
             session.cut_off_overdue(now)
         self.accounts.sweep(now)
 
-    def rights_changed(self) -> None:
+    def permissions_changed(self) -> None:
         """Apply the permissions in use to all open sessions."""
         self.accounts.renew(time.monotonic())
         for session in list(self.sessions):
-            session.rights_changed()
+            session.permissions_changed()
 
     def refuse_new_work(self) -> None:
         """Raise NodeLeaving or Unavailable if the node takes no new work."""
@@ -278,7 +278,7 @@ class Clients:
         """Note that a session receives a subscription; a session that had it before is told of the end."""
         before = self._deliveries.get(subscription)
         if before is not None and before is not session:
-            before.deliveries.ended(subscription, Unavailable.code, "it was attached by another client")
+            before.deliveries.ended(subscription, Unavailable.code, "another client attached it")
         self._deliveries[subscription] = session
 
     def forget(self, subscription: int, session: ClientSession) -> None:

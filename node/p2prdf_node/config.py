@@ -38,7 +38,10 @@ _OTLP_ENDPOINT: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
 ORDINALS: Final = 1 << 16
 """Number of evenly spaced ring positions that ordinals select."""
 
-RENAMED: Final = {"roles": "it is called indexes now, with the values all (the default) and on-demand"}
+RENAMED: Final = {
+    "rights": "it is called permissions now",
+    "roles": "it is called indexes now, with the values all (the default) and on-demand",
+}
 """Former names of settings, each with the text of its refusal."""
 
 
@@ -80,7 +83,7 @@ class NodeConfig:
     """Certificates of the trusted authorities; several during a change of authority."""
     tls_crl: Path | None = None
     """Revocation lists of these authorities."""
-    rights: Path | None = None
+    permissions: Path | None = None
     """File with the permissions of clients, by the names in their certificates; without it all is permitted."""
     tls_poll_seconds: float = 10.0
     """Interval between checks of these files for changes."""
@@ -237,7 +240,7 @@ class NodeConfig:
         if self.membership == "overlay" and self.replicas > 1:
             raise LocalProtocolError(
                 f"setting membership: 'overlay' goes with one replica (settings replicas and copies_min), not"
-                f" {self.replicas}: for copies all nodes must know all others"
+                f" {self.replicas}: copies need membership view"
             )
         self._choice("indexes", ("all", "on-demand"))
         if not is_zone(self.zone):
@@ -291,11 +294,11 @@ class NodeConfig:
         missing = [name for name, path in files.items() if path is None]
         if missing and (len(missing) < len(files) or self.tls_crl is not None):
             raise LocalProtocolError(
-                f"setting {missing[0]}: not given, and TLS takes all of {', '.join(files)}: there is no TLS by halves"
+                f"setting {missing[0]}: not given: TLS needs all of {', '.join(files)}"
             )
-        if self.rights is not None and not self.tls:
+        if self.permissions is not None and not self.tls:
             raise LocalProtocolError(
-                f"setting rights: {self.rights}: rights go by the names in certificates, so TLS is needed"
+                f"setting permissions: {self.permissions}: they need the names in certificates, so TLS is needed"
                 f" (settings {', '.join(files)})"
             )
 
@@ -454,7 +457,7 @@ def _coerce(name: str, value: Any, source: str) -> Any:
     if name in RENAMED:
         raise LocalProtocolError(f"setting {name} ({source}): {RENAMED[name]}")
     if coercion is None:
-        raise LocalProtocolError(f"setting {name} ({source}): there is no such setting")
+        raise LocalProtocolError(f"setting {name} ({source}): unknown setting")
     try:
         return coercion(value)
     except (TypeError, ValueError) as error:

@@ -296,8 +296,8 @@ class Connection(asyncio.Protocol):
     def _silent(self) -> P2PRDFError:
         seconds = self._connections.hello_seconds
         if self._shaking:
-            return TlsRefused(f"no handshake of TLS was made in {seconds:g} s", reason="timeout")
-        return RemoteProtocolError(f"said nothing valid in {seconds:g} s")
+            return TlsRefused(f"no TLS handshake within {seconds:g} s", reason="timeout")
+        return RemoteProtocolError(f"no valid hello within {seconds:g} s")
 
     # --- calls of TLS --------------------------------------------------------------------------------
 

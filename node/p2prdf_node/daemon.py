@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.contract import Span
     from p2prdf_node.fork_server import ForkServer
     from p2prdf_node.otlp import SpanExport
-    from p2prdf_node.rights_file import RightsFile
+    from p2prdf_node.permissions_file import PermissionsFile
     from p2prdf_node.tls import NodeTls
 
 __all__ = ["Daemon", "run", "tame_garbage_collector"]
@@ -163,7 +163,7 @@ class Daemon:
         self._stop_reason: P2PRDFError = NodeLeaving()
         self.tls: NodeTls | None = None
         self._spans: SpanExport | None = None
-        self.rights: RightsFile | None = None
+        self.permissions: PermissionsFile | None = None
         self._expelled: frozenset[int] = frozenset()
         """Expelled members whose connections are closed."""
         self._keyring = Keyring([config.seal_key])
@@ -229,10 +229,10 @@ class Daemon:
             from p2prdf_node.tls import NodeTls  # imports cryptography, which takes a while to load
 
             self.tls = NodeTls(config)
-        if config.rights is not None:
-            from p2prdf_node.rights_file import RightsFile
+        if config.permissions is not None:
+            from p2prdf_node.permissions_file import PermissionsFile
 
-            self.rights = RightsFile(config.rights)
+            self.permissions = PermissionsFile(config.permissions)
         if config.seal_keys is not None:
             self._seal_keys = SealKeysFile(config.seal_keys, config.seal_key, self._keyring)
         if config.data is not None:
@@ -303,7 +303,7 @@ class Daemon:
             status=self._status_text, spawn=self.spawn, others=self._others, listed=self.driver.listed,
             expulsions=self.driver.expulsions, introduced=self.driver.introduced, short=lambda: peer.short_of_peers,
             merging=lambda: peer.cluster.merging,
-            rights=lambda: None if self.rights is None else self.rights.table,
+            permissions=lambda: None if self.permissions is None else self.permissions.table,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore(0.0 if self._lock is None else self._lock.away_seconds)
@@ -324,7 +324,7 @@ class Daemon:
     def _busy(self) -> Busy | None:
         """Return the reason why no publication can be admitted now."""
         if self.driver.journal.full:
-            return Busy("too much waits for this node's disk (setting queued_bytes_max)")
+            return Busy("this node's disk is too slow: its queue is full (setting queued_bytes_max)")
         return self.driver.peer.busy_reason
 
     def _members(self, claim: tuple[bytes, str, int], clock: Clock) -> Members:
@@ -478,8 +478,8 @@ class Daemon:
                 continue
             await tls.poll()
             tls.close_refused(list(self.connections.open))
-            if self.rights is not None and await self.rights.poll():
-                self.clients.rights_changed()
+            if self.permissions is not None and await self.permissions.poll():
+                self.clients.permissions_changed()
             for contact in self.membership.contacts():
                 if tls.is_revoked(contact.key):
                     self.membership.suspect(contact.key)
@@ -592,7 +592,7 @@ class Daemon:
             },
             "tls": None if self.tls is None else self.tls.status(),
             "otlp": None if self._spans is None else self._spans.status(),
-            "rights": None if self.rights is None else self.rights.status(),
+            "permissions": None if self.permissions is None else self.permissions.status(),
             "seal": self._seal_status(),
             "counts": dict(self.driver.counts),
             "failures": {name: self.driver.counts[f"{name}_failed"] for name in ("callbacks", "effects", "tasks")},

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.contract import OwnersFound
     from p2prdf.wire.messages import Contact
 
-__all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Seeds", "Members", "Spawn", "look_up"]
+__all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Members", "Seeds", "Spawn", "look_up"]
 
 CONFIRM_PINGS: Final = 8
 """Pings of a peer that connects, before it is refused; it may be busy sending."""

@@ -95,7 +95,7 @@ class QueryParser:
         """
         raw = text.encode("utf-8", "surrogatepass")
         if len(raw) > QUERY_BYTES_MAX:
-            raise QueryRefused(f"the query has {len(raw)} bytes, at most {QUERY_BYTES_MAX} are taken")
+            raise QueryRefused(f"the query has {len(raw)} bytes, at most {QUERY_BYTES_MAX} are accepted")
         if self.pending >= self.queries_pending_max:
             raise Busy(f"{self.pending} queries are waiting to be parsed")
         self.pending += 1
@@ -229,7 +229,7 @@ def _answer(text: str, *, ordered: bool = False) -> bytes:
     except P2PRDFError as error:
         answer = client_error(error)
     except (RecursionError, MemoryError) as error:
-        reason = f"the query is too much for the parser ({type(error).__name__})"
+        reason = f"the query is too complex for the parser ({type(error).__name__})"
         answer = ClientError(0, QueryRefused.code, reason)
     return FrameCodec(TermNames(), LISTS).encode([answer])
 

@@ -16,8 +16,8 @@ from p2prdf.rdf import terms
 from p2prdf.wire import contract, messages
 from p2prdf.wire.trace_context import TraceContext, parse_traceparent
 from p2prdf_node.pending import Pending
+from p2prdf_node.permissions import Action
 from p2prdf_node.quota import Bucket
-from p2prdf_node.rights import Verb
 
 if TYPE_CHECKING:
     from p2prdf_node.clients import Clients
@@ -111,7 +111,7 @@ class Publications:
         """Pass a publisher's watermark on, also while the node stops."""
         account = self._session.account
         _check_stream(message.stream)
-        account.rights.check_stream(message.stream)
+        account.permissions.check_stream(message.stream)
         stream, publisher = term_hash(message.stream), account.publisher(message.publisher)
         said = contract.Heartbeat(stream, publisher, message.began, message.upto, message.opening)
         self._clients.submit(said)
@@ -121,7 +121,7 @@ class Publications:
         self._clients.refuse_new_work()
         account = self._session.account
         _check_stream(message.stream)
-        account.rights.check_stream(message.stream)
+        account.permissions.check_stream(message.stream)
         stream, publisher = term_hash(message.stream), account.publisher(message.publisher)
         self._clients.ask(
             Pending(self._session, message.request, "end-stream"),
@@ -132,8 +132,8 @@ class Publications:
 
     def _check_rows(self, message: messages.ClientPublish) -> None:
         graph = message.graph[0] if message.graph else None
-        rights, m = self._session.account.rights, message
-        rights.check_rows(self._clients.dictionary, m.s, m.p, m.o, graph, removed=m.removed)
+        permissions, m = self._session.account.permissions, message
+        permissions.check_rows(self._clients.dictionary, m.s, m.p, m.o, graph, removed=m.removed)
 
     def _credit(self) -> None:
         """Read from the client while it has fewer than ``publications_max`` open publications."""
@@ -195,18 +195,18 @@ class Publications:
             return busy
         account = self._session.account
         if (wait := account.wait(now)) > 0:
-            reason = f"{account.rights.who} has used up its quota (triples_per_second in its rights)"
+            reason = f"{account.permissions.who} has used up its quota (triples_per_second in its permissions)"
             return Busy(reason, retry_after=round(wait, 3))
         if (wait := self.quota_wait(now)) > 0:
             return Busy("this client has used up its quota (publish_..._per_second)", retry_after=round(wait, 3))
         return Busy("the node has no room for publications now")
 
-    def rights_changed(self) -> None:
+    def permissions_changed(self) -> None:
         """Refuse the waiting publications that are no longer permitted."""
         for _ in range(len(self._held)):
             held = self._held.popleft()
             try:
-                self._session.account.rights.check((Verb.REMOVE if held.message.removed else Verb.PUBLISH,))
+                self._session.account.permissions.check((Action.REMOVE if held.message.removed else Action.PUBLISH,))
                 self._check_rows(held.message)
             except NotAllowed as error:
                 self._give_up(held, error)

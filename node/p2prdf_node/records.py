@@ -78,7 +78,7 @@ class Records:
                 false = error.texts
                 parcels = self._codec.decode(body)
         except P2PRDFError as error:
-            raise LocalProtocolError(f"a record that is whole cannot be taken in: {error}") from error
+            raise LocalProtocolError(f"an undamaged record cannot be decoded: {error}") from error
         for parcel in parcels:
             message = self._without(parcel.message, false) if false else parcel.message
             if message is not None:

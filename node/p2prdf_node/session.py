@@ -29,14 +29,14 @@ from p2prdf.rdf.reach import Reach, reach_of
 from p2prdf.wire import contract, messages
 from p2prdf_node.deliveries import Deliveries, Delivery
 from p2prdf_node.pending import Pending
+from p2prdf_node.permissions import Action
 from p2prdf_node.publications import Publications
-from p2prdf_node.rights import Verb
 
 if TYPE_CHECKING:
     from p2prdf_node.clients import Clients
     from p2prdf_node.connection import Connection
 
-__all__ = ["ACTIONS", "ClientSession"]
+__all__ = ["HANDLERS", "ClientSession"]
 
 LEASE_SECONDS_MIN: Final = 1.0
 """Shortest lease: a shorter one could end before the subscription is open."""
@@ -54,7 +54,7 @@ class ClientSession:
     def __init__(self, clients: Clients, connection: Connection, hello: messages.ClientHello):
         if hello.version != messages.CLIENT_VERSION:
             raise RemoteProtocolError(
-                f"version {hello.version} of the client protocol is not spoken here, {messages.CLIENT_VERSION} is"
+                f"version {hello.version} of the client protocol is unknown; this node has {messages.CLIENT_VERSION}"
             )
         now = time.monotonic()
         self.account = clients.accounts.open(connection.identity, hello.speaks_for, now)
@@ -107,13 +107,13 @@ class ClientSession:
 
     def take(self, connection: Connection, message: Any) -> None:  # noqa: ARG002
         """Process a request; errors of the request are answered, violations of the protocol raised."""
-        if type(message) not in ACTIONS:
+        if type(message) not in HANDLERS:
             raise RemoteProtocolError(f"a client sent {type(message).__name__}, which is no request")
-        verbs, action = ACTIONS[type(message)]
+        actions, handler = HANDLERS[type(message)]
         try:
-            self.account.rights.check(verbs)
+            self.account.permissions.check(actions)
             self.connection.in_use = True
-            action(self, message)
+            handler(self, message)
         except RemoteProtocolError:
             raise
         except P2PRDFError as error:
@@ -146,8 +146,8 @@ class ClientSession:
     # --- subscriptions ---------------------------------------------------------------------------
 
     def _subscribe(self, message: messages.ClientSubscribe) -> None:
-        rights = self.account.rights
-        rights.check((Verb.QUERY if message.once else Verb.SUBSCRIBE,))
+        permissions = self.account.permissions
+        permissions.check((Action.QUERY if message.once else Action.SUBSCRIBE,))
         self._clients.refuse_new_work()
         if message.algorithm not in (a.value for a in Algorithm):
             raise LocalProtocolError(f"algorithm {message.algorithm!r} is neither csbv nor cqc")
@@ -157,7 +157,7 @@ class ClientSession:
             raise LocalProtocolError(f"a lease of {message.lease_seconds} s is not within {bounds}")
         if message.lease_seconds > QUERY_LEASE_SECONDS and not self._may_subscribe:
             reason = f"a lease of {message.lease_seconds:g} s is more than {QUERY_LEASE_SECONDS:g} s"
-            raise NotAllowed(f"{reason}, and {rights.who} may not subscribe")
+            raise NotAllowed(f"{reason}, and {permissions.who} may not subscribe")
         self._refuse_when_full(once=message.once)
         if self._clients.short() and (busy := self._clients.busy()) is not None:
             raise busy  # the subscription would wait for the missing nodes
@@ -171,7 +171,7 @@ class ClientSession:
         pending = Pending(self, message.request, "subscribe", once=message.once)
         try:
             query = await self._clients.parser.parse(message.query, ordered=message.ordered)
-            self.account.rights.check_query(query)
+            self.account.permissions.check_query(query)
         except P2PRDFError as error:
             self.failed(pending, error)
             return
@@ -180,7 +180,7 @@ class ClientSession:
             self._querying -= message.once
             return
         self._clients.ask(
-            replace(pending, names=query.names, reach=None if self.account.rights.unbounded else reach_of(query)),
+            replace(pending, names=query.names, reach=None if self.account.permissions.unbounded else reach_of(query)),
             lambda number: _subscribe_request(number, query, message, self.account.owner),
         )
 
@@ -199,13 +199,13 @@ class ClientSession:
 
     @property
     def _may_subscribe(self) -> bool:
-        rights = self.account.rights
-        return rights.unbounded or Verb.SUBSCRIBE in rights.verbs
+        permissions = self.account.permissions
+        return permissions.unbounded or Action.SUBSCRIBE in permissions.actions
 
     @property
     def _asks(self) -> str:
         """Name sent when the client ends or explains subscriptions; "" for administrators: all are theirs to end."""
-        return "" if Verb.ADMINISTER in self.account.rights.verbs else self.account.asks
+        return "" if Action.ADMINISTER in self.account.permissions.actions else self.account.asks
 
     def _unsubscribe(self, message: messages.ClientUnsubscribe) -> None:
         self._clients.ask(
@@ -260,7 +260,7 @@ class ClientSession:
                     self.deliveries.confirm(delivery, reach)
                 else:  # another client took it, or it ended, before this client was told of it
                     self._clients.detach_if_unheld(subscription)
-                    self.error(request, Unavailable("it was attached elsewhere meanwhile"))
+                    self.error(request, Unavailable("another client attached the subscription meanwhile"))
             case contract.Explained(json):
                 self.connection.send([messages.ClientExplained(request, json)])
             case contract.Expelled():
@@ -301,23 +301,23 @@ class ClientSession:
 
     def _refusal(self, once: bool, reach: Reach | None) -> NotAllowed | None:
         """Return why a subscription or one-time query may not be delivered, or None."""
-        rights = self.account.rights
+        permissions = self.account.permissions
         try:
-            rights.check((Verb.QUERY if once else Verb.SUBSCRIBE,))
+            permissions.check((Action.QUERY if once else Action.SUBSCRIBE,))
             if reach is not None:
-                rights.check_reach(reach)
+                permissions.check_reach(reach)
         except NotAllowed as error:
             return error
         return None
 
-    def rights_changed(self) -> None:
+    def permissions_changed(self) -> None:
         """Apply the client's current permissions: end the publications and deliveries that they no longer permit."""
         try:
             self._clients.accounts.may_stay(self.connection.identity, self._speaks_for)
         except NotAllowed as error:
             self.dismiss(error)
             return
-        self.publications.rights_changed()
+        self.publications.permissions_changed()
         for delivery in self.deliveries.live():
             if (refusal := self._refusal(delivery.once, delivery.reach)) is not None:
                 self._cut_off(delivery, refusal)
@@ -325,7 +325,7 @@ class ClientSession:
     def cut_off_overdue(self, now: float) -> None:
         """End one-time queries beyond QUERY_SECONDS of a client that may not subscribe."""
         for delivery in self.deliveries.overdue(now):
-            text = f"a query took more than {QUERY_SECONDS:g} s, and {self.account.rights.who} may not subscribe"
+            text = f"a query took more than {QUERY_SECONDS:g} s, and {self.account.permissions.who} may not subscribe"
             self._cut_off(delivery, NotAllowed(text))
 
     def _cut_off(self, delivery: Delivery, reason: NotAllowed) -> None:
@@ -358,7 +358,7 @@ class ClientSession:
         pending = Pending(self, message.request, "explain")
         try:
             query = _as_asked(await self._clients.parser.parse(message.query), per_event=message.per_event)
-            self.account.rights.check_query(query)
+            self.account.permissions.check_query(query)
         except P2PRDFError as error:
             self.failed(pending, error)
             return
@@ -409,24 +409,24 @@ def _as_asked(query: messages.Query, *, per_event: bool) -> messages.Query:
     return query
 
 
-_HOLD: Final = (Verb.SUBSCRIBE, Verb.QUERY)
-ACTIONS: Final[dict[type, tuple[tuple[Verb, ...], Callable[[ClientSession, Any], None]]]] = {
-    messages.ClientPublish: ((Verb.PUBLISH, Verb.REMOVE), lambda session, m: session.publications.publish(m)),
+_HOLD: Final = (Action.SUBSCRIBE, Action.QUERY)
+HANDLERS: Final[dict[type, tuple[tuple[Action, ...], Callable[[ClientSession, Any], None]]]] = {
+    messages.ClientPublish: ((Action.PUBLISH, Action.REMOVE), lambda session, m: session.publications.publish(m)),
     # It has no effect without a publication, which is checked.
     messages.ClientTrace: ((), lambda session, m: session.publications.trace(m)),
-    messages.ClientHeartbeat: ((Verb.PUBLISH,), lambda session, m: session.publications.heartbeat(m)),
-    messages.ClientEndStream: ((Verb.PUBLISH,), lambda session, m: session.publications.end_stream(m)),
+    messages.ClientHeartbeat: ((Action.PUBLISH,), lambda session, m: session.publications.heartbeat(m)),
+    messages.ClientEndStream: ((Action.PUBLISH,), lambda session, m: session.publications.end_stream(m)),
     messages.ClientSubscribe: (_HOLD, ClientSession._subscribe),
     messages.ClientAttach: (_HOLD, ClientSession._attach),
-    messages.ClientUnsubscribe: ((*_HOLD, Verb.ADMINISTER), ClientSession._unsubscribe),
+    messages.ClientUnsubscribe: ((*_HOLD, Action.ADMINISTER), ClientSession._unsubscribe),
     messages.ClientAcknowledge: (_HOLD, ClientSession._acknowledge),
     messages.ClientWantBookmarks: (_HOLD, ClientSession._want_bookmarks),
     messages.ClientPing: ((), ClientSession._ping),
-    messages.ClientStatus: ((Verb.OBSERVE,), ClientSession._status),
-    messages.ClientExplain: ((Verb.OBSERVE, Verb.ADMINISTER), ClientSession._explain),
-    messages.ClientListSubscriptions: ((Verb.OBSERVE,), ClientSession._list),
-    messages.ClientExpel: ((Verb.ADMINISTER,), ClientSession._expel),
-    messages.ClientListIntroduced: ((Verb.ADMINISTER,), ClientSession._introduced),
+    messages.ClientStatus: ((Action.OBSERVE,), ClientSession._status),
+    messages.ClientExplain: ((Action.OBSERVE, Action.ADMINISTER), ClientSession._explain),
+    messages.ClientListSubscriptions: ((Action.OBSERVE,), ClientSession._list),
+    messages.ClientExpel: ((Action.ADMINISTER,), ClientSession._expel),
+    messages.ClientListIntroduced: ((Action.ADMINISTER,), ClientSession._introduced),
 }
 """Requests: the actions of which a client must be permitted one (empty: none needed), and the handler.
 

@@ -259,14 +259,14 @@ class SwimMembership:
         if (reason := self._swim.clocks.reason) is not None:
             return reason
         if self._swim.out:
-            return "another live node has this node's place on the ring"
+            return "another live node has this node's ring position"
         if not self._swim.complete and self._complete.is_set():
             return f"there are more nodes than a view can hold ({self._swim.config.view_max}): setting membership"
         here, remembered = len(self._swim.living) + 1, self._remembered()
         if 2 * here <= remembered and time.monotonic() < self._began + FEW_SECONDS:
             return (
-                f"this node has just started, and sees {here} of the {remembered} nodes that there were: the others may"
-                f" have clocks of another time; it waits for {FEW_SECONDS:g} s"
+                f"this node has just started, and sees {here} of {remembered} remembered nodes: the others may"
+                f" have different clocks; it waits for {FEW_SECONDS:g} s"
             )
         return None
 

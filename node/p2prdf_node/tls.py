@@ -99,7 +99,7 @@ class NodeTls:
         """Raise TlsRefused unless a certificate belongs to the node at a ring position."""
         assert identity is not None, "nothing is decoded before the handshake is done"
         if identity.role != NODE:
-            raise TlsRefused(f"the certificate is of {identity}, which may not speak as a node", reason="role")
+            raise TlsRefused(f"the certificate is of {identity}, which is not a node", reason="role")
         if identity.key != key:
             raise TlsRefused(f"the certificate is of {identity}, not of node {key:016x}", reason="other-key")
 

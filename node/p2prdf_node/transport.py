@@ -378,7 +378,7 @@ class PeerInlet:
     ):
         if hello.version != VERSION:
             raise RemoteProtocolError(
-                f"version {hello.version} of the peer protocol is not spoken here, {VERSION} is"
+                f"version {hello.version} of the peer protocol is unknown; this node has {VERSION}"
             )
         if hello.receiver_key != own_key:
             raise RemoteProtocolError(f"this is peer {own_key:016x}, not {hello.receiver_key:016x}")

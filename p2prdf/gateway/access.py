@@ -6,7 +6,7 @@ gateway's own host or an origin that the operator allows.  On loopback the ``Hos
 otherwise a foreign name that resolves to loopback would pass as the own host (DNS rebinding).
 
 A token may name a client of the overlay.  The gateway then acts as that client, and nodes enforce the client's
-permissions (docs/how-to/secure.md); the rights of the token only narrow them.
+permissions (docs/how-to/secure.md); the permissions of the token only narrow them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from p2prdf.gateway.problems import Handler, Refused
 from p2prdf.private_files import read_private
 from p2prdf.tls import CLIENT_NAME
 
-__all__ = ["Access", "Right", "Token", "is_loopback", "read_tokens"]
+__all__ = ["Access", "Permission", "Token", "is_loopback", "read_tokens"]
 
 _TOKEN_BYTES_MIN: Final = 16
 _CROSS_ORIGIN: Final = {
@@ -40,7 +40,7 @@ _CROSS_ORIGIN: Final = {
 }  # fmt: skip
 
 
-class Right(enum.StrEnum):
+class Permission(enum.StrEnum):
     """Permissions of a token."""
 
     READ = "read"
@@ -53,7 +53,7 @@ class Right(enum.StrEnum):
 class Token:
     """Permissions of a bearer token, and the client of the overlay that it acts as; "": the gateway itself."""
 
-    rights: frozenset[Right]
+    permissions: frozenset[Permission]
     client: str = ""
 
 
@@ -68,12 +68,12 @@ def read_tokens(path: Path) -> dict[bytes, Token]:
         if not words:
             continue
         try:
-            token, rights, client = words if len(words) > 2 else (*words, "")
-            held = Token(frozenset(Right(each) for each in rights.split(",")), client)
+            token, permissions, client = words if len(words) > 2 else (*words, "")
+            held = Token(frozenset(Permission(each) for each in permissions.split(",")), client)
         except ValueError:
             reason = "expected TOKEN read|write|read,write [CLIENT]"
             raise LocalProtocolError(f"{path}:{number}: {reason}") from None
-        if client and (not CLIENT_NAME.fullmatch(client) or client in tuple(Right)):
+        if client and (not CLIENT_NAME.fullmatch(client) or client in tuple(Permission)):
             raise LocalProtocolError(
                 f"{path}:{number}: expected TOKEN read|write|read,write [CLIENT]: the third word is not a client's name"
             )
@@ -126,11 +126,11 @@ class Access:
             response.headers.update(_CROSS_ORIGIN)
             response.headers["Access-Control-Allow-Origin"] = origin
 
-    def check(self, request: web.Request, right: Right) -> str:
+    def check(self, request: web.Request, permission: Permission) -> str:
         """Return the client of the overlay that the request acts as.  Raises Refused without the permission."""
-        return self.check_token(request.headers.get("Authorization", ""), right)
+        return self.check_token(request.headers.get("Authorization", ""), permission)
 
-    def check_token(self, authorization: str, right: Right) -> str:
+    def check_token(self, authorization: str, permission: Permission) -> str:
         """Return the client that an ``Authorization`` header acts as; "": the gateway itself.
 
         Raises Refused for an unknown token, and for one without the permission.
@@ -150,8 +150,8 @@ class Access:
                 HTTPStatus.UNAUTHORIZED, "the bearer token is not known",
                 headers={"WWW-Authenticate": 'Bearer realm="p2prdf", error="invalid_token"'},
             )  # fmt: skip
-        if right not in held[0].rights:
-            raise Refused(HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {right}")
+        if permission not in held[0].permissions:
+            raise Refused(HTTPStatus.FORBIDDEN, f"the bearer token lacks the permission to {permission}")
         return held[0].client
 
     def _check_site(self, request: web.Request) -> None:

@@ -16,7 +16,7 @@ from aiohttp import web
 from p2prdf.client import Client
 from p2prdf.errors import Unavailable
 from p2prdf.gateway import console, events, overview, publication, sockets, sparql
-from p2prdf.gateway.access import Access, Right
+from p2prdf.gateway.access import Access, Permission
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.metrics import exposition
 from p2prdf.gateway.negotiation import chosen
@@ -74,13 +74,13 @@ async def _readiness(request: web.Request) -> web.StreamResponse:
 async def _status(request: web.Request) -> web.StreamResponse:
     """Return the state of the node in use, in the format of ``p2prdf status --json``."""
     gateway = request.app[GATEWAY]
-    name = gateway.access.check(request, Right.READ)
+    name = gateway.access.check(request, Permission.READ)
     return web.json_response(await _state(gateway, name))
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    name = gateway.access.check(request, Right.READ)
+    name = gateway.access.check(request, Permission.READ)
     text = exposition(await _state(gateway, name), gateway)
     return web.Response(text=text, headers={"Content-Type": CONTENT_TYPE})
 

@@ -35,7 +35,7 @@ from aiohttp import web
 
 from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import P2PRDFError, QueryRefused, Unavailable
-from p2prdf.gateway.access import Right
+from p2prdf.gateway.access import Permission
 from p2prdf.gateway.notification import changes, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
 from p2prdf.gateway.state import ELSEWHERE, GATEWAY, Gateway, check_query, check_since, seconds_of, text_of
@@ -60,7 +60,7 @@ _ANSWER: Final = "text/event-stream"
 async def handle(request: web.Request) -> web.StreamResponse:
     """Stream the solutions of a subscription until either side ends the connection."""
     gateway = request.app[GATEWAY]
-    name = gateway.access.check(request, Right.READ)
+    name = gateway.access.check(request, Permission.READ)
     with gateway.delivering():
         async with await gateway.connections.own(name) as client:
             subscription = await _opened(request, gateway, client)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from p2prdf.client import Client
-from p2prdf.gateway.access import Right
+from p2prdf.gateway.access import Permission
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import GATEWAY, Gateway, check_query, text_of
 from p2prdf.gateway.survey import Survey, everyone_known
@@ -51,7 +51,7 @@ async def subscriptions(request: web.Request) -> web.StreamResponse:
 async def explain(request: web.Request) -> web.StreamResponse:
     """Explain the evaluation of a query, or the state of a subscription."""
     gateway = request.app[GATEWAY]
-    name = gateway.access.check(request, Right.READ)
+    name = gateway.access.check(request, Permission.READ)
     text, number = request.query.get("query"), request.query.get("subscription")
     if request.method == "POST":
         if request.content_type != "application/sparql-query":
@@ -77,7 +77,7 @@ async def explain(request: web.Request) -> web.StreamResponse:
 
 async def _check_observes(request: web.Request, gateway: Gateway) -> None:
     """Raise Refused, or NotAllowed, if the request's client may not observe the overlay."""
-    name = gateway.access.check(request, Right.READ)
+    name = gateway.access.check(request, Permission.READ)
     if name:
         await check_observes(await gateway.connections.client(name))
 

@@ -18,7 +18,7 @@ from typing import IO, Final, cast
 from aiohttp import web
 
 from p2prdf.errors import DataRefused, LocalProtocolError, Unavailable
-from p2prdf.gateway.access import Right
+from p2prdf.gateway.access import Permission
 from p2prdf.gateway.connections import Line
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import GATEWAY, GatewayConfig, check_charset
@@ -49,7 +49,7 @@ async def retract(request: web.Request) -> web.StreamResponse:
 
 async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    name = gateway.access.check(request, Right.WRITE)
+    name = gateway.access.check(request, Permission.WRITE)
     syntax = RDF_TYPES.get(request.content_type)
     if syntax is None:
         known = ", ".join(RDF_TYPES)

@@ -29,7 +29,7 @@ from aiohttp import WSMsgType, web
 
 from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
-from p2prdf.gateway.access import Right
+from p2prdf.gateway.access import Permission
 from p2prdf.gateway.notification import Row, changes, results, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
 from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, seconds_of
@@ -65,7 +65,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
     authorization = request.headers.get("Authorization", "")
     name = ""
     with contextlib.suppress(Refused):  # the message may hold the token
-        name = gateway.access.check_token(authorization, Right.READ)
+        name = gateway.access.check_token(authorization, Permission.READ)
     with gateway.delivering():
         async with await gateway.connections.own(name) as client:
             await socket.prepare(request)
@@ -167,7 +167,7 @@ class _Socket:
     def _subscribe(self, body: dict[str, Any], alias: str | None) -> None:
         authorization = body.get("authorization", self._authorization)
         said = authorization if isinstance(authorization, str) else ""
-        name = self._gateway.access.check_token(said, Right.READ)
+        name = self._gateway.access.check_token(said, Permission.READ)
         if len(self._held) + self._opening >= self._gateway.config.socket_subscriptions_max:
             most = self._gateway.config.socket_subscriptions_max
             raise Busy(f"{most} subscriptions are open on this socket, the maximum", retry_after=5.0)

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from p2prdf.client import Result
 from p2prdf.errors import DataRefused, QueryRefused
-from p2prdf.gateway.access import Right
+from p2prdf.gateway.access import Permission
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import ELSEWHERE, GATEWAY, Gateway, check_query, seconds_of, text_of
@@ -62,7 +62,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
     """Answer a request to the SPARQL endpoint."""
     gateway = request.app[GATEWAY]
     asked = await _asked(request, gateway)
-    name = gateway.access.check(request, Right.WRITE if asked.is_update else Right.READ)
+    name = gateway.access.check(request, Permission.WRITE if asked.is_update else Permission.READ)
     if asked.is_update:
         async with gateway.turn():
             client = await gateway.connections.client(name)

@@ -21,9 +21,9 @@ import hops
 import latency
 import maintenance
 import matching
+import permissions
 import publishing
 import reexecution
-import rights
 import rules
 import skew
 import small
@@ -56,7 +56,7 @@ SECTIONS: dict[str, Section] = {
     ),
     "tls": Section(tls.run, f"{DEFAULT}; with certificates and without"),
     "channels": Section(channels.run, "five daemons; three copies, two acknowledged; memory; every index"),
-    "rights": Section(rights.run, "one daemon; one copy; memory; every index"),
+    "permissions": Section(permissions.run, "one daemon; one copy; memory; every index"),
     "storage": Section(storage.run, "one daemon; one copy; memory, async or fsync, as each row says; every index"),
     "windows": Section(windows.run, "seven simulated peers; three copies; records kept; every index"),
     "rules": Section(rules.run, "sixteen simulated peers; three copies; memory; every index"),

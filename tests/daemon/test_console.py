@@ -16,7 +16,7 @@ from browser import Browser, BrowserProcess, program
 from gateways import gateway
 
 import p2prdf
-from p2prdf.gateway.access import Right, Token, _digest
+from p2prdf.gateway.access import Permission, Token, _digest
 from p2prdf.gateway.console import FILES, POLICY
 from p2prdf.gateway.state import GATEWAY
 
@@ -284,13 +284,13 @@ async def test_hostile_terms_are_shown_as_text_and_never_run(keeping_all, ns, ch
 
 @needs_browser
 async def test_without_a_token_nothing_is_shown_and_a_token_stays_in_its_tab(keeping_all, chromium):
-    reader, writer = (Token(frozenset({right})) for right in (Right.READ, Right.WRITE))
+    reader, writer = (Token(frozenset({permission})) for permission in (Permission.READ, Permission.WRITE))
     known = {_digest(TOKEN): reader, _digest("writer-writer-writer"): writer}
     async with shown(keeping_all[0].address, chromium, tokens=known) as (page, url):
         await page.until("document.querySelector('#token-dialog').open")
         assert await page.text("#health") == "Token needed"
         assert await page.value("document.querySelectorAll('#nodes tbody tr').length") == 0
-        for wrong, told in (("no-such-token-here", "is not known"), ("writer-writer-writer", "does not allow to read")):
+        for wrong, told in (("no-such-token-here", "is not known"), ("writer-writer-writer", "permission to read")):
             await page.write("#token-text", wrong)
             await page.press("Enter")
             await page.until(f"document.querySelector('#token-why').innerText.includes({json.dumps(told)})")
@@ -393,7 +393,7 @@ _LOW_CONTRAST = """
 
 
 async def test_the_page_needs_no_token_and_comes_with_its_policy(keeping_all):
-    known = {_digest(TOKEN): Token(frozenset({Right.READ}))}
+    known = {_digest(TOKEN): Token(frozenset({Permission.READ}))}
     async with gateway(keeping_all[0].address, tokens=known) as (session, _):
         for path in ("/console", *(f"/console/{name}" for name in FILES)):
             async with session.get(path) as answer:

@@ -21,7 +21,7 @@ from gateways import Events, GatewayProcess, gateway
 from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
 
 import p2prdf
-from p2prdf.gateway.access import Right, Token, _digest
+from p2prdf.gateway.access import Permission, Token, _digest
 from p2prdf.gateway.metrics import METRICS
 from p2prdf.gateway.openapi import description
 from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
@@ -740,22 +740,22 @@ async def test_a_client_in_another_language(keeping_all, ns, tmp_path):
 
 
 async def test_tokens_allow_their_own_actions_and_no_others(keeping_all, ns):
-    rights = {
-        "reader-reader-reader": {Right.READ}, "writer-writer-writer": {Right.WRITE},
-        "both-both-both-both": {Right.READ, Right.WRITE}, "unknown-unknown-unk": set(),
+    permissions = {
+        "reader-reader-reader": {Permission.READ}, "writer-writer-writer": {Permission.WRITE},
+        "both-both-both-both": {Permission.READ, Permission.WRITE}, "unknown-unknown-unk": set(),
     }  # fmt: skip
-    known = {_digest(token): Token(frozenset(held)) for token, held in rights.items() if held}
+    known = {_digest(token): Token(frozenset(held)) for token, held in permissions.items() if held}
     asked = {
-        Right.READ: [("GET", "/sparql", {"params": {"query": "ASK { <urn:a> <urn:b> <urn:c> }"}}),
+        Permission.READ: [("GET", "/sparql", {"params": {"query": "ASK { <urn:a> <urn:b> <urn:c> }"}}),
                      ("GET", "/status", {}), ("GET", "/events", {"params": {"query": "SELECT * { ?s <urn:p> ?o }"}})],
-        Right.WRITE: [("POST", "/publish", {"data": "", "headers": {"Content-Type": "text/turtle"}}),
+        Permission.WRITE: [("POST", "/publish", {"data": "", "headers": {"Content-Type": "text/turtle"}}),
                       ("POST", "/retract", {"data": "", "headers": {"Content-Type": "text/turtle"}}),
                       ("POST", "/sparql", {"data": {"update": "DELETE DATA { <urn:a> <urn:b> <urn:c> }"}})],
     }  # fmt: skip
     async with gateway(keeping_all[0].address, tokens=known) as (session, _):
         for right, requests in asked.items():
             for method, path, arguments in requests:
-                for token, held in [*rights.items(), (None, set())]:
+                for token, held in [*permissions.items(), (None, set())]:
                     headers = {**arguments.get("headers", {})}
                     if token is not None:
                         headers["Authorization"] = f"Bearer {token}"
@@ -886,7 +886,7 @@ async def test_every_bad_request_is_answered_with_the_reason(keeping_all):
     (b"Authorization: Bearer \xff\xff", 401),
 ])  # fmt: skip
 async def test_bytes_that_are_no_characters_are_reported_and_break_nothing(keeping_all, header, status):
-    known = {_digest("reader-reader-reader"): Token(frozenset({Right.READ}))}
+    known = {_digest("reader-reader-reader"): Token(frozenset({Permission.READ}))}
     async with gateway(keeping_all[0].address, tokens=known) as (session, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port)
         token = b"" if header.startswith(b"Authorization") else b"Authorization: Bearer reader-reader-reader\r\n"

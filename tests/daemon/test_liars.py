@@ -136,7 +136,7 @@ async def test_term_with_the_digest_of_another_term_is_refused_and_outlives_nobo
         assert await subjects(answers, 2) == {TRUE, "<urn:last>"}
 
 
-RIGHTS = """
+PERMISSIONS = """
 [clients.alice]
 may = ["subscribe", "query", "observe"]
 read = ["*"]
@@ -192,9 +192,9 @@ async def true_now(cluster, node, query=QUERY):
 
 async def test_client_without_permissions_that_a_liar_lets_in_is_undone(launcher, until, tmp_path):
     """It publishes, deletes and ends without permission; expulsion and clean-up bring the honest state back."""
-    rights = tmp_path / "rights.toml"
-    rights.write_text(RIGHTS)
-    cluster = await asyncio.to_thread(Cluster, launcher, tmp_path, "rights", rights=rights, data=True)
+    permissions = tmp_path / "permissions.toml"
+    permissions.write_text(PERMISSIONS)
+    cluster = await asyncio.to_thread(Cluster, launcher, tmp_path, "permissions", permissions=permissions, data=True)
     honest, liar = cluster.honest, cluster.liar
     mallory = cluster.certificates.client("mallory")
     await until(cluster.whole, seconds=30)
@@ -260,10 +260,10 @@ async def events_of(answers, count, seconds=60):
 
 async def test_invented_solutions_end_with_the_expulsion_and_the_clean_up(launcher, until, tmp_path):
     """While it is a member a liar has phantoms delivered; a new subscription has none."""
-    rights = tmp_path / "rights.toml"
-    rights.write_text(RIGHTS)
+    permissions = tmp_path / "permissions.toml"
+    permissions.write_text(PERMISSIONS)
     cluster = await asyncio.to_thread(
-        Cluster, launcher, tmp_path, "solutions", rights=rights, replicas=3, copies_min=2
+        Cluster, launcher, tmp_path, "solutions", permissions=permissions, replicas=3, copies_min=2
     )
     honest, liar = cluster.honest, cluster.liar
     await until(cluster.whole, seconds=30)

@@ -147,12 +147,12 @@ REFUSED = {
 """A stranger that shows one of these is refused, regardless of its first message, and counted by this reason."""
 SERVED = {
     ("client", "client hello"): "welcome",
-    ("client", "nothing"): "said nothing valid",
+    ("client", "nothing"): "no valid hello",
     ("node", "peer hello"): "no member of this cluster answers as",  # it is let in, and then asked for by a datagram
     ("node", "client hello"): "welcome",
-    ("node", "nothing"): "said nothing valid",
+    ("node", "nothing"): "no valid hello",
     ("node of another key", "client hello"): "welcome",
-    ("node of another key", "nothing"): "said nothing valid",
+    ("node of another key", "nothing"): "no valid hello",
 }
 BY_VERB = {("client", "peer hello"): "role", ("node of another key", "peer hello"): "other-key"}
 

@@ -22,7 +22,7 @@ from tls_files import Certificates, tls_of
 from webhook_receiver import Receiver
 
 import p2prdf
-from p2prdf.gateway.access import Right, Token, _digest
+from p2prdf.gateway.access import Permission, Token, _digest
 from p2prdf.gateway.webhooks import SigningKeys
 from p2prdf.gateway.webhooks.registration import (
     WEBHOOK,
@@ -719,7 +719,7 @@ async def test_registrations_forged_in_the_graph_are_never_delivered(keeping_all
         assert not receiver.of("/forged")
 
 
-RIGHTS = """
+PERMISSIONS = """
 [clients.gateway]
 may = ["subscribe", "query", "observe"]
 read = ["urn:p2prdf:"]
@@ -742,16 +742,16 @@ publish = ["default"]
 
 async def test_a_webhook_is_its_clients_and_held_to_its_rights(launcher, tmp_path, ns, until):
     certificates = Certificates(tmp_path)
-    (tmp_path / "rights.toml").write_text(RIGHTS)
+    (tmp_path / "permissions.toml").write_text(PERMISSIONS)
     node = launcher.start(
-        **certificates.settings(certificates.node()), rights=tmp_path / "rights.toml", replicas=1,
+        **certificates.settings(certificates.node()), permissions=tmp_path / "permissions.toml", replicas=1,
         copies_min=1,
     )  # fmt: skip
     names = {name: f"{name}-{name}-{name}-{name}" for name in ("alice", "bob", "carol", "gateway")}
     tokens = {
-        _digest(token): Token(frozenset(Right), "" if name == "gateway" else name) for name, token in names.items()
+        _digest(token): Token(frozenset(Permission), "" if name == "gateway" else name) for name, token in names.items()
     }
-    tokens[_digest("writer-writer-writer")] = Token(frozenset({Right.WRITE}), "alice")
+    tokens[_digest("writer-writer-writer")] = Token(frozenset({Permission.WRITE}), "alice")
     alice, bob, carol, own = ({"Authorization": f"Bearer {token}"} for token in names.values())
     tls = tls_of(certificates.client("gateway"))
     async with (

@@ -14,7 +14,7 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import Expulsions, IndexTriples
 from p2prdf_node.__main__ import main
 from p2prdf_node.accounts import Account, Accounts
-from p2prdf_node.rights import ALL
+from p2prdf_node.permissions import ALL
 from p2prdf_node.tls import NodeTls
 
 __all__: list[str] = []
@@ -103,7 +103,7 @@ def ignore_revocation():
 
 
 LIES = {
-    "terms": lie_about_terms, "withhold": withhold_solutions, "rights": let_everybody_do_everything,
+    "terms": lie_about_terms, "withhold": withhold_solutions, "permissions": let_everybody_do_everything,
     "solutions": invent_solutions, "accuse": accuse_primaries, "stamps": stamp_ahead, "expel": expel_others,
     "revoked": ignore_revocation,
 }  # fmt: skip

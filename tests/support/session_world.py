@@ -15,7 +15,7 @@ from p2prdf.wire import contract, messages
 from p2prdf.wire.messages import CLIENT_VERSION, Contact
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig
-from p2prdf_node.rights_text import read_rights
+from p2prdf_node.permissions_text import read_permissions
 from p2prdf_node.session import ClientSession
 
 __all__ = ["OTHERS", "OWN", "QUERY", "Parser", "Wire", "World", "identity"]
@@ -69,8 +69,8 @@ class Parser:
 class World:
     """Clients at a peer that does nothing by itself."""
 
-    def __init__(self, *, rights=None, **settings):
-        """``rights``: the text of a file."""
+    def __init__(self, *, permissions=None, **settings):
+        """``permissions``: the text of a file."""
         self.requests = []
         self.is_busy = self.short = False
         self.refusal = self.merging = None
@@ -78,13 +78,13 @@ class World:
         self.turns_due = 0
         self.terms = TermDictionary()
         self.iri = self.terms.intern("<urn:a>")
-        self.table = None if rights is None else read_rights(rights)
+        self.table = None if permissions is None else read_permissions(permissions)
         self.clients = Clients(
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
             schedule=self.schedule, busy=self.busy, refusal=lambda: self.refusal, short=lambda: self.short,
             merging=lambda: self.merging,
             status=lambda: '{"fine": true}', spawn=lambda work, _: self.work.append(work),
-            others=lambda: OTHERS, rights=lambda: self.table, listed=lambda after: f'{{"after": {after}}}',
+            others=lambda: OTHERS, permissions=lambda: self.table, listed=lambda after: f'{{"after": {after}}}',
         )  # fmt: skip
 
     def busy(self):
@@ -105,10 +105,10 @@ class World:
         ClientSession(self.clients, wire, messages.ClientHello(CLIENT_VERSION, "test", speaks_for))
         return wire
 
-    def hold_to(self, rights):
+    def hold_to(self, permissions):
         """Replace the permissions file."""
-        self.table = read_rights(rights)
-        self.clients.rights_changed()
+        self.table = read_permissions(permissions)
+        self.clients.permissions_changed()
 
     def publication(self, request, rows=1):
         column = np.full(rows, self.iri, np.uint32)

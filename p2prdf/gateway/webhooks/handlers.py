@@ -16,7 +16,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from p2prdf.errors import Busy, NotAllowed, P2PRDFError, Unavailable
-from p2prdf.gateway.access import Right
+from p2prdf.gateway.access import Permission
 from p2prdf.gateway.overview import check_observes
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import GATEWAY, Gateway, check_charset, check_query, check_since, text_of
@@ -59,7 +59,7 @@ def _host(gateway: Gateway) -> WebhookHost:
 async def _register(request: web.Request) -> web.StreamResponse:
     """Register a webhook; only this answer contains its secret."""
     gateway = request.app[GATEWAY]
-    client = gateway.access.check(request, Right.READ)
+    client = gateway.access.check(request, Permission.READ)
     host = _host(gateway)
     asked = await _asked(request)
     name, url, query, *_ = asked
@@ -196,7 +196,7 @@ async def _resume(request: web.Request) -> web.StreamResponse:
 def _own(request: web.Request) -> tuple[WebhookHost, list[Webhook]]:
     """Return the client's webhook of the name in the path; several only if one is shadowed."""
     gateway = request.app[GATEWAY]
-    client = gateway.access.check(request, Right.READ)
+    client = gateway.access.check(request, Permission.READ)
     host = _host(gateway)
     host.check_known()
     return host, _named(host, client, request.match_info["name"])
@@ -215,7 +215,7 @@ def _named(host: WebhookHost, client: str, name: str) -> list[Webhook]:
 async def _list(request: web.Request) -> web.StreamResponse:
     """List the client's webhooks, or all webhooks for a client that may observe."""
     gateway = request.app[GATEWAY]
-    client = gateway.access.check(request, Right.READ)
+    client = gateway.access.check(request, Permission.READ)
     host = _host(gateway)
     host.check_known()
     sees_all = await _sees_all(gateway, client)
@@ -232,7 +232,7 @@ async def _list(request: web.Request) -> web.StreamResponse:
 async def _tell(request: web.Request) -> web.StreamResponse:
     """Return the state of a webhook; of other clients' webhooks for a client that may observe."""
     gateway = request.app[GATEWAY]
-    client = gateway.access.check(request, Right.READ)
+    client = gateway.access.check(request, Permission.READ)
     host = _host(gateway)
     host.check_known()
     whose = request.query.get("client", client)

@@ -29,7 +29,7 @@ from p2prdf.errors import P2PRDFError
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages as m
 from p2prdf.wire.codec import FrameCodec, FrameReader
-from p2prdf_node.session import ACTIONS
+from p2prdf_node.session import HANDLERS
 
 __all__ = ["run"]
 
@@ -239,10 +239,10 @@ class _Run:
 
     def _request(self) -> bytes:
         if self.source.rng.random() < 0.1:
-            found = self.source.taken(lambda each: type(each) in ACTIONS)
+            found = self.source.taken(lambda each: type(each) in HANDLERS)
             if found is not None:
                 return found
-        return self.source.made(self.source.rng.choice(list(ACTIONS)))
+        return self.source.made(self.source.rng.choice(list(HANDLERS)))
 
     async def parcels(self) -> None:
         """Send messages of a node, with a frame behind all of them that is none."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf.gateway.access import Access, Right, is_loopback, read_tokens
+from p2prdf.gateway.access import Access, Permission, is_loopback, read_tokens
 
 
 def test_tokens_are_known_by_their_digests(tmp_path):
     path = tmp_path / "tokens"
     path.write_text("# who\n\nreader-reader-reader read  # the dashboard\nboth-both-both-both read,write\n")
     path.chmod(0o600)
-    assert sorted(sorted(each.rights) for each in read_tokens(path).values()) == [
-        [Right.READ], [Right.READ, Right.WRITE],
+    assert sorted(sorted(each.permissions) for each in read_tokens(path).values()) == [
+        [Permission.READ], [Permission.READ, Permission.WRITE],
     ]  # fmt: skip
     assert b"reader" not in b"".join(read_tokens(path))
 
@@ -40,8 +40,8 @@ def test_a_token_may_name_a_client(tmp_path):
     path.write_text("alice-alice-alice-alice read,write alice\nnobody-nobody-nobody read\n")
     path.chmod(0o600)
     access = Access(read_tokens(path), (), loopback=True)
-    assert access.check_token("Bearer alice-alice-alice-alice", Right.WRITE) == "alice"
-    assert access.check_token("Bearer nobody-nobody-nobody", Right.READ) == ""
+    assert access.check_token("Bearer alice-alice-alice-alice", Permission.WRITE) == "alice"
+    assert access.check_token("Bearer nobody-nobody-nobody", Permission.READ) == ""
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o660, 0o604])

@@ -12,11 +12,11 @@ from session_world import World, identity
 from p2prdf.errors import NotAllowed
 from p2prdf.wire import contract, messages
 from p2prdf_node import session
-from p2prdf_node.rights import Verb
-from p2prdf_node.session import ACTIONS
+from p2prdf_node.permissions import Action
+from p2prdf_node.session import HANDLERS
 
 ALICE, MALLORY, NODE = identity("alice"), identity("mallory"), identity("00000000000000ff", "node")
-RIGHTS = """
+PERMISSIONS = """
 [clients.alice]
 may = ["subscribe", "query"]
 read = ["default", "urn:a:"]
@@ -68,35 +68,35 @@ def test_every_request_of_a_client_has_a_rule():
         messages.ClientUnsubscribed, messages.ClientPong, messages.ClientStatusReply, messages.ClientExplained,
         messages.ClientError, messages.ClientSubscriptionsListed, messages.ClientExpelled, messages.ClientIntroduced,
     }  # fmt: skip
-    assert set(ACTIONS) == said - answers - {messages.ClientHello}
-    assert {verb for verbs, _ in ACTIONS.values() for verb in verbs} == set(Verb)
+    assert set(HANDLERS) == said - answers - {messages.ClientHello}
+    assert {action for actions, _ in HANDLERS.values() for action in actions} == set(Action)
 
 
 # --- accounts -------------------------------------------------------------------------------------
 
 
 def test_connections_of_one_name_are_one_client_and_without_tls_each_is_one():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     wires = [world.client(ALICE), world.client(ALICE), world.client(NODE), world.client(), world.client()]
     accounts = [wire.handler.account for wire in wires]
     assert accounts[0] is accounts[1]
     assert [each.owner for each in accounts] == ["alice", "alice", "node:00000000000000ff", "", ""]
     assert [each.asks for each in accounts] == ["alice", "alice", "", "", ""]
     assert accounts[3] is not accounts[4]
-    assert accounts[3].rights.unbounded
-    assert not accounts[0].rights.unbounded
+    assert accounts[3].permissions.unbounded
+    assert not accounts[0].permissions.unbounded
     assert world.clients.summary()["names"] == 2
 
 
 def test_a_client_that_acts_for_another_has_the_others_account():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     gate = world.client(identity("gate"), "alice")
     assert gate.handler.account is world.client(ALICE).handler.account
     assert world.client(NODE, "alice").handler.account is gate.handler.account
     for who, name in ((ALICE, "mallory"), (identity("gate"), "mallory"), (None, "alice"), (NODE, "a b")):
         with pytest.raises(NotAllowed):
             world.client(who, name)
-    with pytest.raises(NotAllowed, match="client gate may not speak for client alice"):
+    with pytest.raises(NotAllowed, match="client gate may not act as client alice"):
         World().client(identity("gate"), "alice")  # no section permits it
 
 
@@ -112,7 +112,7 @@ def test_without_a_permissions_file_everybody_may_all_except_with_others_subscri
 
 
 def test_a_publication_that_is_not_allowed_is_refused_before_the_peer_sees_it():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice, mallory = world.client(ALICE), world.client(MALLORY)
     assert alice.take(world.publication(1)) == []
     assert codes(alice.take(graph_publication(world, 2, "<urn:b:x>"))) == ["not-allowed"]
@@ -124,25 +124,25 @@ def test_a_publication_that_is_not_allowed_is_refused_before_the_peer_sees_it():
 
 
 def test_a_publisher_with_a_name_has_numbers_of_its_own():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     wires = [world.client(), world.client(NODE), world.client(ALICE), world.client(ALICE),
              world.client(identity("gate"), "alice")]  # fmt: skip
     for wire in wires:
         wire.take(world.publication(1))
-    world.hold_to(RIGHTS.replace("[clients.mallory]", "[clients.mallory]\npublish = ['*']"))
+    world.hold_to(PERMISSIONS.replace("[clients.mallory]", "[clients.mallory]\npublish = ['*']"))
     mallory = world.client(MALLORY)
     mallory.take(world.publication(1))
     plain, node, *alices, other = [each.publisher for each in world.taken(contract.Publish)]
     assert plain == node == 7, "whom nobody asks, and nodes, number as they say"
     assert len(set(alices)) == 1
     assert len({7, alices[0], other}) == 3
-    again = World(rights=RIGHTS, secret=b"another secret of the cluster")
+    again = World(permissions=PERMISSIONS, secret=b"another secret of the cluster")
     again.client(ALICE).take(again.publication(1))
     assert again.taken(contract.Publish)[0].publisher != alices[0]
 
 
 def test_streams_are_published_by_right_and_by_numbers_of_ones_own():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice = world.client(ALICE)
     for stream in ("<urn:a:st>", "<urn:b:st>"):
         alice.take(messages.ClientHeartbeat(stream, 7, 1, 2, 3))
@@ -160,7 +160,7 @@ def test_streams_are_published_by_right_and_by_numbers_of_ones_own():
 
 
 def test_subscriptions_and_queries_are_different_rights():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     asker = world.client(identity("asker"))
     assert codes(subscribe(world, asker)) == ["not-allowed"]
     assert subscribe(world, asker, once=True) == []
@@ -173,7 +173,7 @@ def test_subscriptions_and_queries_are_different_rights():
 
 
 def test_a_query_is_looked_at_when_it_was_parsed():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice = world.client(ALICE)
     (said,) = subscribe(world, alice, "SELECT * { GRAPH <urn:b> { ?s <urn:p> ?o } }")
     assert said.code == "not-allowed"
@@ -183,7 +183,7 @@ def test_a_query_is_looked_at_when_it_was_parsed():
 
 
 def test_explanations_are_for_observers_and_about_data_that_they_may_read():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
 
     def explained(who, subscription, text=""):
         wire = world.client(identity(who))
@@ -200,7 +200,7 @@ def test_explanations_are_for_observers_and_about_data_that_they_may_read():
 
 
 def test_an_administrator_may_end_others_subscriptions():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     for who, owner in (("alice", "alice"), ("admin", "")):
         world.client(identity(who)).take(messages.ClientUnsubscribe(1, 50))
         assert [each.owner for each in world.taken(contract.Unsubscribe)] == [owner]
@@ -208,7 +208,7 @@ def test_an_administrator_may_end_others_subscriptions():
 
 
 def test_requests_about_subscriptions_name_the_asking_client():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice = world.client(ALICE)
     alice.take(messages.ClientAttach(1, 50, NOTHING))
     alice.take(messages.ClientAcknowledge(2, 50, NOTHING))
@@ -217,7 +217,7 @@ def test_requests_about_subscriptions_name_the_asking_client():
 
 
 def test_a_subscription_that_is_delivered_here_is_not_taken_by_another_client():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice, mallory = world.client(ALICE), world.client(MALLORY)
     subscribed(world, alice)
     assert codes(mallory.take(messages.ClientAttach(2, 50, NOTHING))) == ["not-allowed"]
@@ -239,7 +239,7 @@ def subscribed(world, wire, number=50, **how):
 
 
 def test_an_attachment_waits_for_a_concurrent_one_and_longer_after_a_refusal():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice, mallory = world.client(ALICE), world.client(MALLORY)
     mallory.take(messages.ClientAttach(1, 50, NOTHING))
     assert codes(alice.take(messages.ClientAttach(2, 50, NOTHING))) == ["busy"]
@@ -253,7 +253,7 @@ def test_an_attachment_waits_for_a_concurrent_one_and_longer_after_a_refusal():
 
 
 def test_an_attachment_is_checked_when_the_coordinator_reports_its_graphs():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     for place, expected in (("<urn:a:x>", []), ("<urn:b>", ["not-allowed"])):
         alice = world.client(ALICE)
         alice.take(messages.ClientAttach(1, 50, NOTHING))
@@ -279,14 +279,14 @@ queries_max = 1
 
 
 def test_subscriptions_and_queries_are_counted_over_all_connections():
-    world = World(rights=QUOTAS)
+    world = World(permissions=QUOTAS)
     wires = [world.client(ALICE) for _ in range(3)]
     subscribed(world, wires[0], 50)
     assert subscribe(world, wires[1]) == []
     (said,) = subscribe(world, wires[2])
     assert said.code == "busy"
     assert said.retry_after == 60
-    assert "client alice has 2 of subscriptions_max 2 in its rights" in said.text
+    assert "client alice has 2 open (subscriptions_max 2 in its permissions)" in said.text
     assert codes(wires[0].take(messages.ClientAttach(3, 60, NOTHING))) == ["busy"]
     assert subscribe(world, wires[2], once=True) == []
     (said,) = subscribe(world, wires[0], once=True)
@@ -300,13 +300,13 @@ def test_subscriptions_and_queries_are_counted_over_all_connections():
 
 @pytest.mark.parametrize("outcome", [contract.Failed("busy", "no room"), contract.Published(9)])
 def test_bytes_of_open_publications_are_counted_over_all_connections(outcome):
-    world = World(rights=QUOTAS)
+    world = World(permissions=QUOTAS)
     one, other = world.client(ALICE), world.client(ALICE)
     one.frame_bytes = other.frame_bytes = 600
     assert one.take(world.publication(1)) == []
     (said,) = other.take(world.publication(2))
     assert (said.code, said.retry_after) == ("busy", 0.5)
-    assert "600 bytes of publications of client alice are open (open_bytes_max 1000 in its rights)" in said.text
+    assert "600 bytes of publications of client alice are open (open_bytes_max 1000 in its permissions)" in said.text
     (request,) = world.taken(contract.Publish)
     world.complete(request, contract.Published(9))
     other.frame_bytes = 5000
@@ -322,7 +322,7 @@ def test_bytes_of_open_publications_are_counted_over_all_connections(outcome):
 
 
 def test_triples_per_second_are_counted_over_all_connections_together():
-    world = World(rights="[clients.alice]\npublish = ['default']\ntriples_per_second = 10")
+    world = World(permissions="[clients.alice]\npublish = ['default']\ntriples_per_second = 10")
     wire = world.client(ALICE)
     wire.take(world.publication(1, rows=1000))
     wire.take(world.publication(2))
@@ -335,7 +335,7 @@ def test_triples_per_second_are_counted_over_all_connections_together():
     again.handler.publications.refuse_overdue(time.monotonic() + 60)
     (said,) = again.sent[1:]
     assert said.code == "busy"
-    assert "client alice has used up its quota (triples_per_second in its rights)" in said.text
+    assert "client alice has used up its quota (triples_per_second in its permissions)" in said.text
     assert said.retry_after > 20
     world.clients.accounts.sweep(time.monotonic())
     again.close()
@@ -346,7 +346,7 @@ def test_triples_per_second_are_counted_over_all_connections_together():
 
 
 def test_a_long_query_of_a_client_that_may_not_subscribe_is_cut_off(monkeypatch):
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     asker, alice = world.client(identity("asker")), world.client(ALICE)
     subscribed(world, asker, 50, once=True)
     subscribed(world, alice, 51, once=True)
@@ -358,11 +358,11 @@ def test_a_long_query_of_a_client_that_may_not_subscribe_is_cut_off(monkeypatch)
     assert [each.subscription for each in world.taken(contract.Detach)] == [50]
 
 
-# --- rights that change --------------------------------------------------------------------------
+# --- permissions that change --------------------------------------------------------------------------
 
 
 def test_open_subscriptions_and_publications_follow_changed_permissions():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice = world.client(ALICE)
     subscribed(world, alice, 50, text="SELECT * { GRAPH <urn:a:x> { ?s <urn:p> ?o } }")
     subscribed(world, alice, 51)
@@ -370,7 +370,7 @@ def test_open_subscriptions_and_publications_follow_changed_permissions():
     alice.take(graph_publication(world, 5, "<urn:a:x>"))
     alice.take(world.publication(6))
     alice.sent.clear()
-    world.hold_to(RIGHTS)
+    world.hold_to(PERMISSIONS)
     assert alice.sent == []
     world.hold_to("[clients.alice]\nmay = ['subscribe']\nread = ['default']\npublish = ['default']")
     error, ended = alice.sent
@@ -393,7 +393,7 @@ def test_open_subscriptions_and_publications_follow_changed_permissions():
 
 @pytest.mark.parametrize("outcome", [contract.Unsubscribed(50), contract.Failed("unavailable", "no answer")])
 def test_a_subscription_being_opened_is_checked_again_when_it_is_live(outcome):
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     alice = world.client(ALICE)
     subscribe(world, alice)
     (request,) = world.taken(contract.Subscribe)
@@ -408,10 +408,10 @@ def test_a_subscription_being_opened_is_checked_again_when_it_is_live(outcome):
 
 
 def test_a_client_that_may_no_longer_act_for_another_is_disconnected():
-    world = World(rights=RIGHTS)
+    world = World(permissions=PERMISSIONS)
     gate = world.client(identity("gate"), "alice")
     alice = world.client(ALICE)
-    world.hold_to(RIGHTS.replace("speaks_for", "groups = []\n#"))
+    world.hold_to(PERMISSIONS.replace("speaks_for", "groups = []\n#"))
     assert codes(gate.sent) == ["not-allowed"]
     assert gate.sent[-1].request == 0
     assert codes(alice.sent) == []
@@ -419,7 +419,7 @@ def test_a_client_that_may_no_longer_act_for_another_is_disconnected():
 
 
 def test_a_quota_that_changes_counts_from_then_on():
-    world = World(rights="[clients.alice]\npublish = ['default']\ntriples_per_second = 10")
+    world = World(permissions="[clients.alice]\npublish = ['default']\ntriples_per_second = 10")
     wire = world.client(ALICE)
     wire.take(world.publication(1, rows=1000))
     wire.take(world.publication(2))

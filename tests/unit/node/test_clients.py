@@ -314,7 +314,7 @@ def test_a_second_client_takes_a_subscription_over():
     world.subscribed(first)
     second.take(messages.ClientAttach(2, 50, []))
     world.complete(world.taken(contract.Attach)[0], contract.Attached(50, 0, ("x",), (0,)))
-    assert first.sent[-1] == messages.ClientEnded(50, "unavailable", "it was attached by another client")
+    assert first.sent[-1] == messages.ClientEnded(50, "unavailable", "another client attached it")
     world.notify(1, 1)
     assert rows(second.sent) == [1]
     assert rows(first.sent) == []
@@ -344,7 +344,7 @@ def test_an_attachment_after_its_client_was_told_of_another_is_let_go():
     world = World()
     wire = world.client()
     wire.take(messages.ClientAttach(2, 50, []))
-    world.clients.ended(contract.Ended(50, "unavailable", "it was attached by another client"))
+    world.clients.ended(contract.Ended(50, "unavailable", "another client attached it"))
     world.complete(world.taken(contract.Attach)[0], contract.Attached(50, 0, ("x",), (0,)))
     assert (wire.sent[-1].request, wire.sent[-1].code) == (2, "unavailable")
     assert world.taken(contract.Detach) == [contract.Detach(50)]

@@ -54,12 +54,12 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"connections_max": 1.5}, "is not a whole number"),
         ({"connections_max": 0}, "0 is not a positive number in range"),
         ({"drain_seconds": float("nan")}, "is not a positive number in range"),
-        ({"lisen": "127.0.0.1:1"}, "setting lisen (option): there is no such setting"),
-        ({"secret": b"in ps for all to see"}, "there is no such setting"),
+        ({"lisen": "127.0.0.1:1"}, "setting lisen (option): unknown setting"),
+        ({"secret": b"in ps for all to see"}, "unknown setting"),
         ({"advertise": "host:port"}, "setting advertise"),
         ({"ordinal": 65_536}, "setting ordinal: 65536 is not between 0 and 65535"),
         ({"ordinal": -1}, "setting ordinal: -1"),
-        ({"tls_cert": "a"}, "setting tls_key: not given, and TLS takes all of tls_cert, tls_key, tls_ca"),
+        ({"tls_cert": "a"}, "setting tls_key: not given: TLS needs all of tls_cert, tls_key, tls_ca"),
         ({"tls_cert": "a", "tls_key": "a"}, "setting tls_ca: not given"),
         ({"tls_crl": "a"}, "setting tls_cert: not given"),
         ({"tls_poll_seconds": 0}, "setting tls_poll_seconds: 0"),
@@ -93,7 +93,7 @@ def test_a_zone_comes_from_anywhere_and_an_empty_variable_is_none(tmp_path):
 def test_an_unknown_key_of_the_file_is_refused(tmp_path):
     file = tmp_path / "node.toml"
     file.write_text("listn = 1\n")
-    with pytest.raises(LocalProtocolError, match=r"setting listn .*node.toml.*no such setting"):
+    with pytest.raises(LocalProtocolError, match=r"setting listn .*node.toml.*unknown setting"):
         load_config(file=file)
     file.write_text("= = =")
     with pytest.raises(LocalProtocolError, match="configuration file"):
@@ -139,15 +139,18 @@ def test_a_host_alone_takes_the_default_port():
     assert split_address("[::1]", default_port=7400) == ("::1", 7400)
 
 
-@pytest.mark.parametrize("value", ["advertised", "all", "all+any"])
-def test_the_former_name_of_indexes_is_refused_with_the_new_one_wherever_it_stands(tmp_path, value):
+@pytest.mark.parametrize(("name", "value", "said"), [
+    *(("roles", value, "it is called indexes now, .* on-demand") for value in ("advertised", "all", "all+any")),
+    ("rights", "clients.toml", "it is called permissions now"),
+])
+def test_former_names_of_settings_are_refused_with_the_new_ones_in_every_source(tmp_path, name, value, said):
     file = tmp_path / "node.toml"
-    file.write_text(f'roles = "{value}"\n')
+    file.write_text(f'{name} = "{value}"\n')
     for given in (
-        lambda: load_config({"roles": value}), lambda: load_config(environment={"P2PRDF_ROLES": value}),
+        lambda: load_config({name: value}), lambda: load_config(environment={f"P2PRDF_{name.upper()}": value}),
         lambda: load_config(file=file),
     ):  # fmt: skip
-        with pytest.raises(LocalProtocolError, match=r"setting roles \(.*\): it is called indexes now, .* on-demand"):
+        with pytest.raises(LocalProtocolError, match=rf"setting {name} \(.*\): {said}"):
             given()
 
 

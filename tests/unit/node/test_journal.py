@@ -446,7 +446,7 @@ async def test_a_record_that_is_whole_but_not_understood_stops_the_start(tmp_pat
     assert list(storage.read()) == []
     storage.commit([b"\0\0\0\x02\x93\x07"])
     storage.close()
-    with pytest.raises(LocalProtocolError, match="a record that is whole cannot be taken in"):
+    with pytest.raises(LocalProtocolError, match="an undamaged record cannot be decoded"):
         Node(tmp_path)
 
 

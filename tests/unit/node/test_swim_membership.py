@@ -475,7 +475,7 @@ async def test_a_node_with_few_of_the_members_that_it_remembers_waits_for_those_
         for node in nodes[:2]:
             await node.start()
         await until(lambda: all_know_all(nodes[:2]))
-        assert "sees 2 of the 5 nodes" in nodes[0].member.fenced
+        assert "sees 2 of 5 remembered nodes" in nodes[0].member.fenced
         await nodes[2].start()
         await until(lambda: all_know_all(nodes))
         assert [node.member.fenced for node in nodes] == [None] * 3, "more than half of them are here"

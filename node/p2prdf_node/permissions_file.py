@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from p2prdf_node.rights_text import read_rights
+from p2prdf_node.permissions_text import read_permissions
 from p2prdf_node.watched import WatchedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from p2prdf_node.rights import RightsTable
+    from p2prdf_node.permissions import PermissionsTable
 
-__all__ = ["RightsFile"]
+__all__ = ["PermissionsFile"]
 
 
-class RightsFile(WatchedFile["RightsTable"]):
+class PermissionsFile(WatchedFile["PermissionsTable"]):
     """The permissions in use.  The constructor raises LocalProtocolError for a bad file."""
 
     def __init__(self, path: Path):
-        super().__init__(path, read_rights, "rights_file")
+        super().__init__(path, read_permissions, "permissions_file")
 
     @property
-    def table(self) -> RightsTable:
+    def table(self) -> PermissionsTable:
         """The permissions in use."""
         return self.value
 

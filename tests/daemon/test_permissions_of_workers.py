@@ -27,7 +27,7 @@ read = ["urn:p2prdf:", "urn:data"]
 publish = ["<urn:p2prdf:keepers>", "<urn:p2prdf:interest-requests>"]
 remove = ["<urn:p2prdf:keepers>", "<urn:p2prdf:interest-requests>"]
 """
-RIGHTS = f"""
+PERMISSIONS = f"""
 [clients.keeper1]
 {KEEPER}
 [clients.keeper2]
@@ -76,9 +76,9 @@ class Place:
 
     def __init__(self, folder, launcher):
         self._certificates = Certificates(folder)
-        (folder / "rights.toml").write_text(RIGHTS)
+        (folder / "permissions.toml").write_text(PERMISSIONS)
         self.node = launcher.start(
-            **self._certificates.settings(self._certificates.node()), rights=folder / "rights.toml",
+            **self._certificates.settings(self._certificates.node()), permissions=folder / "permissions.toml",
             replicas=1, copies_min=1,
         )  # fmt: skip
 

@@ -13,9 +13,9 @@ from p2prdf.rdf.quads import DEFAULT
 from p2prdf.rdf.reach import ANY, Reach
 from p2prdf.rdf.standing.insertion import parse_insertion
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf_node.rights import ALL, Rights, Verb
-from p2prdf_node.rights_file import RightsFile
-from p2prdf_node.rights_text import read_rights
+from p2prdf_node.permissions import ALL, Action, Permissions
+from p2prdf_node.permissions_file import PermissionsFile
+from p2prdf_node.permissions_text import read_permissions
 
 PLANT = """
 [groups.readers]
@@ -53,13 +53,13 @@ may = ["observe"]
 """
 
 
-def of(name: str, text: str = PLANT) -> Rights:
-    return read_rights(text).of(name)
+def of(name: str, text: str = PLANT) -> Permissions:
+    return read_permissions(text).of(name)
 
 
 def test_a_client_has_the_permissions_of_its_section_and_its_groups() -> None:
     press = of("press")
-    assert press.verbs == {Verb.PUBLISH, Verb.REMOVE, Verb.SUBSCRIBE, Verb.QUERY}
+    assert press.actions == {Action.PUBLISH, Action.REMOVE, Action.SUBSCRIBE, Action.QUERY}
     assert press.read.allows(DEFAULT)
     assert press.read.allows("<urn:plant:anything>")
     assert not press.read.allows("<urn:plan>")
@@ -70,12 +70,12 @@ def test_a_client_has_the_permissions_of_its_section_and_its_groups() -> None:
 
 
 def test_a_client_without_a_section_has_the_default_and_without_that_nothing() -> None:
-    assert of("somebody").verbs == {Verb.OBSERVE}
+    assert of("somebody").actions == {Action.OBSERVE}
     assert of("somebody").who == "client somebody"
     nobody = of("somebody", "[clients.press]\nmay = ['query']")
-    assert nobody.verbs == frozenset()
+    assert nobody.actions == frozenset()
     with pytest.raises(NotAllowed, match="client somebody may not subscribe or query"):
-        nobody.check((Verb.SUBSCRIBE, Verb.QUERY))
+        nobody.check((Action.SUBSCRIBE, Action.QUERY))
     nobody.check(())
 
 
@@ -96,13 +96,13 @@ class Rows:
         columns = [self.dictionary.intern_all(column) for column in zip(*statements, strict=True)]
         self.s, self.p, self.o, *self.graph = (np.array(column, np.uint32) for column in columns)
 
-    def check(self, rights: Rights, *, removed: bool = False) -> None:
+    def check(self, permissions: Permissions, *, removed: bool = False) -> None:
         graph = self.graph[0] if self.graph else None
-        rights.check_rows(self.dictionary, self.s, self.p, self.o, graph, removed=removed)
+        permissions.check_rows(self.dictionary, self.s, self.p, self.o, graph, removed=removed)
 
-    def refused(self, rights: Rights, *, removed: bool = False) -> str:
+    def refused(self, permissions: Permissions, *, removed: bool = False) -> str:
         with pytest.raises(NotAllowed) as caught:
-            self.check(rights, removed=removed)
+            self.check(permissions, removed=removed)
         return str(caught.value)
 
 
@@ -158,11 +158,11 @@ def test_a_statement_may_be_allowed_by_any_section_but_by_one_of_them_as_a_whole
 
 
 def test_full_permissions_allow_everything() -> None:
-    for rights in (of("root"), ALL):
-        Rows(("<urn:s>", "<urn:p>", '"1"', "<urn:g>"), ("<urn:s>", "<urn:p>", '"1"', DEFAULT)).check(rights)
-        rights.check_stream("<urn:st>")
-        rights.check_query(parse_query("SELECT * { GRAPH ?g { ?s ?p ?o } }"))
-        rights.check((Verb.QUERY,))
+    for permissions in (of("root"), ALL):
+        Rows(("<urn:s>", "<urn:p>", '"1"', "<urn:g>"), ("<urn:s>", "<urn:p>", '"1"', DEFAULT)).check(permissions)
+        permissions.check_stream("<urn:st>")
+        permissions.check_query(parse_query("SELECT * { GRAPH ?g { ?s ?p ?o } }"))
+        permissions.check((Action.QUERY,))
 
 
 def test_streams_are_named_like_graphs() -> None:
@@ -174,9 +174,9 @@ def test_streams_are_named_like_graphs() -> None:
 # --- queries -------------------------------------------------------------------------------------
 
 
-def refused(rights: Rights, group: str) -> str:
+def refused(permissions: Permissions, group: str) -> str:
     with pytest.raises(NotAllowed) as caught:
-        rights.check_query(parse_query(f"SELECT * {{ {group} }}"))
+        permissions.check_query(parse_query(f"SELECT * {{ {group} }}"))
     return str(caught.value)
 
 
@@ -210,14 +210,14 @@ def test_a_rule_needs_to_publish_and_to_remove_in_the_whole_graph_it_concludes_i
 
 
 @pytest.mark.parametrize(("text", "complaint"), [
-    ("[clients", "rights: Expected ']'"),
-    ("# nothing", "there is no section in it; one that is empty, [default], gives nobody any rights"),
+    ("[clients", "permissions: Expected ']'"),
+    ("# nothing", "the file has no section; an empty section [default] permits nothing to anybody"),
     ("[roles.a]", "roles: there are sections clients.NAME, groups.NAME and default"),
     ("clients = 1", "clients: not a table"),
     ("[clients]\na = 1", "clients.a: not a section"),
     ("default = 1", "default: not a section"),
     ("[clients.'a b']", "clients.a b: not the name of a client"),
-    ("[clients.a]\npublishes = []", "clients.a.publishes: there is no such key"),
+    ("[clients.a]\npublishes = []", "clients.a.publishes: unknown key"),
     ("[clients.a]\npublish = 'urn:g'", "clients.a.publish: not a list of texts"),
     ("[clients.a]\npublish = [1]", "clients.a.publish: not a list of texts"),
     ("[clients.a]\nread = ['g']", "clients.a.read: 'g' is not the beginning of an IRI"),
@@ -232,25 +232,25 @@ def test_a_rule_needs_to_publish_and_to_remove_in_the_whole_graph_it_concludes_i
     ("[clients.a]\nqueries_max = 0", "clients.a.queries_max: 0 is not a positive number"),
     ("[clients.a]\nqueries_max = nan", "clients.a.queries_max: nan is not a positive number"),
     ("[clients.a]\nqueries_max = true", "clients.a.queries_max: True is not a positive number"),
-    ("[clients.a]\nread = [" + "'urn:g'," * 1025 + "]", "1025 entries; at most 1024 are taken"),
-    ("a = " + "[" * 5000, "rights: "),
+    ("[clients.a]\nread = [" + "'urn:g'," * 1025 + "]", "1025 entries; at most 1024 are accepted"),
+    ("a = " + "[" * 5000, "permissions: "),
 ])  # fmt: skip
 def test_errors_in_a_permissions_file_are_named(text: str, complaint: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
-        read_rights(text)
+        read_permissions(text)
     assert complaint in str(caught.value)
 
 
 async def test_a_file_is_read_again_and_a_bad_one_leaves_the_permissions_in_use(tmp_path) -> None:
-    path = tmp_path / "rights.toml"
+    path = tmp_path / "permissions.toml"
     path.write_text("[clients.a]\nmay = ['query']\n")
-    file = RightsFile(path)
+    file = PermissionsFile(path)
     assert not await file.poll()
     path.write_text("[clients.a]\nmay = ['query', 'observe']\n")
     assert not await file.poll(), "it may be half written"
     assert await file.poll()
     assert not await file.poll()
-    assert Verb.OBSERVE in file.table.of("a").verbs
+    assert Action.OBSERVE in file.table.of("a").actions
     for bad in ("[clients.a]\nmay = ['fly']\n", None, "\ud800"):
         if bad is None:
             path.unlink()
@@ -258,16 +258,16 @@ async def test_a_file_is_read_again_and_a_bad_one_leaves_the_permissions_in_use(
             path.write_bytes(bad.encode("utf-8", "surrogatepass"))
         assert not [await file.poll(), await file.poll()][1]
         assert str(path) in file.status()["problem"]
-        assert Verb.OBSERVE in file.table.of("a").verbs
+        assert Action.OBSERVE in file.table.of("a").actions
     path.write_text("[clients.b]\nmay = ['query']\n")
     assert [await file.poll(), await file.poll()] == [False, True]
     assert file.status() == {"clients": 1, "renewed": 2, "problem": None}
-    assert not file.table.of("a").verbs
+    assert not file.table.of("a").actions
 
 
 def test_a_bad_file_is_none_to_begin_with(tmp_path) -> None:
     with pytest.raises(LocalProtocolError, match="No such file"):
-        RightsFile(tmp_path / "rights.toml")
+        PermissionsFile(tmp_path / "permissions.toml")
     (tmp_path / "large").write_bytes(b"#" * ((4 << 20) + 1))
     with pytest.raises(LocalProtocolError, match="more than 4194304 bytes"):
-        RightsFile(tmp_path / "large")
+        PermissionsFile(tmp_path / "large")

@@ -13,10 +13,10 @@ from typing import Any, Final
 from p2prdf.columns import LISTS
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.wire import messages as m
-from p2prdf_node.rights import Verb
-from p2prdf_node.session import ACTIONS
+from p2prdf_node.permissions import Action
+from p2prdf_node.session import HANDLERS
 
-__all__ = ["CASES", "RIGHTS", "ROLES", "Case", "Place", "expected", "missing", "names_of"]
+__all__ = ["CASES", "PERMISSIONS", "ROLES", "Case", "Place", "expected", "missing", "names_of"]
 
 INSIDE, OUTSIDE = "<urn:m:g>", "<urn:other:g>"
 LEASE = 60.0
@@ -27,7 +27,7 @@ read = ["urn:m:"]
 publish = ["urn:m:"]
 remove = ["urn:m:"]
 """
-RIGHTS: Final = f"""
+PERMISSIONS: Final = f"""
 [clients.publisher]
 publish = ["urn:m:"]
 [clients.remover]
@@ -52,11 +52,11 @@ read = ["urn:m:"]
 may = ["observe"]
 speaks_for = ["everything", "subscriber"]
 """
-ROLES: Final[dict[str, frozenset[Verb]]] = {
-    "publisher": frozenset({Verb.PUBLISH}), "remover": frozenset({Verb.REMOVE}),
-    "subscriber": frozenset({Verb.SUBSCRIBE}), "asker": frozenset({Verb.QUERY}),
-    "observer": frozenset({Verb.OBSERVE}), "administrator": frozenset({Verb.ADMINISTER}),
-    "everything": frozenset(Verb), "nobody": frozenset(), "node": frozenset(Verb),
+ROLES: Final[dict[str, frozenset[Action]]] = {
+    "publisher": frozenset({Action.PUBLISH}), "remover": frozenset({Action.REMOVE}),
+    "subscriber": frozenset({Action.SUBSCRIBE}), "asker": frozenset({Action.QUERY}),
+    "observer": frozenset({Action.OBSERVE}), "administrator": frozenset({Action.ADMINISTER}),
+    "everything": frozenset(Action), "nobody": frozenset(), "node": frozenset(Action),
 }  # fmt: skip
 """Actions by role; a role is the name of a client, except for the last one, which comes with a node's certificate."""
 
@@ -75,13 +75,13 @@ class Place:
 class Case:
     """One request.
 
-    ``verbs``: one of them is needed; none if empty.  ``within``: it is about data in the scope of such a
+    ``actions``: one of them is needed; none if empty.  ``within``: it is about data in the scope of such a
     client; if not, only a node may.  ``answered``: whether it is answered.  ``terms``: of its frame.
     """
 
     kind: type
     name: str
-    verbs: frozenset[Verb]
+    actions: frozenset[Action]
     make: Callable[[int, Place], Any]
     within: bool = True
     answered: bool = True
@@ -95,16 +95,16 @@ def expected(case: Case, role: str) -> bool:
     """Return whether a role may."""
     if role == "node":
         return True
-    return case.within and (not case.verbs or not case.verbs.isdisjoint(ROLES[role]))
+    return case.within and (not case.actions or not case.actions.isdisjoint(ROLES[role]))
 
 
 def missing() -> set[str]:
     """Return the names of requests without a case."""
-    return {kind.__name__ for kind in ACTIONS} - {case.kind.__name__ for case in CASES}
+    return {kind.__name__ for kind in HANDLERS} - {case.kind.__name__ for case in CASES}
 
 
-def _verbs(*verbs: Verb) -> frozenset[Verb]:
-    return frozenset(verbs)
+def _actions(*actions: Action) -> frozenset[Action]:
+    return frozenset(actions)
 
 
 _TERMS: Final = ("<urn:s>", "<urn:p>", "<urn:o>", INSIDE, OUTSIDE)
@@ -121,11 +121,11 @@ def _publication(graph: int | None, *, removed: bool) -> Callable[[int, Place], 
 
 def _publications() -> list[Case]:
     found = []
-    for removed, verb in ((False, Verb.PUBLISH), (True, Verb.REMOVE)):
+    for removed, action in ((False, Action.PUBLISH), (True, Action.REMOVE)):
         for name, graph in (("in its graph", 3), ("in another graph", 4), ("in the default graph", None)):
             make = _publication(graph, removed=removed)
-            said = f"{verb} {name}"
-            found.append(Case(m.ClientPublish, said, _verbs(verb), make, within=graph == 3, terms=_TERMS))
+            said = f"{action} {name}"
+            found.append(Case(m.ClientPublish, said, _actions(action), make, within=graph == 3, terms=_TERMS))
     return found
 
 
@@ -141,41 +141,41 @@ def _questions() -> list[Case]:
     )  # fmt: skip
     found = []
     for name, graph, within in graphs:
-        for once, verb in ((False, Verb.SUBSCRIBE), (True, Verb.QUERY)):
+        for once, action in ((False, Action.SUBSCRIBE), (True, Action.QUERY)):
             make = _asked(graph, once=once)
-            found.append(Case(m.ClientSubscribe, f"{verb} {name}", _verbs(verb), make, within=within))
+            found.append(Case(m.ClientSubscribe, f"{action} {name}", _actions(action), make, within=within))
         query = f"SELECT ?s {{ GRAPH {graph} {{ ?s <urn:p> ?o }} }}" if graph else "SELECT ?s { ?s <urn:p> ?o }"
         found.append(Case(
-            m.ClientExplain, f"a query {name}", _verbs(Verb.OBSERVE, Verb.ADMINISTER),
+            m.ClientExplain, f"a query {name}", _actions(Action.OBSERVE, Action.ADMINISTER),
             lambda request, _, query=query: m.ClientExplain(request, 0, query, "csbv", False), within=within,
         ))  # fmt: skip
     return found
 
 
-_HOLD: Final = _verbs(Verb.SUBSCRIBE, Verb.QUERY)
+_HOLD: Final = _actions(Action.SUBSCRIBE, Action.QUERY)
 _NONE: Final = LISTS.column([])
 
 
 def _about_subscriptions() -> list[Case]:
-    kinds: list[tuple[type, frozenset[Verb], frozenset[Verb] | None, Callable[[int, int], Any]]] = [
+    kinds: list[tuple[type, frozenset[Action], frozenset[Action] | None, Callable[[int, int], Any]]] = [
         (m.ClientAttach, _HOLD, None, lambda request, number: m.ClientAttach(request, number, _NONE)),
         (m.ClientAcknowledge, _HOLD, None, lambda request, number: m.ClientAcknowledge(request, number, [5])),
-        (m.ClientExplain, _verbs(Verb.OBSERVE, Verb.ADMINISTER), _verbs(Verb.ADMINISTER),
+        (m.ClientExplain, _actions(Action.OBSERVE, Action.ADMINISTER), _actions(Action.ADMINISTER),
          lambda request, number: m.ClientExplain(request, number, "", "csbv", False)),
-        (m.ClientUnsubscribe, _verbs(*_HOLD, Verb.ADMINISTER), _verbs(Verb.ADMINISTER), m.ClientUnsubscribe),
+        (m.ClientUnsubscribe, _actions(*_HOLD, Action.ADMINISTER), _actions(Action.ADMINISTER), m.ClientUnsubscribe),
     ]  # fmt: skip
     found = []
     for kind, own, others, make in kinds:
         # One's own first: a client refused by the coordinator for another's subscription attaches none for some
         # seconds.
-        for name, verbs, number in (
+        for name, actions, number in (
             ("one's own", own, "own"), ("another's that is delivered here", others, "others_live"),
             ("another's", others, "others"),
         ):  # fmt: skip
             found.append(Case(
-                kind, name, own if verbs is None else verbs,
+                kind, name, own if actions is None else actions,
                 lambda request, place, make=make, number=number: make(request, getattr(place, number)),
-                within=verbs is not None,
+                within=actions is not None,
             ))  # fmt: skip
     return found
 
@@ -187,25 +187,26 @@ def _stream(kind: type, *, answered: bool) -> list[Case]:
         return lambda _, __: kind(stream, 7, 1, 2, 3)
 
     return [
-        Case(kind, name, _verbs(Verb.PUBLISH), make(stream), within=within, answered=answered)
+        Case(kind, name, _actions(Action.PUBLISH), make(stream), within=within, answered=answered)
         for name, stream, within in (("its stream", INSIDE, True), ("another stream", OUTSIDE, False))
     ]
 
 
 CASES: Final[list[Case]] = [
-    Case(m.ClientPing, "at all", _verbs(), lambda request, _: m.ClientPing(request)),
-    Case(m.ClientStatus, "at all", _verbs(Verb.OBSERVE), lambda request, _: m.ClientStatus(request)),
+    Case(m.ClientPing, "at all", _actions(), lambda request, _: m.ClientPing(request)),
+    Case(m.ClientStatus, "at all", _actions(Action.OBSERVE), lambda request, _: m.ClientStatus(request)),
     Case(
-        m.ClientListSubscriptions, "at all", _verbs(Verb.OBSERVE), lambda request, _: m.ClientListSubscriptions(request)
+        m.ClientListSubscriptions, "at all", _actions(Action.OBSERVE),
+        lambda request, _: m.ClientListSubscriptions(request),
     ),
-    Case(m.ClientExpel, "at all", _verbs(Verb.ADMINISTER), lambda request, _: m.ClientExpel(request, 0)),
+    Case(m.ClientExpel, "at all", _actions(Action.ADMINISTER), lambda request, _: m.ClientExpel(request, 0)),
     Case(
-        m.ClientListIntroduced, "at all", _verbs(Verb.ADMINISTER),
+        m.ClientListIntroduced, "at all", _actions(Action.ADMINISTER),
         lambda request, _: m.ClientListIntroduced(request, 7, 0),
     ),
     *_publications(),
     Case(
-        m.ClientTrace, "at all", _verbs(),
+        m.ClientTrace, "at all", _actions(),
         lambda request, _: m.ClientTrace(request, f"00-{7:032x}-{7:016x}-01"), answered=False,
     ),
     *_stream(m.ClientHeartbeat, answered=False),

@@ -4,7 +4,7 @@ A client may do everything that one of its *grants* allows.  Statements to publi
 if a grant is narrower, by predicate and subject: each distinct term once, and all rows together.  Queries are checked
 pattern by pattern (:mod:`p2prdf.rdf.reach`).  A refusal names the refused statement or pattern.
 
-:mod:`p2prdf_node.rights_text` reads permissions from a file.  This module does not know connections;
+:mod:`p2prdf_node.permissions_text` reads permissions from a file.  This module does not know connections;
 :mod:`p2prdf_node.accounts` identifies clients.
 """
 
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.wire.messages import Query
 
-__all__ = ["ALL", "ANYTHING", "NOTHING", "STATED", "Grant", "Prefixes", "Quotas", "Rights", "RightsTable", "Verb"]
+__all__ = [
+    "ALL", "ANYTHING", "NOTHING", "STATED", "Action", "Grant", "Permissions", "PermissionsTable", "Prefixes", "Quotas",
+]  # fmt: skip
 
 _SHOWN_MAX: Final = 120
 
 
-class Verb(enum.StrEnum):
+class Action(enum.StrEnum):
     """Actions that need a permission."""
 
     PUBLISH = "publish"
@@ -44,7 +46,7 @@ class Verb(enum.StrEnum):
     """End and explain subscriptions of other clients, and expel members."""
 
 
-STATED: Final = (Verb.SUBSCRIBE, Verb.QUERY, Verb.OBSERVE, Verb.ADMINISTER)
+STATED: Final = (Action.SUBSCRIBE, Action.QUERY, Action.OBSERVE, Action.ADMINISTER)
 """Actions listed under ``may``; lists of graphs permit publish and remove."""
 
 
@@ -110,11 +112,11 @@ class Quotas:
 
 
 @dataclass(frozen=True)
-class Rights:
+class Permissions:
     """Permissions of one client.  ``who``: the client's name in refusals."""
 
     who: str
-    verbs: frozenset[Verb] = frozenset()
+    actions: frozenset[Action] = frozenset()
     publish: tuple[Grant, ...] = ()
     remove: tuple[Grant, ...] = ()
     read: Prefixes = Prefixes()
@@ -124,10 +126,10 @@ class Rights:
     unbounded: bool = False
     """Whether everything is permitted, without any check."""
 
-    def check(self, verbs: Iterable[Verb]) -> None:
+    def check(self, actions: Iterable[Action]) -> None:
         """Raise NotAllowed unless one of the actions is permitted, or none is needed."""
-        needed = tuple(verbs)
-        if needed and not self.unbounded and self.verbs.isdisjoint(needed):
+        needed = tuple(actions)
+        if needed and not self.unbounded and self.actions.isdisjoint(needed):
             raise NotAllowed(f"{self.who} may not {' or '.join(needed)}")
 
     def check_query(self, query: Query) -> None:
@@ -187,7 +189,7 @@ class Rights:
         texts = dictionary.texts([int(s[at]), int(p[at]), int(o[at])])
         where = quads.DEFAULT if graph is None else dictionary.text(int(graph[at]))
         raise NotAllowed(
-            f"{self.who} may not {Verb.REMOVE if removed else Verb.PUBLISH} {' '.join(map(_cut, texts))} in"
+            f"{self.who} may not {Action.REMOVE if removed else Action.PUBLISH} {' '.join(map(_cut, texts))} in"
             f" {_place(where)}: it may in {_cut('; '.join(map(_spelled, grants)) or 'no graph')}"
         )
 
@@ -201,25 +203,25 @@ class Rights:
         return all(any(grant.allows_graph(place) for grant in grants) for grants in (self.publish, self.remove))
 
     def _refused(self, access: Access) -> str:
-        verb = "publish into and remove from" if access.writes else "read"
+        action = "publish into and remove from" if access.writes else "read"
         pattern = f"the pattern {access.pattern}: " if access.pattern else ""
-        reason = f"{pattern}{self.who} may not {verb} {_place(access.place)}"
+        reason = f"{pattern}{self.who} may not {action} {_place(access.place)}"
         return reason if access.writes else f"{reason}; it may read {self.read}"
 
 
-ALL: Final = Rights("", unbounded=True)
+ALL: Final = Permissions("", unbounded=True)
 """Permissions of nodes, and of all clients without TLS."""
-NOTHING: Final = Rights("this client")
+NOTHING: Final = Permissions("this client")
 
 
-class RightsTable:
+class PermissionsTable:
     """Permissions of all clients, by name."""
 
-    def __init__(self, clients: dict[str, Rights], default: Rights = NOTHING):
+    def __init__(self, clients: dict[str, Permissions], default: Permissions = NOTHING):
         self.clients = clients
         self._default = default
 
-    def of(self, name: str) -> Rights:
+    def of(self, name: str) -> Permissions:
         """Return the permissions of a client."""
         return self.clients.get(name) or replace(self._default, who=f"client {name}")
 

@@ -8,18 +8,18 @@ from collections import Counter
 
 import pytest
 from gateways import gateway
-from rights_matrix import CASES, RIGHTS, ROLES, Place, expected, missing, names_of
+from permissions_matrix import CASES, PERMISSIONS, ROLES, Place, expected, missing, names_of
 from tls_files import Certificates, careless, tls_of
 
 import p2prdf
 from p2prdf.client.session import open_session
 from p2prdf.columns import LISTS
-from p2prdf.gateway.access import Right, Token, _digest
+from p2prdf.gateway.access import Permission, Token, _digest
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages
 from p2prdf.wire.codec import FrameCodec, FrameReader
 from p2prdf.wire.messages import CLIENT_VERSION, ClientHello
-from p2prdf_node.rights import Verb
+from p2prdf_node.permissions import Action
 
 SECONDS = 60.0
 NONE = 0x7000_0000_0000_0001
@@ -38,8 +38,8 @@ class Matrix:
     def __init__(self, folder, launcher):
         mine, other = Certificates(folder), Certificates(folder, "other")
         self.certificates = mine
-        self.rights = folder / "rights.toml"
-        self.rights.write_text(RIGHTS)
+        self.permissions = folder / "permissions.toml"
+        self.permissions.write_text(PERMISSIONS)
         self.folders = {role: mine.client(role) for role in CLIENTS} | {"node": mine.node()}
         self.owner, self.watcher = mine.client("owner"), mine.node()
         self.states = {
@@ -52,7 +52,7 @@ class Matrix:
         for revoked in self.states["revoked"].values():
             mine.revoke(revoked)
         self.node = launcher.start(
-            **mine.settings(mine.node()), rights=self.rights, replicas=1, copies_min=1, hello_seconds=20
+            **mine.settings(mine.node()), permissions=self.permissions, replicas=1, copies_min=1, hello_seconds=20
         )
 
     async def session(self, folder):
@@ -92,8 +92,8 @@ async def test_every_request_is_answered_by_the_permissions_of_its_role(matrix, 
 async def places(matrix, owner, session, role, case):
     """Return the objects of a case; others' subscriptions are new ones, as a case may end them."""
     place = Place(NONE, 0, 0)
-    if "one's own" in case.name and not ROLES[role].isdisjoint((Verb.SUBSCRIBE, Verb.QUERY)):
-        once = Verb.SUBSCRIBE not in ROLES[role]
+    if "one's own" in case.name and not ROLES[role].isdisjoint((Action.SUBSCRIBE, Action.QUERY)):
+        once = Action.SUBSCRIBE not in ROLES[role]
         answer = await session.ask(
             lambda request: messages.ClientSubscribe(request, QUERY, "csbv", False, 60.0, once=once),
             timeout_seconds=SECONDS,
@@ -162,7 +162,7 @@ async def told(matrix, context):
 
 
 async def test_a_gateway_speaks_for_the_clients_that_its_tokens_name(matrix, until):
-    every = frozenset(Right)
+    every = frozenset(Permission)
     names = {"everything": "everything", "subscriber": "subscriber", "asker": "asker", "itself": ""}
     known = {_digest(f"token-of-{each}-here"): Token(every, name) for each, name in names.items()}
     tls = tls_of(matrix.certificates.client("gate"))
@@ -185,7 +185,7 @@ async def test_a_gateway_speaks_for_the_clients_that_its_tokens_name(matrix, unt
         assert "gate" in (await asked("everything", "GET", "/sparql", params=query))[1]
         assert (await asked("subscriber", "GET", "/sparql", params=query))[0] == 403
         status, text = await asked("asker", "GET", "/sparql", params=query)
-        assert (status, "client gate may not speak for client asker" in text) == (403, True)
+        assert (status, "client gate may not act as client asker" in text) == (403, True)
         assert [(await asked(who, "GET", "/status"))[0] for who in ("itself", "subscriber")] == [200, 403]
         async with session.get("/events", headers=said_by("subscriber"), params=query) as answer:
             assert answer.status == 200
@@ -226,9 +226,9 @@ async def refused(attempt):
 async def test_a_subscription_stays_its_owners_at_other_nodes_through_failures_and_on_the_disk(
     launcher, until, tmp_path
 ):
-    certificates, rights = Certificates(tmp_path), tmp_path / "rights.toml"
-    rights.write_text(BOTH)
-    common = {"rights": rights, "replicas": 2, "copies_min": 1}
+    certificates, permissions = Certificates(tmp_path), tmp_path / "permissions.toml"
+    permissions.write_text(BOTH)
+    common = {"permissions": permissions, "replicas": 2, "copies_min": 1}
     nodes, options = [], []
     for number in range(2):
         options.append({**common, **certificates.settings(certificates.node()), "data": tmp_path / f"data{number}"})
@@ -278,18 +278,18 @@ async def test_a_subscription_stays_its_owners_at_other_nodes_through_failures_a
 
 
 async def test_nodes_take_up_rights_that_change_and_keep_those_in_use_if_a_file_is_bad(launcher, until, tmp_path):
-    certificates, rights = Certificates(tmp_path), tmp_path / "rights.toml"
-    rights.write_text(BOTH)
+    certificates, permissions = Certificates(tmp_path), tmp_path / "permissions.toml"
+    permissions.write_text(BOTH)
     node = await asyncio.to_thread(
-        launcher.start, rights=rights, replicas=1, copies_min=1,
+        launcher.start, permissions=permissions, replicas=1, copies_min=1,
         **certificates.settings(certificates.node()),
     )  # fmt: skip
-    node.expected.append("rights_file_refused")
+    node.expected.append("permissions_file_refused")
     alice, watcher = tls_of(certificates.client("alice")), tls_of(certificates.node())
 
     async def taken_up(count):
         async with p2prdf.connect(node.address, tls=watcher) as client:
-            state = (await client.status())["rights"]
+            state = (await client.status())["permissions"]
             return state if state["renewed"] == count or state["problem"] else None
 
     async with p2prdf.connect(node.address, tls=alice) as client:
@@ -298,23 +298,23 @@ async def test_nodes_take_up_rights_that_change_and_keep_those_in_use_if_a_file_
         await client.publish(rows(1), graph="<urn:m:g>")
         async with asyncio.timeout(SECONDS):
             await anext(subscription)
-        rights.write_text("[clients.alice]\nmay = ['fly']\n")
+        permissions.write_text("[clients.alice]\nmay = ['fly']\n")
         state = await until(lambda: taken_up(-1), seconds=SECONDS)
-        assert state["problem"].startswith(f"{rights}: clients.alice.may: 'fly' is none of subscribe, query,")
+        assert state["problem"].startswith(f"{permissions}: clients.alice.may: 'fly' is none of subscribe, query,")
         await client.publish(rows(2), graph="<urn:m:g>")
         async with asyncio.timeout(SECONDS):
             await anext(subscription)
-        rights.write_text(PLAIN.replace("read = ['urn:m:']", "read = ['urn:m:other']"))
+        permissions.write_text(PLAIN.replace("read = ['urn:m:']", "read = ['urn:m:other']"))
         async with asyncio.timeout(SECONDS):
             with pytest.raises(p2prdf.NotAllowed, match="client alice may not read <urn:m:g>"):
                 await anext(subscription)
         assert "may not read <urn:m:g>" in await refused(client.attach(subscription.id))
         assert "may not read <urn:m:g>" in await refused(client.query(QUERY))
         await client.publish(rows(3), graph="<urn:m:g>")
-        rights.write_text("[default]")
+        permissions.write_text("[default]")
         await until(lambda: taken_up(2), seconds=SECONDS)
         assert "client alice may not publish" in await refused(client.publish(rows(4), graph="<urn:m:g>"))
-        rights.write_text(PLAIN)
+        permissions.write_text(PLAIN)
         await until(lambda: taken_up(3), seconds=SECONDS)
         again = await client.attach(subscription.id)
         async with asyncio.timeout(SECONDS):
@@ -322,11 +322,12 @@ async def test_nodes_take_up_rights_that_change_and_keep_those_in_use_if_a_file_
 
 
 def test_a_node_does_not_start_with_rights_that_it_cannot_hold_anybody_to(launcher, tmp_path):
-    rights = tmp_path / "rights.toml"
-    rights.write_text(BOTH)
+    permissions = tmp_path / "permissions.toml"
+    permissions.write_text(BOTH)
     certificates = Certificates(tmp_path)
-    plain = launcher.launch(rights=rights)
-    rights_of_nobody = launcher.launch(rights=tmp_path / "nothing", **certificates.settings(certificates.node()))
-    for node, reason in ((plain, "so TLS is needed"), (rights_of_nobody, "No such file or directory")):
+    plain = launcher.launch(permissions=permissions)
+    settings = certificates.settings(certificates.node())
+    permissions_of_nobody = launcher.launch(permissions=tmp_path / "nothing", **settings)
+    for node, reason in ((plain, "so TLS is needed"), (permissions_of_nobody, "No such file or directory")):
         assert node.wait(SECONDS) == 2
         assert reason in node.text()

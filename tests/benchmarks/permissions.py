@@ -29,11 +29,11 @@ from p2prdf.client import Client
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf.sim.paths import path_triples
-from p2prdf_node.rights_text import read_rights
+from p2prdf_node.permissions_text import read_permissions
 
 GRAPHS = 100
 _NARROW = "predicates = ['urn:']\nsubjects = ['urn:']\n"
-RIGHTS = f"""
+PERMISSIONS = f"""
 [clients.default]
 publish = ["default"]
 [clients.graphs]
@@ -63,19 +63,19 @@ def _urn(term: str) -> str:
 
 def _looking(console: Console, texts: list[list[str]]) -> None:
     table = Table(title=f"the looking alone, {len(texts[0]):,} statements in frames of {BATCH:,}")
-    table.add_column("rights")
+    table.add_column("permissions")
     table.add_column("ns a statement", justify="right")
     dictionary = TermDictionary()
     s, p, o, g = (np.array(dictionary.intern_all(column), np.uint32) for column in texts)
     for name, graph in (("default", None), ("graphs", g), ("narrow", g)):
-        rights = read_rights(RIGHTS).of(name)
+        permissions = read_permissions(PERMISSIONS).of(name)
         best = float("inf")
         for _ in range(5):
             start = time.process_time()
             for at in range(0, len(s), BATCH):
                 part = slice(at, at + BATCH)
                 within = None if graph is None else graph[part]
-                rights.check_rows(dictionary, s[part], p[part], o[part], within, removed=False)
+                permissions.check_rows(dictionary, s[part], p[part], o[part], within, removed=False)
             best = min(best, time.process_time() - start)
         table.add_row(name, f"{best / len(s) * 1e9:,.0f}")
     console.print(table)
@@ -86,8 +86,8 @@ class _Node:
 
     def __init__(self, folder: Path):
         certificates = Certificates(folder)
-        (folder / "rights.toml").write_text(RIGHTS)
-        settings = {**certificates.settings(certificates.node()), "rights": folder / "rights.toml"}
+        (folder / "permissions.toml").write_text(PERMISSIONS)
+        settings = {**certificates.settings(certificates.node()), "permissions": folder / "permissions.toml"}
         options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
         with (folder / "log").open("w") as log:
             self.process = subprocess.Popen(
@@ -143,8 +143,8 @@ async def _all(console: Console, quick: bool) -> bool:
         for client in clients.values():
             await client.close()
     table = Table(title=f"one node, all roles, {len(texts[0]):,} statements, {turns} turns")
-    for column in ("rights", "CPU of the node, median (range)", "beside not looked at"):
-        table.add_column(column, justify="left" if column == "rights" else "right")
+    for column in ("permissions", "CPU of the node, median (range)", "beside not looked at"):
+        table.add_column(column, justify="left" if column == "permissions" else "right")
     medians = {name: sorted(each)[len(each) // 2] for name, each in taken.items()}
     for name, each in taken.items():
         base = next(medians[other] for other in CASES if CASES[other] == ("node", CASES[name][1]))

@@ -34,9 +34,9 @@ from typing import Any, Final
 from p2prdf.errors import LocalProtocolError
 from p2prdf.rdf.reach import ANY
 from p2prdf.tls import CLIENT_NAME
-from p2prdf_node.rights import ANYTHING, STATED, Grant, Prefixes, Quotas, Rights, RightsTable, Verb
+from p2prdf_node.permissions import ANYTHING, STATED, Action, Grant, Permissions, PermissionsTable, Prefixes, Quotas
 
-__all__ = ["CLIENTS_MAX", "PREFIXES_MAX", "read_rights"]
+__all__ = ["CLIENTS_MAX", "PREFIXES_MAX", "read_permissions"]
 
 CLIENTS_MAX: Final = 65_536
 PREFIXES_MAX: Final = 1024
@@ -56,7 +56,7 @@ class _Wrong(Exception):
 class _Section:
     """One parsed section."""
 
-    verbs: frozenset[Verb]
+    actions: frozenset[Action]
     publish: tuple[Grant, ...]
     remove: tuple[Grant, ...]
     read: Prefixes
@@ -65,7 +65,7 @@ class _Section:
     groups: tuple[str, ...]
 
 
-def read_rights(text: str, source: str = "rights") -> RightsTable:
+def read_permissions(text: str, source: str = "permissions") -> PermissionsTable:
     """Parse a permissions file.  Raises LocalProtocolError, naming source, section, key and reason."""
     try:
         document = tomllib.loads(text)
@@ -77,9 +77,9 @@ def read_rights(text: str, source: str = "rights") -> RightsTable:
         raise LocalProtocolError(f"{source}: {error}") from None
 
 
-def _table(document: dict[str, Any]) -> RightsTable:
+def _table(document: dict[str, Any]) -> PermissionsTable:
     if not document:
-        raise _Wrong("there is no section in it; one that is empty, [default], gives nobody any rights")
+        raise _Wrong("the file has no section; an empty section [default] permits nothing to anybody")
     for key in document:
         if key not in ("clients", "groups", "default"):
             raise _Wrong(f"{key}: there are sections clients.NAME, groups.NAME and default")
@@ -91,11 +91,11 @@ def _table(document: dict[str, Any]) -> RightsTable:
     for name, told in _sections(document, "clients"):
         if not CLIENT_NAME.fullmatch(name):
             raise _Wrong(f"clients.{name}: not the name of a client: {CLIENT_NAME.pattern}")
-        clients[name] = _rights(f"client {name}", _section(f"clients.{name}", told), groups)
+        clients[name] = _permissions(f"client {name}", _section(f"clients.{name}", told), groups)
     if len(clients) > CLIENTS_MAX:
-        raise _Wrong(f"{len(clients)} clients; at most {CLIENTS_MAX} are taken")
-    default = _rights("", _section("default", document.get("default", {})), groups)
-    return RightsTable(clients, default)
+        raise _Wrong(f"{len(clients)} clients; at most {CLIENTS_MAX} are accepted")
+    default = _permissions("", _section("default", document.get("default", {})), groups)
+    return PermissionsTable(clients, default)
 
 
 def _sections(document: dict[str, Any], key: str) -> Iterable[tuple[str, Any]]:
@@ -105,7 +105,7 @@ def _sections(document: dict[str, Any], key: str) -> Iterable[tuple[str, Any]]:
     return told.items()
 
 
-def _rights(who: str, own: _Section, groups: dict[str, _Section]) -> Rights:
+def _permissions(who: str, own: _Section, groups: dict[str, _Section]) -> Permissions:
     sections = [own]
     for name in own.groups:
         if name not in groups:
@@ -118,8 +118,8 @@ def _rights(who: str, own: _Section, groups: dict[str, _Section]) -> Rights:
     for name in _QUOTAS:
         given = [own.quotas[name]] if name in own.quotas else [each.quotas.get(name, 0.0) for each in sections]
         quotas[name] = max(given) or math.inf
-    return Rights(
-        who, frozenset[Verb]().union(*(each.verbs for each in sections)),
+    return Permissions(
+        who, frozenset[Action]().union(*(each.actions for each in sections)),
         tuple(grant for each in sections for grant in each.publish),
         tuple(grant for each in sections for grant in each.remove), read,
         frozenset[str]().union(*(each.speaks_for for each in sections)), Quotas(**quotas),
@@ -137,8 +137,8 @@ def _section(where: str, told: Any) -> _Section:
         elif key in _QUOTAS:
             quotas[key] = _quota(f"{where}.{key}", value)
         else:
-            raise _Wrong(f"{where}.{key}: there is no such key: {', '.join((*_LISTS, *_QUOTAS))}")
-    verbs = frozenset(_verb(f"{where}.may", each) for each in lists.get("may", ()))
+            raise _Wrong(f"{where}.{key}: unknown key; the keys are {', '.join((*_LISTS, *_QUOTAS))}")
+    actions = frozenset(_action(f"{where}.may", each) for each in lists.get("may", ()))
     narrowed = {
         key: _prefixes(f"{where}.{key}", lists[key], default=False) if key in lists else ANYTHING
         for key in ("predicates", "subjects")
@@ -150,9 +150,9 @@ def _section(where: str, told: Any) -> _Section:
     for name in lists.get("speaks_for", ()):
         if name != ANY and not CLIENT_NAME.fullmatch(name):
             raise _Wrong(f"{where}.speaks_for: {name!r} is neither the name of a client nor {ANY!r}")
-    verbs |= {verb for verb in (Verb.PUBLISH, Verb.REMOVE) if grants[verb]}
+    actions |= {action for action in (Action.PUBLISH, Action.REMOVE) if grants[action]}
     return _Section(
-        verbs, grants["publish"], grants["remove"], _prefixes(f"{where}.read", lists.get("read", [])),
+        actions, grants["publish"], grants["remove"], _prefixes(f"{where}.read", lists.get("read", [])),
         frozenset(lists.get("speaks_for", ())), quotas, tuple(lists.get("groups", ())),
     )  # fmt: skip
 
@@ -161,7 +161,7 @@ def _texts(where: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise _Wrong(f"{where}: not a list of texts")
     if len(value) > PREFIXES_MAX:
-        raise _Wrong(f"{where}: {len(value)} entries; at most {PREFIXES_MAX} are taken")
+        raise _Wrong(f"{where}: {len(value)} entries; at most {PREFIXES_MAX} are accepted")
     return value
 
 
@@ -171,11 +171,11 @@ def _quota(where: str, value: Any) -> float:
     return float(value)
 
 
-def _verb(where: str, text: str) -> Verb:
-    for verb in STATED:
-        if text == verb:
-            return verb
-    hint = "; say which graphs by a list of its own" if text in (Verb.PUBLISH, Verb.REMOVE) else ""
+def _action(where: str, text: str) -> Action:
+    for action in STATED:
+        if text == action:
+            return action
+    hint = "; say which graphs by a list of its own" if text in (Action.PUBLISH, Action.REMOVE) else ""
     raise _Wrong(f"{where}: {text!r} is none of {', '.join(STATED)}{hint}")
 
 
