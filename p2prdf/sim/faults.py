@@ -20,7 +20,7 @@ class Faults:
     ``delay_*``: time a transfer takes.
     ``straggler_*``: now and then a transfer takes this much longer, so that late parcels
     overtake whole conversations.
-    ``loss_probability``: a transfer never arrives; the sender's outbox repeats what must arrive.
+    ``loss_probability``: a transfer never arrives; the sender's outbox repeats important ones.
     ``duplicate_probability``: a transfer arrives a second time, with a delay of its own.
     ``turn_seconds_max``: delay of a peer with pending work; parcels that arrive meanwhile join the batch.
     ``skew_seconds_max``: constant error of each peer's clock, in either direction.

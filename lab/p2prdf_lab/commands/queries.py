@@ -1,6 +1,6 @@
 """Files of standing queries: one text, several texts, or a JSON list.
 
-A file is SPARQL text; lines of ``----`` alone separate several queries.  A file whose name ends in
+A file is SPARQL text; lines of ``----`` alone separate several queries.  A file with the suffix
 ``.json`` is a list of query texts, or of objects with a member ``query`` (and perhaps ``name``).
 """
 

@@ -2,28 +2,25 @@
 
     python -m schedules.chord_world --seeds 1000 --start 0
 
-A run grows a ring from one peer, by joins that overlap, until it has more members than a successor list is
-long; then peers join, crash, leave and come back at random while every message takes its own time; then no
-further events happen, and the ring must become ideal within ``HEAL_ROUNDS`` rounds and answer every lookup
-truly.
+A run grows a ring from one peer, by concurrent joins, until it has more members than a successor list is long.  Then
+peers join, crash, leave and return at random, with random delays of messages.  After a quiet period of ``HEAL_ROUNDS``
+rounds, the ring must be ideal and answer all lookups correctly.
 
-The assumptions are those of the theory (Zave, "Reasoning about identifier spaces: how to make Chord correct",
-IEEE TSE 2017).  A crash is silence, and no live peer is taken for dead: a request is given up after longer than
-the slowest message takes there and back.  A failure happens only if afterwards every member still has a live
-successor, and R + 1 principals are left, R being the length of the successor lists; a ring need not survive a
-failure that would break that, and such a failure is counted as ``forbidden``.
+The assumptions are the theory's (Zave, "Reasoning about identifier spaces: how to make Chord correct", IEEE TSE 2017).
+A crashed peer is silent, and no live peer is taken for dead: the timeout of a request is longer than any round trip.  A
+failure happens only if afterwards every member has a live successor and there are R + 1 principals, R being the length
+of the successor lists; other failures are counted as ``forbidden``.
 
-Checked whenever a pointer or the membership has changed:
+Checks after each change of a pointer or of the membership:
 
 * *OneLiveSuccessor*: every member has a live member other than itself in its successor list.
-* *SufficientPrincipals*: at least R + 1 members are skipped by no member; :mod:`p2prdf.overlay.chord` defines
-  skipping.
-* the consequences of both: following the first live successor, all members lead to *one* cycle, and that
-  goes round the ring *once*; and the successor lists are in order and name nobody twice.
+* *SufficientPrincipals*: at least R + 1 members are skipped by no member, as docs/explanation/design/routing.md
+  defines it.
+* Consequences of these two: the first live successors lead from all members to *one* cycle, which goes round the ring
+  *once*; successor lists are in order and without repeats.
 
-In the theory a step happens at the moment a request is answered, and while the answer is on its way the list
-that follows from it is the asker's true one.  So the judgement of a failure counts a list on its way like one
-that has arrived.
+In the theory, a step happens when a request is answered, and the list in the answer is the requester's list at once.
+So the check of a failure treats a list in flight as received.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["HEAL_ROUNDS", "ChordOptions", "ChordWorld", "RingBroken", "churn", "main", "run_seed"]
 
 HEAL_ROUNDS: Final = 30
-"""Rounds after which a ring that is left alone must be ideal: a second's pause and two questions each."""
+"""Rounds after which a quiet ring must be ideal; each has a pause of one second and two requests."""
 _EVENTS_MAX: Final = 5_000_000
 
 
@@ -65,19 +62,19 @@ class RingBroken(P2PRDFError):
 
 @dataclass(frozen=True, slots=True)
 class ChordOptions:
-    """The kind of ring of a run."""
+    """Options of a run."""
 
     successors: int = 3
     members: int = 8
-    """Size aimed at; at least one more than ``successors``."""
+    """Target size; at least one more than ``successors``."""
     events: int = 40
-    """Joins and failures."""
+    """Number of joins and failures."""
     event_seconds: float = 0.5
-    """Mean pause between two of them; a stabilisation period is one second."""
+    """Mean pause between two events; a stabilisation period is one second."""
     delay_seconds_max: float = 0.1
-    """A message takes at least a hundredth of this."""
+    """Longest delay of a message; the shortest is a hundredth of it."""
     tended: bool = True
-    """Whether peers also ping everyone they point to; the theory gets by without."""
+    """Whether peers also ping all their contacts, which the theory does not need."""
 
     def config(self) -> ChordConfig:
         """Return the settings of each peer."""
@@ -93,12 +90,12 @@ class ChordOptions:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """One life of a peer."""
+    """One incarnation of a peer."""
 
     chord: Chord
     alive: bool = True
     reborn_at: float = -1e9
-    """When it became a member, if somebody at its address was one before."""
+    """Time of the join, if an earlier incarnation at the address was a member."""
     second: bool = False
     timer: Timer | None = None
     found: dict[int, OwnersFound] = field(default_factory=dict)
@@ -127,7 +124,7 @@ class ChordWorld(VirtualTime):
     # --- peers -----------------------------------------------------------------------------------
 
     def start(self, contact: Contact | None = None) -> _Node:
-        """Start a peer that is no member yet, at a new address and position if none is given."""
+        """Start a peer that is no member yet, by default at a new address and position."""
         if contact is None:
             self._ports += 1
             contact = Contact(self.random.getrandbits(64), "peer.example", self._ports)
@@ -137,7 +134,7 @@ class ChordWorld(VirtualTime):
         return node
 
     def moved(self, contact: Contact) -> Contact:
-        """Return the contact of a peer that comes back at another address with the same identifier."""
+        """Return the contact of a peer that returns with the same identifier at another address."""
         self._ports += 1
         return Contact(contact.key, contact.host, self._ports)
 
@@ -148,11 +145,11 @@ class ChordWorld(VirtualTime):
 
     @property
     def joining(self) -> list[_Node]:
-        """The live peers that are no members yet."""
+        """The live peers that are not members yet."""
         return [node for node in self._nodes.values() if node.alive and not node.chord.member]
 
     def fail(self, node: _Node, *, goodbye: bool = False) -> None:
-        """End a life, with or without telling."""
+        """End an incarnation, by a crash or with a goodbye."""
         if goodbye:
             self.submit(node, Leave())
         node.alive = False
@@ -161,7 +158,7 @@ class ChordWorld(VirtualTime):
         self.check()
 
     def introduce(self, node: _Node) -> None:
-        """Introduce a peer to a random member, again and again until it has joined, as a driver does."""
+        """Introduce a peer to a random member, with repeats until it has joined, as a driver does."""
         if node.alive and not node.chord.member:
             self.submit(node, Introduce(self.random.choice(self.members).chord.own))
             self.set_timer(self.now + 1.0, self.introduce, node)
@@ -224,10 +221,10 @@ class ChordWorld(VirtualTime):
                 raise RingBroken(f"at {self.now:.3f} s: {reason}\n{self.picture()}")
 
     def may_fail(self, node: _Node) -> bool:
-        """Tell whether the theory lets this member fail now.
+        """Return whether the theory allows the failure of this member now.
 
-        Theory has no second incarnations.  A peer that has just come back to its address may still be dropped
-        by a peer that asked it too early, so for a while it is not counted on.
+        The theory has no restarts.  Another peer may still drop a restarted peer after an early request, so for some
+        time a restarted peer does not count as live.
         """
         members = [other for other in self.members if other is not node]
         settled = self.now - 3 * self._config.timeout_seconds
@@ -237,7 +234,7 @@ class ChordWorld(VirtualTime):
     def _broken(
         self, members: Sequence[_Node], *, on_the_way: bool = False, unsure: AbstractSet[Contact] = frozenset()
     ) -> str:
-        """Return the first violation of the invariant by a ring of these members, or ""."""
+        """Return the fault of a ring of these members as a text, or an empty text."""
         live = {node.chord.own for node in members}
         sure = live - unsure
         lists = [(node.chord.own, node.chord.successors) for node in members]
@@ -251,7 +248,7 @@ class ChordWorld(VirtualTime):
         if on_the_way:
             for teller, asker, ring in self._on_the_way.values():
                 following = successor_list(asker, teller, ring.successors, self.options.successors)
-                if asker not in live:  # it joins, and adopts the list of its answer
+                if asker not in live:  # it joins, with the list of the answer
                     following = tuple(contact for contact in ring.successors if contact.key != asker.key) or (teller,)
                 lists.append((asker, following))
                 if not any(contact in sure and contact != asker for contact in following):
@@ -273,7 +270,7 @@ class ChordWorld(VirtualTime):
     # --- the ideal -------------------------------------------------------------------------------
 
     def not_ideal(self) -> str:
-        """Return the first difference from the ideal ring, or "": lists, predecessors and fingers must be exact."""
+        """Return a deviation from the ideal ring, with exact lists, predecessors and fingers, or an empty text."""
         contacts = [node.chord.own for node in self.members]
         for place, node in enumerate(self.members):
             own = node.chord.own
@@ -306,9 +303,9 @@ def _short(contact: Contact) -> str:
 
 
 def _skipped(members: list[Contact], lists: list[tuple[Contact, tuple[Contact, ...]]]) -> set[Contact]:
-    """Return the members that lie between two neighbours of some list, its owner put in front.
+    """Return the members between two neighbours of a list that is extended by its owner at the front.
 
-    A member named with the address of a former incarnation is skipped as well.
+    A member whose position stands in a list with the address of an earlier incarnation is skipped as well.
     """
     positions = [contact.key for contact in members]
     skipped: set[Contact] = set()
@@ -323,7 +320,7 @@ def _skipped(members: list[Contact], lists: list[tuple[Contact, tuple[Contact, .
 
 
 def _misshapen(following: dict[Contact, Contact]) -> str:
-    """Return the error in the graph of first live successors, or ""."""
+    """Return the fault of the graph of first live successors as a text, or an empty text."""
     at = next(iter(following))
     for _ in following:
         at = following[at]  # now on a cycle
@@ -348,7 +345,7 @@ def _misshapen(following: dict[Contact, Contact]) -> str:
 
 
 def grow(world: ChordWorld, size: int) -> None:
-    """Make a ring of ``size`` members from one, several joining at once, and wait until it is ideal."""
+    """Grow a ring from one member to ``size`` by concurrent joins, and wait until it is ideal."""
     first = world.start()
     world.submit(first, Create())
     while len(world.members) < size:
@@ -360,7 +357,7 @@ def grow(world: ChordWorld, size: int) -> None:
 
 
 def join(world: ChordWorld, contact: Contact | None = None) -> None:
-    """Start a peer and introduce it to a random member, and now and then to one that is none yet."""
+    """Start a peer and introduce it to a random member, sometimes to a peer that is not a member yet."""
     newcomer = world.start(contact)
     others = [node for node in world.joining if node is not newcomer]
     if others and world.random.random() < 0.1:
@@ -369,7 +366,7 @@ def join(world: ChordWorld, contact: Contact | None = None) -> None:
 
 
 def settle(world: ChordWorld) -> None:
-    """Let time pass until everyone has joined and the ring is ideal; raises RingBroken after HEAL_ROUNDS."""
+    """Run until all peers have joined and the ring is ideal; raises RingBroken after HEAL_ROUNDS."""
     for _ in range(HEAL_ROUNDS):
         world.run_for(1.0 + 4 * world.options.delay_seconds_max)
         if not world.joining and not world.not_ideal():
@@ -380,7 +377,7 @@ def settle(world: ChordWorld) -> None:
 
 
 def churn(world: ChordWorld) -> None:
-    """Let peers come and go; the invariant is checked all the time."""
+    """Let peers join and fail, with checks of the invariant."""
     options, random = world.options, world.random
     dead: list[Contact] = []
     world.checking = True
@@ -405,7 +402,7 @@ def churn(world: ChordWorld) -> None:
 
 
 def look_up_everywhere(world: ChordWorld, keys: int) -> None:
-    """Look up random keys, and positions of members, from every member; raises RingBroken if one is wrong."""
+    """Look up random keys, and positions of members, at every member; raises RingBroken for a wrong result."""
     contacts = [node.chord.own for node in world.members]
     wanted = [world.random.getrandbits(64) for _ in range(keys)] + [contact.key for contact in contacts]
     for node in world.members:
@@ -439,7 +436,7 @@ def options_of(seed: int) -> ChordOptions:
 
 
 def run_seed(seed: int, make: Callable[..., Chord] = Chord) -> Counter[str]:
-    """Carry out one run and return its counts.  Raises RingBroken, naming the seed."""
+    """Execute one run and return its counts.  Raises RingBroken, with the seed."""
     world = ChordWorld(seed, options_of(seed), make)
     try:
         grow(world, world.options.members)
@@ -452,7 +449,7 @@ def run_seed(seed: int, make: Callable[..., Chord] = Chord) -> Counter[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run many seeds; print the counts of events; return 1 if a ring broke."""
+    """Run many seeds and print counts; return 1 if a ring broke."""
     parser = argparse.ArgumentParser(prog="python -m schedules.chord_world", description="Chord rings under churn.")
     parser.add_argument("--seeds", type=int, default=100, help="number of runs")
     parser.add_argument("--start", type=int, default=0, help="first seed")

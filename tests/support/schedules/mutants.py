@@ -1,8 +1,8 @@
-"""One rule removed at a time: checkers that catch none of these would prove nothing.
+"""Mutants: each removes one rule of the protocol, to prove that the checkers detect the absence.
 
-A mutant changes real classes while it is in force, inside a context manager; the code that runs in
-production has no switches.  Each names the rule that it removes and is run on seeds of bad days, of a kind on which
-the rule matters, in order, until one of them shows a broken promise.
+A mutant replaces methods of the real classes inside a context manager; production code has no switches.  It names the
+removed rule and runs on seeds of a kind of fault schedules that needs the rule, in order, until one of them breaks a
+promise.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from schedules.shares import Configurations
 __all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
 
 SEEDS_MAX: Final = 2000
-"""Within which a mutant must be caught."""
+"""Most seeds before a mutant counts as not caught."""
 
 _SHARE_SEEDS = 50
 _NEVER = (1 << 64) - 1
@@ -100,11 +100,11 @@ _ON: Final = {
     "ended-rows-unanswered": "pinned",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
-"""Kinds of schedules (of :mod:`schedules.failures.days`) that test rules which drawn schedules seldom test."""
+"""Kinds of schedules (of :mod:`schedules.failures.days`) for mutants that drawn schedules seldom catch."""
 _CHUNK = 4
 
 Change = tuple[Any, str, Any]
-"""A class or module, the name of an attribute, and its replacement."""
+"""A class or module, the name of a replaced attribute, and its replacement."""
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def _changed(changes: list[Change]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A rule, and how to remove it; ``changes`` is called when the mutant is to be in force."""
+    """A rule and its removal; ``changes`` returns the replacements when the mutant takes effect."""
 
     name: str
     rule: str
@@ -129,7 +129,7 @@ class Mutant:
 
     @property
     def days(self) -> str:
-        """The kind of schedules that tests the rule."""
+        """The kind of schedules that test the rule."""
         return _ON.get(self.name, "plain")
 
     def run(self, seed: int, configurations: Configurations = "daemon", days: str = "") -> Verdict:
@@ -140,7 +140,7 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """How a mutant was found out: the first bad seed and its kinds of problems, and how many seeds are bad."""
+    """The evidence against a mutant: the first bad seed, its kinds of problems, and the number of bad seeds."""
 
     name: str
     first: int | None
@@ -175,7 +175,7 @@ def _one_copy() -> list[Change]:
 
 
 def _no_probe_of_rows() -> list[Change]:
-    """Rows that come after the triples they wait for do not meet them."""
+    """A row is not joined with triples that came before it."""
 
     def stored(original: Any) -> Any:
         def add_rows(self: Any, rows: Derived, _: Any = None) -> list[Derived]:
@@ -210,7 +210,7 @@ def _no_repair() -> list[Change]:
 
 
 def _repair_unjoined() -> list[Change]:
-    """Triples that come by repair, which knows of no publication or view, are stored and never joined."""
+    """Items from anti-entropy are stored, but never joined."""
     original = Engine._spread_copies
 
     def spread(self: Engine, batch: TripleBatch, *, keep_own: bool) -> None:
@@ -228,7 +228,7 @@ def _join_the_ended() -> list[Change]:
 
 
 def _alone_everywhere() -> list[Change]:
-    """Rows that wait at all peers are taken for rows that one peer alone joins."""
+    """Rows that wait at all peers are treated as rows that only one peer joins."""
 
     def met_from(self: LightTables, stamp: int, _: Any) -> int:
         return max(self.over_before, stamp) if self.settled else self.over_before
@@ -250,7 +250,7 @@ def _no_roll_forward_after_restart() -> list[Change]:
 
 
 def _discard_unmatched() -> list[Change]:
-    """Triples are kept only by peers at which somebody waits."""
+    """Peers store only triples for which a pattern or row waits."""
 
     def discarding(original: Any) -> Any:
         def add_triples(self: Any, *columns: Any) -> list[Derived]:
@@ -272,7 +272,7 @@ def _no_commit_wait() -> list[Change]:
 
 
 def _count_others_copies() -> list[Change]:
-    """A message passed on counts as a copy although the receiver keeps none."""
+    """A triple that its receiver forwards without storing counts as a copy."""
     return [(Arrivals, "keep", lambda *_: ())]
 
 
@@ -281,27 +281,27 @@ def _forget_on_restart() -> list[Change]:
 
 
 def _late_roles() -> list[Change]:
-    """Triples published before an index was heard of are not indexed under it."""
+    """Triples from before the advertisement of an index are not put into it."""
     return [(Roles, "_route", lambda *_: None), (Roles, "missing", lambda *_: 0)]
 
 
 def _lost_words() -> list[Change]:
-    """A publisher claims that texts are indexed under the advertised keywords, and does not do it."""
+    """A publisher claims to use the keyword index for words that queries wait for, but does not."""
     return [(Words, "indexed", lambda *_: None)]
 
 
 def _late_words() -> list[Change]:
-    """Triples published before a keyword was heard of are not indexed under it."""
+    """Texts from before the advertisement of a word are not indexed under it."""
     return [(Words, "_add_to", lambda *_, **__: None)]
 
 
 def _words_unknown() -> list[Change]:
-    """The keywords under which a query is indexed are not advertised."""
+    """The words of a query in the keyword index are not advertised."""
     return [(Opening, "_words_of", lambda *_: [])]
 
 
 def _give_up_lost() -> list[Change]:
-    """Messages in flight to a lost peer are given up."""
+    """In-flight messages to a lost peer are dropped."""
     return [(Exchange, "give_up", _only_forget)]
 
 
@@ -318,7 +318,7 @@ def _spare_the_returned() -> list[Change]:
 
 
 def _begun_before_live() -> list[Change]:
-    """A subscription that a change of the view began while it opened is not begun again."""
+    """A subscription is not restarted after a change of the view during its opening."""
     original = Delivery.begin
 
     def begin(self: Delivery, subscription: Subscription) -> None:
@@ -333,7 +333,7 @@ def _settled_forgotten() -> list[Change]:
 
 
 def _settled_early() -> list[Change]:
-    """Answers are settled although a home may live where it is not seen."""
+    """Answers are settled although a coordinator may be alive outside the view."""
     return [(Members, "somebody_missing", property(lambda _: False))]
 
 
@@ -346,7 +346,7 @@ def _narrow_forever() -> list[Change]:
 
 
 def _one_round_of_leaving() -> list[Change]:
-    """A peer that leaves takes in messages until the end."""
+    """A leaving peer accepts new items until its end."""
     return [(Repair, "closing", property(lambda _: False, lambda *_: None)), (Repair, "_offer_closed", _leave_at_once)]
 
 
@@ -358,22 +358,22 @@ def _leave_at_once(self: Repair, request: int) -> None:
 
 
 def _gone_alone() -> list[Change]:
-    """A peer that leaves has handed over all, however few others there are."""
+    """A leaving peer reports a complete handoff with any number of other peers."""
     return [(Repair, "_enough_stay", lambda _: True)]
 
 
 def _known_late() -> list[Change]:
-    """Answers recorded for a group count for those of its subscriptions alone that are known by then."""
+    """Answers that are recorded for a group count only for its subscriptions known at that time."""
     return [(Home, "comes_late", lambda *_: False)]
 
 
 def _one_keeper_of_records() -> list[Change]:
-    """A record that was on its way to a lost peer goes to nobody if there is nobody, and counts as a copy."""
+    """A record in flight to a lost peer counts as a copy if there is no other peer."""
     return [(Records, "_send_when_enough", Records._send)]
 
 
 def _without_origin() -> list[Change]:
-    """Repair gives parts of unfinished publications without a word of where they were published."""
+    """Anti-entropy transfers parts of incomplete publications without their origin."""
 
     def with_origin(_: RollForward, message: IndexTriples) -> Iterator[IndexTriples]:
         yield message
@@ -386,22 +386,22 @@ def _lost_together() -> list[Change]:
 
 
 def _begun_anew() -> list[Change]:
-    """A peer that lost its disk and starts once more, with newer data, takes itself for complete."""
+    """A peer that restarts again after the loss of its disk regards its new data as complete."""
     return [(Members, "record", lambda self: MembersKnown(self.most))]
 
 
 def _first_at_once() -> list[Change]:
-    """A peer that lost its disk and sees no other takes itself for the first of a network, though it has seeds."""
+    """A peer without disk that sees no other peer regards itself as the first, although it was given seeds."""
     return [(Members, "first_at", property(lambda _: None))]
 
 
 def _former_lives_forgotten() -> list[Change]:
-    """A peer that was not seen in this incarnation is not missed."""
+    """A peer does not miss members that it has not seen since its start."""
     return [(Members, "somebody_missing", property(lambda self: self.lost_within(MISSING_SECONDS)))]
 
 
 def _fellows_know() -> list[Change]:
-    """Peers that lost their data are taken for complete by all but themselves."""
+    """Other peers treat a peer in recovery as a replica with complete data."""
     return [(Members, "note_lacking", lambda *_, **__: None)]
 
 
@@ -410,7 +410,7 @@ def _marks_without_outbox() -> list[Change]:
 
 
 def _late_look() -> list[Change]:
-    """Peers read the messages in flight at the end of a turn after the cut, not at the cut."""
+    """Peers examine in-flight work at the end of a turn after the cut, not at the cut."""
     original = LowMarks.passing
 
     def passing(self: LowMarks, remote: int = 0) -> None:
@@ -430,7 +430,7 @@ def _late_look() -> list[Change]:
 
 
 def _outbox_at_the_end() -> list[Change]:
-    """Peers count the outbox at the end of a turn, not all messages that a split turn put into it."""
+    """Peers examine the outbox at the end of a turn, without earlier messages of a split turn."""
     original = LowMarks.wake
 
     def wake(self: LowMarks) -> None:
@@ -442,7 +442,7 @@ def _outbox_at_the_end() -> list[Change]:
 
 
 def _acknowledged_in_open_turns() -> list[Change]:
-    """Messages are acknowledged when the budget of a turn is spent, before they are processed."""
+    """Arrivals are acknowledged at the end of a turn's budget, before they are processed."""
     original = Peer.wake
 
     def wake(self: Peer, *, now: float) -> list[Effect]:
@@ -456,7 +456,7 @@ def _acknowledged_in_open_turns() -> list[Change]:
 
 
 def _own_clock_only() -> list[Change]:
-    """Only the own clock passes a cut, and no stamp of a message."""
+    """Only the own clock passes a cut; the stamps of messages are ignored."""
     original = LowMarks.passing
     return [(LowMarks, "passing", lambda self, _=0: original(self))]
 
@@ -466,7 +466,7 @@ def _unsteady_marks() -> list[Change]:
 
 
 def _late_removals() -> list[Change]:
-    """A publication after a removal, heard of before it, goes with the publications before it."""
+    """A late deletion also removes a publication that has a later stamp and arrived earlier."""
     original = Stays.remove
 
     def remove(
@@ -479,7 +479,7 @@ def _late_removals() -> list[Change]:
 
 
 def _one_stay() -> list[Change]:
-    """A triple published again after a removal has its former identity."""
+    """A publication after a deletion has the identity of the one before."""
 
     def identity_of(self: LightState, triple: Any) -> int:
         hashes = self._dictionary.hashes
@@ -496,7 +496,7 @@ def _identities_of_triples(self: ColumnarState, table: Any, rows: Any) -> Any:
 
 
 def _rows_live_on() -> list[Change]:
-    """A partial result that is over takes nothing back that was made of it."""
+    """The end of a partial result does not retract the results derived from it."""
     original = Engine._store_rows
 
     def store_rows(self: Engine) -> None:
@@ -521,7 +521,7 @@ def _joining_the_living(tables: Tables) -> Callable[..., list[Derived]]:
 
 
 def _withdraw_the_known() -> list[Change]:
-    """An answer that is not known here is not taken back."""
+    """The retraction of an unknown answer is ignored."""
     original = ResultLog.withdraw
 
     def withdraw(self: ResultLog, identity: Any, *rest: Any) -> int:
@@ -537,7 +537,7 @@ def _answers_after_withdrawals() -> list[Change]:
 
 
 def _always_sure() -> list[Change]:
-    """A home takes every answer that is taken back for one that the subscriber has acknowledged."""
+    """A coordinator treats every retracted answer as acknowledged by the subscriber."""
 
     def with_certainty(self: ResultLog, part: Any) -> Any:
         return self._columns.column([each | SURE if each >= GONE else each for each in as_list(part.born)])
@@ -546,7 +546,7 @@ def _always_sure() -> list[Change]:
 
 
 def _never_sure() -> list[Change]:
-    """A home does not say that an answer was acknowledged when it takes it back."""
+    """A coordinator's retraction does not say that the answer was acknowledged."""
     return [(ResultLog, "_with_certainty", lambda _, part: part.born)]
 
 
@@ -562,7 +562,7 @@ def _tell_at_once(self: Entry, local: Any) -> None:
 
 
 def _told_before_copies() -> list[Change]:
-    """A standing query's solutions go to its subscriber and the other replicas at the same time."""
+    """Answers of a standing query go to the subscriber and to the other replicas at the same time."""
     original = Evaluations._stage
 
     def stage(self: Evaluations, *arguments: Any) -> None:
@@ -577,7 +577,7 @@ def _told_before_copies() -> list[Change]:
 
 
 def _no_compare_after_takeover() -> list[Change]:
-    """A new evaluator of a standing query reports the true solutions, and retracts none."""
+    """A new evaluator of a standing query reports the current answers and retracts none."""
 
     def begin(self: Evaluation, _: Any) -> None:
         original(self, Contents())
@@ -587,12 +587,12 @@ def _no_compare_after_takeover() -> list[Change]:
 
 
 def _sure_at_once() -> list[Change]:
-    """A new evaluator retracts solutions without known support at once."""
+    """After a failover, the new coordinator at once retracts answers that its data does not imply."""
     return [(Evaluation, "_doubt", lambda *_: None)]
 
 
 def _names_taken_for_new() -> list[Change]:
-    """Only true or held solutions are looked up among the reported ones: other rows have their first name again."""
+    """Delivered answers are looked up only for current or held rows; other rows get their first identity again."""
     original = Told.changes
 
     def changes(self: Told, wanted: Any, _: Any) -> Any:
@@ -606,7 +606,7 @@ def _told_elsewhere_ignored() -> list[Change]:
 
 
 def _withdrawn_leaf_comes_back() -> list[Change]:
-    """A withdrawal that comes before the answer of a leaf is forgotten."""
+    """The retraction of a leaf's answer is forgotten if it arrives before the answer."""
     original = LeafAnswers._withdraw
 
     def withdraw(self: LeafAnswers, identity: int, born: int) -> Any:
@@ -616,7 +616,7 @@ def _withdrawn_leaf_comes_back() -> list[Change]:
 
 
 def _leaf_answers_not_kept() -> list[Change]:
-    """Answers of leaves are held, and on no disk."""
+    """The answers of leaves are held in memory only."""
     original = Delivery._record_leaf
 
     def record_leaf(self: Delivery, *arguments: Any) -> bool:
@@ -639,7 +639,7 @@ def _strangers_unheard() -> list[Change]:
 
 
 def _ended_unheard() -> list[Change]:
-    """A group ends with its last subscription here, unless it was noticed that somebody is missing."""
+    """A group ends with its last local subscription, unless a member is known to be missing."""
     original = Host._end
 
     def end(self: Host, subscription: Subscription, done: Callable[[], None] = lambda: None) -> None:
@@ -666,7 +666,10 @@ def _over_not_in_snapshots() -> list[Change]:
 
 
 def _ended_rows_unanswered() -> list[Change]:
-    """Any fetch counts as an answer to a leaving peer's offers, too: either rule alone ends the circle."""
+    """Rows of ended queries get no reply, and any request counts as a reply to a leaving peer's offers.
+
+    Either of the two rules alone breaks the cycle of requests.
+    """
     original = Repair.want
 
     def want(self: Repair, sender: Contact, message: Want) -> None:
@@ -756,7 +759,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
 
 
 def _run(name: str, seed: int, configurations: Configurations = "daemon") -> Verdict:
-    """Run a schedule without a rule; one that fails with the rule as well proves nothing, and counts as passed."""
+    """Run a mutant on a schedule; a schedule that also fails with the rule proves nothing, and counts as good."""
     verdict = MUTANTS[name].run(seed, configurations)
     if verdict.good or not run_day(MUTANTS[name].days, seed, configurations=configurations).good:
         verdict.problems.clear()
@@ -767,9 +770,9 @@ def catch(
     name: str, *, seeds_max: int = SEEDS_MAX, share_seeds: int = 0, jobs: int = 1,
     configurations: Configurations = "daemon",
 ) -> Caught:  # fmt: skip
-    """Run a mutant until it is caught, and on at least ``share_seeds`` seeds to see how often it is.
+    """Run a mutant until it is caught, and on at least ``share_seeds`` seeds to measure how often.
 
-    It is caught on a day that is bad without the rule, and good with it.
+    A schedule catches the mutant if it fails without the rule and passes with it.
     """
     first: int | None = None
     kinds: tuple[str, ...] = ()
@@ -800,7 +803,7 @@ def _verdicts(name: str, seeds: int, jobs: int, configurations: Configurations) 
 def run_mutants(
     names: list[str], *, seeds_max: int, jobs: int, configurations: Configurations = "daemon"
 ) -> int:
-    """Run mutants and print how each was caught, as rows of a table; return 1 if one was not."""
+    """Run mutants and print the schedules that catch them, as a table; return 1 if one is not caught."""
     print("| Rule removed | Days | First bad seed | What it broke | Bad seeds |")
     print("|---|---|---|---|---|")
     alive = []

@@ -1,24 +1,23 @@
-"""Members of a view under faults, in virtual time: do all views converge to the living members, and how soon?
+"""Membership views under faults, in virtual time: convergence to the live members, and its time.
 
     python -m schedules.swim_world --seeds 200 --start 0
 
-A run lets a view grow, then draws faults: processes killed and started again at the same or another address,
-hosts that vanish with all connections standing, goodbyes, partitions that heal, links cut in one direction,
-loss, loops held up, members that come and go quickly, clocks that are wrong.  At the end everything is healed.
+A run lets a view grow, then draws faults: processes are killed and restarted at the same or another address, hosts
+vanish with open connections, members leave, partitions heal, links fail in one direction, packets are lost, event loops
+stall, members come and go quickly, clocks are wrong.  At the end all faults are healed.
 
-Checked are:
+Checks:
 
-* *Agreement*: within ``SETTLE_SECONDS`` after the last fault every living member's view is complete and holds exactly
-  the living members, at their present addresses and in their present incarnations.
-* *Quiet*: after that nothing changes any more.
-* *No false alarm*: while the only faults are loops held up for at most half a second, no living member is ever lost.
+* *Agreement*: within ``SETTLE_SECONDS`` after the last fault, the view of every live member is complete and has exactly
+  the live members, with their current addresses and incarnations.
+* *Quiet*: afterwards views do not change.
+* *No false alarm*: while the only faults are stalls of at most half a second, no live member is lost.
 
-The time until a death is noticed is measured, apart for processes that were killed (their host refuses
-connections) and hosts that vanished (silence).
+Detection times are measured separately for killed processes (their hosts refuse connections) and vanished hosts
+(silence).
 
-The model of connections: two members that know each other are connected, if the run says so.  A process that is
-killed has its connections broken at once, unless the link is cut; a host that vanishes leaves them standing, as
-TCP does.
+Connections: with the option ``connected``, two members that know each other are connected.  The connections of a killed
+process break at once, unless the link is cut; those of a vanished host remain open, as in TCP.
 """
 
 from __future__ import annotations
@@ -63,21 +62,21 @@ _EPOCH: Final = 1_000_000_000.0
 
 
 class ViewsDiffer(P2PRDFError):
-    """Views did not become equal, or somebody living was lost without a reason."""
+    """Views did not converge, or a live member was lost without a reason."""
 
     code = "views-differ"
 
 
 @dataclass(frozen=True, slots=True)
 class SwimOptions:
-    """The kind of world of a run."""
+    """Options of a run."""
 
     members: int = 5
     events: int = 20
     event_seconds: float = 2.0
     """Mean pause between two faults."""
     delay_seconds_max: float = 0.005
-    """A packet takes at least a tenth of this."""
+    """Longest delay of a packet; the shortest is a tenth of it."""
     connected: bool = True
     """Whether members that know each other are connected."""
     config: SwimConfig = field(default_factory=SwimConfig)
@@ -85,7 +84,7 @@ class SwimOptions:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One life of a member."""
+    """One incarnation of a member."""
 
     swim: Swim
     clock_ahead: float = 0.0
@@ -94,7 +93,7 @@ class Node:
     held_until: float = 0.0
     inbox: list[Packet] = field(default_factory=list)
     seen: dict[int, Contact] = field(default_factory=dict)
-    """The living members reported to the peer, by key."""
+    """The live members that the view reported, by key."""
 
     @property
     def contact(self) -> Contact:
@@ -111,7 +110,7 @@ class SwimWorld(VirtualTime):
         self.options = options or SwimOptions()
         self.counts: Counter[str] = Counter()
         self.noticed: dict[str, list[float]] = defaultdict(list)
-        """How long deaths took to be noticed, by kind."""
+        """Detection times of failures in seconds, by kind."""
         self.loss = 0.0
         self.forbid_alarms = False
         self._cuts: dict[tuple[str, str], None] = {}
@@ -129,7 +128,7 @@ class SwimWorld(VirtualTime):
         return [node for _, node in sorted(self._nodes.items()) if node.alive]
 
     def start(self, contact: Contact | None = None, *, clock_ahead: float = 0.0, zone: str = "") -> Node:
-        """Start a process that is no member yet, with a key and a host of its own if no contact is given."""
+        """Start a process that is no member yet, by default with a new key and host."""
         if contact is None:
             self._ports += 1
             contact = Contact(self.random.getrandbits(64), f"10.0.{self._ports >> 8}.{self._ports & 255}", 7400)
@@ -143,7 +142,7 @@ class SwimWorld(VirtualTime):
         return node
 
     def join(self, contact: Contact | None = None, *, clock_ahead: float = 0.0, zone: str = "") -> Node:
-        """Start a process, and introduce it to members again and again until it is one, as a driver does."""
+        """Start a process and introduce it to members until it has joined, as a driver does."""
         node = self.start(contact, clock_ahead=clock_ahead, zone=zone)
         self._introduce(node)
         return node
@@ -158,12 +157,12 @@ class SwimWorld(VirtualTime):
             self.set_timer(self.now + 1.0, self._introduce, node)
 
     def moved(self, contact: Contact) -> Contact:
-        """Return the contact of a process that comes back under the same key at another address."""
+        """Return the contact of a process that returns with the same key at another address."""
         self._ports += 1
         return Contact(contact.key, f"10.0.{self._ports >> 8}.{self._ports & 255}", 7400)
 
     def kill(self, node: Node, *, host: bool = False) -> None:
-        """End a life without a word; with its ``host``, connections stand and nobody refuses new ones."""
+        """Kill a process; with its ``host``, connections remain open and new ones are not refused."""
         self._end(node)
         self._died[node.contact] = self.now, "host" if host else "process"
         if host:
@@ -176,7 +175,7 @@ class SwimWorld(VirtualTime):
                 self.schedule(self._delay(), self._break, other, node.contact.key)
 
     def leave(self, node: Node) -> None:
-        """End a life with a goodbye."""
+        """End a process with a goodbye."""
         self.submit(node, Leave())
         self._end(node)
         for link in [link for link in self._links if node.contact in link]:
@@ -188,12 +187,12 @@ class SwimWorld(VirtualTime):
             node.timer.cancelled = True
 
     def hold_up(self, node: Node, seconds: float) -> None:
-        """Stop a node's loop for a while; arriving packets wait."""
+        """Stall a node's event loop for some time; arrivals wait."""
         node.held_until = max(node.held_until, self.now + seconds)
         self.schedule(node.held_until - self.now, self._go_on, node)
 
     def _go_on(self, node: Node) -> None:
-        """Let a loop go on in the worst order: with its timers first, then with the packets that have arrived."""
+        """Resume a stalled loop in the worst order: timers first, then arrivals."""
         if node.alive and self.now >= node.held_until:
             self._arm(node)
             inbox, node.inbox = node.inbox, []
@@ -211,7 +210,7 @@ class SwimWorld(VirtualTime):
                     self._cuts[other.contact.host, one.contact.host] = None
 
     def heal(self) -> None:
-        """Let everything through again."""
+        """Heal all links."""
         self._cuts.clear()
         self.loss = 0.0
 
@@ -269,7 +268,7 @@ class SwimWorld(VirtualTime):
             self._links[frozenset((node.contact, contact))] = None
 
     def _unlink(self, node: Node, contact: Contact) -> None:
-        """Close the connection to a member that is lost; the other side, if it lives, sees it break."""
+        """Close the connection to a lost member; the other side, if alive, sees the break."""
         link = frozenset((node.contact, contact))
         if link in self._links:
             del self._links[link]
@@ -338,13 +337,13 @@ class SwimWorld(VirtualTime):
             self._arm(node)
             return
         node.timer = None
-        # A hair later than asked for: reading clocks of different epochs rounds.
+        # Slightly later than requested, because clocks of different epochs round.
         self._step(node, lambda now: node.swim.wake(now=now + 1e-6))
 
     # --- the checks ------------------------------------------------------------------------------
 
     def differs(self) -> str:
-        """Return the first difference of a view from the truth, or ""."""
+        """Return a difference between views and live members as a text, or an empty text."""
         living = self.living
         truth = {node.contact.key: node.contact for node in living}
         for node in living:
@@ -361,7 +360,7 @@ class SwimWorld(VirtualTime):
         return ""
 
     def settle(self, seconds: float = SETTLE_SECONDS) -> float:
-        """Let time pass until all views are right; return how long it took.
+        """Run until all views are correct; return the seconds.
 
         Raises ViewsDiffer if it takes longer than ``seconds``.
         """
@@ -373,7 +372,7 @@ class SwimWorld(VirtualTime):
         return self.now - began
 
     def stay(self, seconds: float = QUIET_SECONDS) -> None:
-        """Let time pass in which nothing may change; raises ViewsDiffer if something does."""
+        """Let time pass without changes of views; raises ViewsDiffer for a change."""
         before, self.forbid_alarms = self.forbid_alarms, True
         self.run_for(seconds)
         self.forbid_alarms = before
@@ -395,7 +394,7 @@ def grow(world: SwimWorld, size: int) -> None:
 
 
 def stall(world: SwimWorld, seconds_max: float = 0.5) -> None:
-    """Hold loops up, one or several at a time, and allow no alarm."""
+    """Stall loops, one or several at a time, and allow no false alarm."""
     world.forbid_alarms = True
     for _ in range(world.options.events):
         world.run_for(world.random.expovariate(1.0))
@@ -437,7 +436,7 @@ def _fault_leave(world: SwimWorld, dead: list[Contact]) -> None:
 def _fault_return(world: SwimWorld, dead: list[Contact]) -> None:
     if dead:
         contact = dead.pop(world.random.randrange(len(dead)))
-        ahead = world.random.choice([0.0, 0.0, -0.3, -100.0, 0.3])  # and clocks that went back
+        ahead = world.random.choice([0.0, 0.0, -0.3, -100.0, 0.3])  # including clocks that went back
         world.join(world.moved(contact) if world.random.random() < 0.5 else contact, clock_ahead=ahead)
 
 
@@ -511,7 +510,7 @@ def options_of(seed: int) -> SwimOptions:
 
 
 def run_seed(seed: int) -> SwimWorld:
-    """Carry out one run and return its world.  Raises ViewsDiffer, naming the seed."""
+    """Execute one run and return its world.  Raises ViewsDiffer, with the seed."""
     world = SwimWorld(seed, options_of(seed))
     try:
         grow(world, world.options.members)
@@ -519,7 +518,7 @@ def run_seed(seed: int) -> SwimWorld:
         trouble(world)
         world.heal()
         world.noticed["settled"].append(world.settle())
-        world.run_for(15.0)  # some faults were drawn to end later
+        world.run_for(15.0)  # for faults that end later
         world.settle()
         world.stay()
     except ViewsDiffer as error:
@@ -528,7 +527,7 @@ def run_seed(seed: int) -> SwimWorld:
 
 
 def detection(seed: int, members: int, deaths: int, *, host: bool = False, connected: bool = True) -> list[float]:
-    """Kill members of a view of a constant size one after the other; return how long each other took to notice."""
+    """Kill members of a view of constant size one by one; return each other member's detection times."""
     world = SwimWorld(seed, replace(SwimOptions(), members=members, connected=connected))
     grow(world, members)
     for _ in range(deaths):
@@ -550,7 +549,7 @@ _POINTS: Final = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run many seeds; print the counts of events; return 1 if views differed."""
+    """Run many seeds and print counts; return 1 if views differed."""
     parser = argparse.ArgumentParser(prog="python -m schedules.swim_world", description="Views under faults.")
     parser.add_argument("--seeds", type=int, default=100, help="number of runs")
     parser.add_argument("--start", type=int, default=0, help="first seed")

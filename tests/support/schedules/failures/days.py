@@ -1,8 +1,7 @@
-"""Kinds of fault schedules: those that a seed draws, and the same with more of the events that one rule is about.
+"""Kinds of fault schedules: those that a seed draws, and variants with more of the failures that one rule handles.
 
-A rule that matters when a view changes while a subscription opens is seldom tested by a schedule of one slow
-disk. Such schedules are drawn as all are, and then changed: the kinds of failures, their number, and the
-clients' actions.
+A drawn schedule seldom tests a rule about, for example, a change of the view during the opening of a subscription.  A
+variant is drawn like any schedule and then changed: kinds and number of failures, and actions of clients.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SOME_LATE: Final = 2
 
 
 def _many(day: BadDay, weights: dict[str, float], **changed: Any) -> BadDay:
-    """Let many failures of some kinds happen, where there is more than one copy of everything."""
+    """Return a schedule with many failures of some kinds, for replicated data only."""
     config = day.options.config
     if config.replicas == 1:
         config = replace(config, replicas=_COPIES[0], copies_min=_COPIES[1])
@@ -67,7 +66,7 @@ def _removals_and_disks(day: BadDay) -> BadDay:
 
 
 def _of_copies(day: BadDay, replicas: int, copies_min: int) -> BadDay:
-    """Return a schedule with so many copies of everything, unless its peers have the configuration of daemons."""
+    """Return a schedule with these numbers of replicas, unless its peers have the configuration of daemons."""
     if day.daemons:
         return day
     config = replace(day.options.config, replicas=replicas, copies_min=copies_min)
@@ -75,7 +74,7 @@ def _of_copies(day: BadDay, replicas: int, copies_min: int) -> BadDay:
 
 
 def _clocks(day: BadDay) -> BadDay:
-    """Let clocks differ as far as they may among many peers, so that not all hear of the furthest one by the way."""
+    """Use the largest skew among many peers, so that not all peers learn the fastest clock by chance."""
     skew = 0.4
     day = _of_copies(day, 2, 2)
     config = replace(day.options.config, clock_skew_seconds=2 * skew)
@@ -88,12 +87,12 @@ def _clocks(day: BadDay) -> BadDay:
 
 
 def _kept(day: BadDay) -> BadDay:
-    """Let the first schedules be those that failed once, unchanged."""
+    """Let the first seeds be the schedules that failed once, with their original seeds."""
     return draw_bad_day(_KEPT[day.seed], "varied") if day.seed < len(_KEPT) else day
 
 
 def _pinned(day: BadDay) -> BadDay:
-    """Let the first schedules be those that failed once, with the options that they had then."""
+    """Let the first seeds be the schedules that failed once, with their original options."""
     return _PINNED[day.seed] if day.seed < len(_PINNED) else day
 
 
@@ -103,7 +102,7 @@ def _of_daemons(day: BadDay) -> BadDay:
 
 
 def _shared(day: BadDay, *, peers: int, weights: dict[str, float], **changed: Any) -> BadDay:
-    """Let the same query be left at several peers, some of which do not see each other for long or are away."""
+    """Subscribe to the same query at several peers, some of which are partitioned for long or down."""
     times = {"span_seconds": 20.0, "cut_min_seconds": 2.0, "cut_max_seconds": 12.0}
     day = _many(day, weights, shared=True, **times, **changed)
     config = replace(day.options.config, replicas=_COPIES[0], copies_min=_COPIES[1])
@@ -112,13 +111,13 @@ def _shared(day: BadDay, *, peers: int, weights: dict[str, float], **changed: An
 
 
 def _shared_lopsided(day: BadDay) -> BadDay:
-    """Let some notice late that they are cut off, where two of four peers can make something safe."""
+    """Let some peers notice a partition late, where two of four peers are a quorum."""
     weights = {"cut": 8.0, "suspicion": 2.0, "subscriber-crash": 2.0, "crash": 1.0}
     return _shared(day, peers=4 + day.seed % 3, weights=weights, detect_max_seconds=8.0)
 
 
 def _shared_by_three(day: BadDay) -> BadDay:
-    """Make all peers coordinators of everything, and let some lose their data."""
+    """Make all peers coordinators of all queries, and let some of them lose their data."""
     weights = {"crash": 6.0, "disk-loss": 5.0, "cut": 5.0, "suspicion": 1.0}
     return _shared(day, peers=3, weights=weights, detect_max_seconds=1.0)
 
@@ -126,7 +125,7 @@ def _shared_by_three(day: BadDay) -> BadDay:
 def _parted(
     day: BadDay, weights: dict[str, float], *, indexes: str = "", detect_max_seconds: float = 6.0, **changed: Any
 ) -> BadDay:  # fmt: skip
-    """Let each part of a network that is cut for long go on by itself: one copy is enough."""
+    """Let each part of a long partition continue by itself: one copy is enough."""
     day = _many(day, weights, span_seconds=20.0, detect_max_seconds=detect_max_seconds, **changed)
     config = replace(day.options.config, replicas=2 + day.seed % 2, copies_min=1)
     config = replace(config, indexes=config.indexes if day.daemons else indexes or config.indexes)
@@ -140,15 +139,15 @@ def _parted_and_crashes(day: BadDay) -> BadDay:
 
 
 def _parted_again(day: BadDay) -> BadDay:
-    """Let few triples be published again and again, and the same query be left in this part and that."""
+    """Publish few triples repeatedly, and subscribe to the same query in both parts."""
     times: dict[str, Any] = {"cut_min_seconds": 5.0, "cut_max_seconds": 15.0, "unnoticed_probability": 0.2}
     return replace(_parted(day, {"cut": 1.0}, shared=True, again=True, **times), per_event=day.seed % 2 == 0)
 
 
 def _parted_late(day: BadDay) -> BadDay:
-    """Leave no subscription before the network is cut, so that one part hears of none before it meets the other.
+    """Subscribe only after the partition, so that one part knows no query until the parts meet.
 
-    The cut is noticed soon, and a peer's crash loses everything that it has on no disk.
+    The partition is detected soon, and a crash loses all data without durable records.
     """
     weights = {"cut": 6.0, "crash": 8.0, "power-cut": 1.0}
     times: dict[str, Any] = {"cut_min_seconds": 5.0, "cut_max_seconds": 15.0, "unnoticed_probability": 0.0}
@@ -156,17 +155,16 @@ def _parted_late(day: BadDay) -> BadDay:
 
 
 def _parted_standing(day: BadDay) -> BadDay:
-    """Let each part notify subscribers of algebra queries, and then hear of the other."""
+    """Let each part deliver answers of queries that are not only conjunctive, before the parts meet."""
     weights = {"cut": 8.0, "suspicion": 2.0, "subscriber-crash": 6.0, "crash": 2.0, "compaction": 2.0}
     times: dict[str, Any] = {"cut_min_seconds": 3.0, "cut_max_seconds": 10.0, "unnoticed_probability": 0.3}
     return with_standing(with_removals(_parted(day, weights, detect_max_seconds=2.0, **times)))
 
 
 def _disks_and_snapshots(day: BadDay) -> BadDay:
-    """Have many faults at few peers.
+    """Let many failures affect few peers: snapshots and losses of disks during partitions.
 
-    A snapshot replaces a disk's content, or the disk is lost, while the peers hardly hear of each other, and
-    answers of algebra queries are replicated to them first.
+    Answers of queries that are not only conjunctive go to these peers first.
     """
     weights = {"compaction": 10.0, "crash": 8.0, "disk-loss": 8.0, "cut": 8.0}
     times: dict[str, Any] = {
@@ -183,15 +181,15 @@ def _disks_and_snapshots(day: BadDay) -> BadDay:
 
 
 def _of_the_living(day: BadDay) -> BadDay:
-    """Give a starting peer only the living members, as a daemon gets that finds them by its seeds.
+    """Let a starting peer learn of live peers only, as a daemon does from its bootstrap addresses.
 
-    With one copy of everything, no other peer makes up for an absent one.
+    Without replication, no other peer replaces an absent one.
     """
     return replace(day, failures=replace(day.failures, living_only=day.options.config.replicas > 1))
 
 
 def _racks(day: BadDay) -> BadDay:
-    """Let as many peers as keep a key go at one moment, and stay away for some seconds."""
+    """Let as many peers as there are replicas fail at once, for some seconds."""
     weights = {"rack-cut": 6.0, "subscriber-crash": 2.0}
     times: dict[str, Any] = {"down_min_seconds": 2.0, "down_max_seconds": 8.0, "detect_max_seconds": 0.6}
     day = _many(day, weights, span_seconds=20.0, **times)
@@ -200,9 +198,9 @@ def _racks(day: BadDay) -> BadDay:
 
 
 def _stragglers(day: BadDay) -> BadDay:
-    """Let messages overtake each other by a second between peers with different clocks, and nothing fail.
+    """Let messages overtake each other by a second between peers with clock skew, without failures.
 
-    There is one copy of everything, so consequences have one way to come.
+    There is no replication, so each derived result comes from one peer.
     """
     skew = 0.4
     config = replace(day.options.config, replicas=1, copies_min=1, clock_skew_seconds=2 * skew, retry_seconds=1.0)
@@ -217,7 +215,7 @@ def _stragglers(day: BadDay) -> BadDay:
 
 
 def _stragglers_busy(day: BadDay) -> BadDay:
-    """Let much be published, and people be in a hurry for bookmarks: cuts are passed while something is under way."""
+    """Publish much and request bookmarks urgently, so that cuts pass while messages are in flight."""
     day = _stragglers(day)
     faults = replace(day.options.faults, delay_max_seconds=0.03, straggler_seconds=0.5)
     failures = replace(day.failures, times_as_much=4, hurried=True)
@@ -225,9 +223,10 @@ def _stragglers_busy(day: BadDay) -> BadDay:
 
 
 def _strangers(day: BadDay) -> BadDay:
-    """Let three peers that keep everything see each other one way for some seconds, with urgent bookmarks.
+    """Let three replicas of all keys see each other in one direction for some seconds, with urgent bookmarks.
 
-    A publication of one then reaches one other, which does not see it and has replicas that it does not reach.
+    A publication then reaches one other peer, which does not see its sender and has other replicas that the sender does
+    not reach.
     """
     times: dict[str, Any] = {"span_seconds": 20.0, "detect_max_seconds": 2.0, "cut_min_seconds": 1.0}
     more: dict[str, Any] = {"publisher_crash_probability": 0.0, "unnoticed_probability": 0.0}
@@ -246,9 +245,9 @@ def _gone(day: BadDay) -> BadDay:
 
 
 def _gone_halfway(day: BadDay) -> BadDay:
-    """Let peers be gone for good while they publish, and soon those that got some of it, while the others compare.
+    """Let peers fail for good while they publish, and soon afterwards receivers of parts, during anti-entropy.
 
-    That they are gone is noticed late, and their publishers ask nobody again.
+    The failures are detected late, and the publishers do not repeat their publications.
     """
     times: dict[str, Any] = {"span_seconds": 15.0, "detect_min_seconds": 1.0, "detect_max_seconds": 4.0}
     day = _many(day, {"gone-halfway": 4.0, "suspicion": 8.0}, **times, publisher_crash_probability=0.9)
@@ -258,7 +257,7 @@ def _gone_halfway(day: BadDay) -> BadDay:
 
 
 def _long_absences(day: BadDay) -> BadDay:
-    """Let one of three be away until nobody waits for it; as it comes back a disk is lost, and the third crashes."""
+    """Let one of three peers be down until no peer waits for it; at its return a disk is lost and the third crashes."""
     times: dict[str, Any] = {
         "span_seconds": 36.0, "down_min_seconds": 0.3, "down_max_seconds": 5.0, "detect_max_seconds": 1.0,
         "meet_max_seconds": 0.6,
@@ -272,7 +271,7 @@ def _long_absences(day: BadDay) -> BadDay:
 
 
 def _unseen_absences(day: BadDay) -> BadDay:
-    """Let one of three be taken for dead, and crash later: nobody waits for it, and it takes itself for back soon."""
+    """Let one of three peers be taken for dead before its crash: it knows a short downtime, the others a long one."""
     day = _long_absences(day)
     times: dict[str, Any] = {"span_seconds": 70.0, "down_min_seconds": 0.5, "happenings_min": 20, "happenings_max": 30}
     weights = {"unseen-absence": 1.0}
@@ -280,7 +279,7 @@ def _unseen_absences(day: BadDay) -> BadDay:
 
 
 def _zones(day: BadDay) -> BadDay:
-    """Let peers stand in three failure zones, each of which may go as a whole, and lose all its disks."""
+    """Put peers into three failure zones, each of which may fail as a whole and lose all its disks."""
     weights = {"zone-loss": 6.0, "zone-cut": 3.0, "crash": 3.0, "failpoint": 2.0, "cut": 2.0, "join": 1.0, "leave": 1.0}
     day = _many(day, weights, span_seconds=15.0, zones=3, living_only=day.seed % 2 == 0, down_max_seconds=3.0)
     config = replace(day.options.config, replicas=3, copies_min=2)
@@ -304,7 +303,7 @@ def _standing_and_suspicions(day: BadDay) -> BadDay:
 
 
 def _standing_and_growing(day: BadDay) -> BadDay:
-    """Let all peers go and come back one by one during deliveries, without removals: delivered answers stay."""
+    """Restart all peers one by one during deliveries, without deletions: delivered answers must stay."""
     weights = {"power-cut": 6.0, "crash": 4.0, "failpoint": 4.0, "suspicion": 2.0, "slow-disk": 2.0}
     times: dict[str, Any] = {"span_seconds": 20.0, "detect_max_seconds": 0.6, "down_max_seconds": 2.0}
     day = _of_the_living(with_standing(_many(day, weights, removals=False, **times)))
@@ -315,7 +314,7 @@ def _standing_and_growing(day: BadDay) -> BadDay:
 def _late_bootstrap(day: BadDay) -> BadDay:
     """Let the names of peers resolve 60 s late, and let processes and disks fail while islands could form.
 
-    In half of the schedules the names of some peers alone do, and the others form a cluster at once.
+    In half of the schedules only the names of some peers resolve late, and the others form a cluster at once.
     """
     weights = {"crash": 6.0, "disk-loss": 4.0, "failpoint": 3.0, "subscriber-crash": 2.0, "compaction": 1.0}
     times: dict[str, Any] = {
@@ -329,7 +328,7 @@ def _late_bootstrap(day: BadDay) -> BadDay:
 
 
 def _islands(day: BadDay) -> BadDay:
-    """Let peers begin two clusters with publications and subscriptions in both, which meet while processes crash."""
+    """Start two clusters with publications and subscriptions in both, which meet while processes crash."""
     random = Random(f"p2prdf islands {day.seed}")
     weights = {
         "crash": 6.0, "failpoint": 4.0, "subscriber-crash": 3.0, "compaction": 1.0, "suspicion": 2.0, "disk-loss": 1.0,
@@ -414,11 +413,11 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "slow processors": _slow_processors,
     "slow processors, bookmarks": lambda day: _bookmarks(_slow_processors(day)),
 }
-"""Changes of a drawn schedule, by name."""
+"""Kinds by name, each a function that changes a drawn schedule."""
 
 
 def run_day(
     kind: str, seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
 ) -> Verdict:
-    """Draw the schedule of a seed, make it one of a kind (a key of :data:`DAYS`), run it and check its results."""
+    """Draw the schedule of a seed, change it to a kind (a key of :data:`DAYS`), run and check it."""
     return run_bad_day(DAYS[kind](draw_bad_day(seed, configurations)), trace=trace)

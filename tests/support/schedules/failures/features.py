@@ -1,7 +1,7 @@
-"""Named graphs, rules and windows in fault schedules: their publications, their queries and their judges.
+"""Named graphs, rules and windows in fault schedules: their publications, queries and checkers.
 
-Each feature draws from a random stream of its own and has publishers, subscribers and a judge of its own; a schedule
-of seed n fails in the same way with it and without it.
+Each feature draws from a random stream of its own and has publishers, subscribers and a checker of its own; the
+failures of seed n are the same with it and without it.
 
 * *Named graphs*: clients publish and delete quads; queries read them with GRAPH.  At rest a subscriber holds the
   solutions over the quads that the peers hold, and the peers hold all acknowledged quads that no client deleted.

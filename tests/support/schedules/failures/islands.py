@@ -1,4 +1,4 @@
-"""Two clusters that meet: one-time queries that clients ask meanwhile, and the judge of identities.
+"""Two clusters that meet: one-time queries during the merge, and the checker of cluster identities.
 
 A client asks a one-time query as clients of daemons do: it subscribes from the beginning on, reads up to the first
 bookmark after the subscription, and ends it.  The peer refuses the query while two clusters merge.  Once a peer sees a
@@ -34,7 +34,7 @@ __all__ = ["OneTimeQueries", "check_clusters"]
 
 _QUERIES: Final = 12
 _AROUND_SECONDS: Final = 6.0
-"""Half of the queries are asked within so long after the clusters meet."""
+"""Half of the queries are asked within this time after the clusters meet."""
 _LEASE_SECONDS: Final = 30.0
 
 
@@ -58,14 +58,14 @@ def check_clusters(world: FailingWorld) -> list[Problem]:
 
 
 class OneTimeQueries:
-    """Asks one-time queries while two clusters meet, and judges the answers."""
+    """Asks one-time queries while two clusters meet, and checks the answers."""
 
     def __init__(self, world: FailingWorld, random: Random, publishers: Sequence[Publisher]):
         self._world, self._random, self._publishers = world, random, publishers
         self.problems: list[Problem] = []
 
     def plan(self) -> None:
-        """Draw when queries are asked."""
+        """Draw the times of the queries."""
         random, failures = self._random, self._world.failures
         for number in range(_QUERIES):
             near = number % 2 == 0
@@ -97,7 +97,7 @@ class OneTimeQueries:
         return [publication for each in self._published() if not each.removed for publication in each.log()]
 
     def answered(self, query: _OneTimeQuery) -> None:
-        """Judge an answer: it holds all that follows from publications acknowledged before and never removed."""
+        """Check an answer: it must have all results of publications acknowledged before and never deleted."""
         self._world.happened["query-answered"] += 1
         removed = {triple for each in self._published() if each.removed for triple in each.triples}
         log = [publication for publication in query.before if publication.triple not in removed]
@@ -127,7 +127,7 @@ class _OneTimeQuery:
         return Counter(self._rows.values())
 
     def ask(self) -> None:
-        """Leave the query."""
+        """Subscribe to the query."""
         self._world.request(
             self.node,
             lambda request: contract.Subscribe(request, self.query, Algorithm.CSBV, False, _LEASE_SECONDS, FIRST),
@@ -135,7 +135,7 @@ class _OneTimeQuery:
         )
 
     def completed(self, node: Node, _request: int, outcome: Outcome) -> None:
-        """Wait for answers and a bookmark, or hear that there will be none."""
+        """Wait for answers and a bookmark, or handle a refusal."""
         if isinstance(outcome, contract.Subscribed):
             self._subscription, self._opened = outcome.subscription, outcome.opened
             self._world.machines[node.index].listeners[outcome.subscription] = self
@@ -144,7 +144,7 @@ class _OneTimeQuery:
             self._world.happened["query-failed"] += 1
 
     def notified(self, node: Node, notify: Notify) -> None:
-        """Take answers."""
+        """Store answers."""
         columns = [node.dictionary.texts(as_list(column)) for column in notify.bindings]
         for place, (identity, born) in enumerate(zip(as_list(notify.identity), as_list(notify.born), strict=True)):
             if born < GONE:
@@ -165,11 +165,11 @@ class _OneTimeQuery:
         self._world.request(self.node, lambda request: contract.Unsubscribe(request, subscription), self)
 
     def ended(self, why: str) -> None:
-        """Receive the end of the subscription."""
+        """Handle the end of the subscription."""
         del why
         self._subscription = None
 
     def cut_off(self, node: Node) -> None:
-        """Find the peer gone: the query has no answer."""
+        """Handle the loss of the peer: the query has no answer."""
         del node
         self._subscription = None

@@ -1,12 +1,11 @@
-"""Links between peers that are cut, and the shapes that cuts come in.
+"""Cuts of links between peers, and their shapes.
 
-A *link* is one direction between two peers, by index.  A *cut* is a set of links that carry nothing
-until it is mended; several may be in force at once.  Some cuts are noticed by failure detectors and
-some are not: a firewall that drops data but lets probes pass, or one too short.
+A *link* is one direction between two peers, by index.  A *cut* is a set of links that carry nothing until the cut is
+healed; several cuts may overlap.  Failure detectors notice some cuts and not others, such as short ones or those of a
+firewall that passes probes only.
 
-The shapes: *halves*, two sides that hear nothing of each other; *one way*, where one side still hears
-the other; a *bridge*, two sides and one peer that talks to both; a *ring*, where each peer
-talks to a majority, but no two to the same.
+Shapes: *halves*, two separate sides; *one way*, in which one side still receives from the other; *bridge*, two sides
+and one peer with links to both; *ring*, in which each peer reaches a majority, but no two peers the same one.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ SHAPES: Final = ("halves", "one way", "bridge", "ring")
 
 
 class Links:
-    """Which links carry nothing at present, and of which of them failure detectors know."""
+    """The links that carry nothing at present, and those that failure detectors notice."""
 
     def __init__(self) -> None:
         self._cut: Counter[Link] = Counter()
         self._noticed: Counter[Link] = Counter()
 
     def cut(self, links: Cut, *, noticed: bool) -> None:
-        """Let these links carry nothing until they are healed as often as they were cut."""
+        """Cut these links until each is healed as often as it was cut."""
         self._cut.update(links)
         if noticed:
             self._noticed.update(links)
@@ -50,7 +49,7 @@ class Links:
         return self._cut[sender, receiver] <= 0
 
     def visible(self, observer: int, other: int) -> bool:
-        """Return whether a failure detector gets through, there and back."""
+        """Return whether a failure detector's probe and its answer arrive."""
         return self._noticed[observer, other] <= 0 and self._noticed[other, observer] <= 0
 
 
@@ -60,7 +59,7 @@ def draw_cut(random: Random, peers: Sequence[int], shape: str) -> Cut:
     if shape == "ring" and len(order) >= 5:
         return _ring(order)
     if shape == "bridge" and len(order) >= 3:
-        order = order[1:]  # the first one is the bridge
+        order = order[1:]  # the first peer is the bridge
     border = random.randint(1, len(order) - 1)
     left, right = order[:border], order[border:]
     there = tuple((one, other) for one in left for other in right)
@@ -70,9 +69,9 @@ def draw_cut(random: Random, peers: Sequence[int], shape: str) -> Cut:
 
 
 def _ring(order: Sequence[int]) -> Cut:
-    """Cut each peer off from those that lie opposite in a circle: it keeps the nearest majority."""
+    """Cut each peer from the opposite peers of a circle; it keeps the nearest majority."""
     count = len(order)
-    reach = (count // 2 + 1) // 2  # neighbours on each side, with itself a majority
+    reach = (count // 2 + 1) // 2  # neighbours on each side, a majority with the peer itself
     return tuple(
         (order[one], order[other])
         for one in range(count)

@@ -1,11 +1,10 @@
-"""The faults of one schedule, and their times: drawn from the seed, within the product's promises.
+"""The failures of one schedule, drawn from the seed, within the bounds that the product promises to survive.
 
-The promise is that nothing acknowledged is lost in any crash as long as disks are kept; links may be cut in any
-way as long as they are healed; and ``copies_min - 1`` disks may be lost, one after the other or at once, until
-the rest has made up for them.  So a disk is lost only while every acknowledged item has its copies on enough
-other disks (:mod:`schedules.failures.copies`), and after that number of losses only when all replicas are equal
-again (:mod:`schedules.failures.replicas`). With one replica no other peer could make up for a peer's absence:
-then no peer is told of it, and there is no loss of disks.
+The promise: no acknowledged item is lost by any crashes with kept disks, by any cuts that are healed, and by the loss
+of ``copies_min - 1`` disks before the others have restored the copies.  So a disk is lost only while every acknowledged
+item is on enough other disks (:mod:`schedules.failures.copies`), and after ``copies_min - 1`` losses only when all
+replicas are equal again (:mod:`schedules.failures.replicas`).  Without replication no other peer replaces an absent
+one, so views do not change and no disks are lost.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ if TYPE_CHECKING:
 __all__ = ["CLOCK_STEPS_SECONDS", "Mischief"]
 
 CLOCK_STEPS_SECONDS: Final = (120.0, 3600.0, 86_400.0, 30 * 86_400.0, 365 * 86_400.0)
-"""A clock is wrong by one to two times one of these."""
+"""Errors of clocks; a clock is wrong by one to two times one of these."""
 _BEHIND: Final = 0.4
-"""Of so many steps clocks go back."""
+"""Share of clock steps that go back."""
 _FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
 _PEERS_MAX: Final = 9
 _LONG_SECONDS: Final = MISSING_SECONDS + 5.0
 _UNSEEN_SECONDS: Final = 10.0
 _POWER_TOO: Final = 0.5
-"""Of so many that are gone for good the others lose their power as well."""
+"""Share of permanent failures with a power cut of all other peers."""
 
 
 class _Leaving:
-    """Waits until a leaving peer has handed over its data."""
+    """Waits for the handoff of a leaving peer."""
 
     def __init__(self, world: FailingWorld):
         self._world = world
@@ -52,11 +51,11 @@ class _Leaving:
         self._world.schedule(0.0, self._world.depart, node, outcome.handed_over)
 
     def cut_off(self, _: Node) -> None:
-        """A peer that crashed instead comes back and stays."""
+        """Handle a crash during the handoff: the peer returns and stays."""
 
 
 class Mischief:
-    """Schedules failures in a world until the healing."""
+    """Schedules failures in a world until :meth:`heal`."""
 
     def __init__(
         self, world: FailingWorld, random: Random, copies: Copies, clients: Sequence[SubscriberClient]
@@ -69,15 +68,15 @@ class Mischief:
         self._cuts: list[tuple[Cut, bool]] = []
         self._over = False
         self._losses = 0
-        """Disks lost since all replicas were equal."""
+        """Number of disks lost since all replicas were equal."""
         world.on_crash = self._bring_back
         self._bringing = True
         self._unseen_until = 0.0
-        """Until when one is away that was taken for dead before."""
+        """End of the absence of a peer that was taken for dead before its crash."""
         self._set_wrong: dict[int, float] = {}
-        """Peers with a clock that is wrong by minutes or more, with their former skew."""
+        """Peers with a clock wrong by minutes or more, with their former skew."""
         self._to_be_gone: dict[int, None] = {}
-        """Peers that do not come back from their next crash, if the others can make up for it."""
+        """Peers that do not return from their next crash, if the others can restore the copies."""
         self._kinds: dict[str, Callable[[], object]] = {
             "crash": self._crash, "failpoint": self._failpoint, "power-cut": self._power_cut,
             "disk-loss": self._disk_loss, "cut": self._cut, "swizzle": self._swizzle, "suspicion": self._suspicion,
@@ -90,7 +89,7 @@ class Mischief:
         }  # fmt: skip
 
     def plan(self) -> None:
-        """Draw the faults and their times."""
+        """Draw failures and their times."""
         failures, random = self._failures, self._random
         kinds = [kind for kind, weight in failures.weights.items() if weight]
         if not kinds:
@@ -100,7 +99,7 @@ class Mischief:
             self._world.schedule(random.uniform(0.0, failures.span_seconds), self._happen, kind)
 
     def heal(self) -> None:
-        """Mend all links, start all peers, and let nothing further go wrong."""
+        """Heal all links, start all peers, and stop further failures."""
         self._over = True
         for links, noticed in self._cuts:
             self._world.mend(links, noticed=noticed)
@@ -150,7 +149,7 @@ class Mischief:
             self._world.arm_failpoint(node, where, self._random.randint(1, _FAILPOINT_TIMES_MAX[where]))
 
     def _power_cut(self) -> None:
-        """End all processes within a moment, and start them again one after the other."""
+        """End all processes within a short time, and restart them one by one."""
         world, random = self._world, self._random
         spread = random.choice((0.0, self._failures.power_cut_spread_seconds))
         at_once = spread == 0.0
@@ -162,7 +161,7 @@ class Mischief:
             self._world.crash(node, "power-cut")
 
     def _rack_cut(self) -> None:
-        """End as many processes at one moment as keep a key, if others stay."""
+        """End as many processes at once as there are replicas, if others stay."""
         world = self._world
         living, count = world.living(), world.options.config.replicas
         if len(living) > count:
@@ -170,21 +169,21 @@ class Mischief:
                 world.crash(node, "rack-cut")
 
     def _zone(self) -> list[Node]:
-        """Return all members of a failure zone, if they are not all there are."""
+        """Return all members of a failure zone, if there are other members."""
         world = self._world
         zone = self._random.randrange(max(1, self._failures.zones))
         found = [node for node in world.members() if world.zone(node) == f"zone {zone}"]
         return found if len(found) < sum(1 for _ in world.members()) else []
 
     def _zone_cut(self) -> None:
-        """End all processes of a failure zone at one moment."""
+        """End all processes of a failure zone at once."""
         for node in self._zone():
             self._world.crash(node, "zone-cut")
 
     def _zone_loss(self) -> None:
-        """End all processes of a failure zone and lose their disks, if the other zones can make up for it.
+        """End all processes of a failure zone and lose their disks, if the other zones can restore the copies.
 
-        Every key has copies in others then, and these are equal: that counts as one loss.
+        Every key then has equal copies in other zones, so this counts as one loss.
         """
         world, failures, random = self._world, self._failures, self._random
         zone = self._zone()
@@ -201,7 +200,7 @@ class Mischief:
         self._losses = world.options.config.copies_min - 1
 
     def _disk_loss(self) -> float | None:
-        """Crash a peer and bring it back with an empty disk, if the others can make up for it; return in how long."""
+        """Restart a peer with an empty disk, if the others can restore the copies; return seconds until then."""
         world, random = self._world, self._random
         node = self._crash_with_disk()
         if node is None:
@@ -214,14 +213,14 @@ class Mischief:
         return seconds
 
     def _disk_loss_and_crash(self) -> None:
-        """Let a disk be lost, and one of the others crash about when it comes back: before all is given to it again."""
+        """Lose a disk, and crash another peer about when the first one returns, before its data is restored."""
         seconds = self._disk_loss()
         if seconds is not None:
             late = self._random.uniform(-0.2, self._failures.meet_max_seconds)
             self._world.schedule(max(0.0, seconds + late), self._happen, "crash")
 
     def _long_absence(self) -> None:
-        """Let a peer be away until nobody waits for it; as it comes back a disk is lost, and another crashes."""
+        """Keep a peer down until no peer waits for it; at its return a disk is lost, and another peer crashes."""
         world, random = self._world, self._random
         node = self._victim()
         if node is not None and all(map(world.alive, world.members())):
@@ -231,13 +230,13 @@ class Mischief:
             world.schedule(seconds + late, self._happen, "disk-loss-and-crash")
 
     def _unseen_absence(self) -> None:
-        """Let all take a peer for dead ten seconds before it crashes, and be away for as long as it may be, by itself.
+        """Let all peers take a peer for dead ten seconds before it crashes, for the longest absence by its own clock.
 
-        Others wait for it no longer when it is back.  Just before, a disk is lost, and another crashes.
+        At its return the others do not wait for it any more.  Just before, a disk is lost, and another peer crashes.
         """
         world, random, node = self._world, self._random, self._victim()
         if node is None or world.now < self._unseen_until or not self._made_up():
-            return  # two at once would be more than is promised to be survived
+            return  # two at once would exceed the promise
         for observer in world.living():
             if observer is not node:
                 world.views.suspect(observer, node, _UNSEEN_SECONDS + 1.0)
@@ -256,7 +255,7 @@ class Mischief:
             self._world.schedule(seconds, self._return, node, False)
 
     def _gone(self) -> None:
-        """Crash a peer for good, if the others can make up for it, and perhaps all others with it."""
+        """Crash a peer for good, if the others can restore the copies; sometimes with a power cut of all others."""
         world = self._world
         if sum(1 for _ in world.members()) <= max(3, world.options.config.replicas):
             return
@@ -268,7 +267,7 @@ class Mischief:
                 self._power_cut()
 
     def _gone_halfway(self) -> None:
-        """Have a peer be gone for good while it publishes something, and soon another that has got some of it."""
+        """Let a peer fail for good while it publishes, and soon afterwards a receiver of a part."""
         node, world = self._victim(), self._world
         many = sum(1 for _ in world.members()) > world.options.config.replicas + 1
         ready = not self._to_be_gone and (self._losses == 0 or self._made_up())
@@ -328,13 +327,13 @@ class Mischief:
         return None
 
     def _made_up(self) -> bool:
-        """Return whether the peers have made up for all disks lost so far."""
+        """Return whether the peers have restored the copies of all lost disks."""
         if self._equal():
             self._losses = 0
         return self._losses == 0
 
     def _equal(self) -> bool:
-        """Return whether all peers are here, with equal replicas."""
+        """Return whether all peers are up, with equal replicas."""
         world = self._world
         heard = {(node.peer.roles_heard_of, tuple(sorted(node.peer.words))) for node in world.living()}
         return all(map(world.alive, world.members())) and len(heard) == 1 and difference(world) is None
@@ -362,7 +361,7 @@ class Mischief:
             self._world.step_clock(node, min(max(target, -skew_max), skew_max) - node.skew)
 
     def plan_clock_steps(self, random: Random) -> None:
-        """Draw how often clocks are set wrong and right again, of which peers, and how far."""
+        """Draw the number, the peers and the sizes of clock steps, each of which is later corrected."""
         count = random.randint(1, self._failures.clock_steps_max)
         length = self._failures.span_seconds / count
         for number in range(count):
@@ -423,7 +422,7 @@ class Mischief:
             self._world.mend(cut[0], noticed=cut[1])
 
     def _swizzle(self) -> None:
-        """Stop the links of some peers one peer after the other, and mend them in another order."""
+        """Cut the links of some peers one by one, and heal them in another order."""
         random = self._random
         members = [node.index for node in self._world.members()]
         if len(members) < 2:
@@ -437,7 +436,7 @@ class Mischief:
             self._world.schedule(starts, self._hold, around(index, members), seconds, "swizzle")
 
     def _suspicion(self) -> None:
-        """Have some peers take a living one for dead for a while."""
+        """Let some peers take a live one for dead for some time."""
         world, random = self._world, self._random
         other = self._victim()
         if other is None:
@@ -454,7 +453,7 @@ class Mischief:
             self._world.join(self._random.getrandbits(64))
 
     def _leave(self) -> None:
-        """Have a peer leave in good order, if enough others stay."""
+        """Let a peer leave with a handoff, if enough others stay."""
         world, node = self._world, self._victim()
         members = sum(1 for _ in world.members())
         if node is not None and members > max(3, world.options.config.replicas):

@@ -1,4 +1,4 @@
-"""Possible faults of processes, disks, links, views, clocks and clients, as one class of named chances and times."""
+"""Options of fault schedules: probabilities and times of failures of processes, disks, links, views and clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS: Final = (
     "slow-disk", "compaction", "subscriber-crash", "rack-cut", "gone", "gone-halfway",
     "disk-loss-and-crash", "long-absence", "unseen-absence", "zone-cut", "zone-loss",
 )  # fmt: skip
-"""Everything that :mod:`schedules.failures.mischief` can do."""
+"""Kinds of failures (:mod:`schedules.failures.mischief`)."""
 
 _WEIGHTS: Final = {
     "crash": 6.0, "failpoint": 6.0, "power-cut": 1.0, "disk-loss": 2.0, "cut": 4.0, "swizzle": 1.0,
@@ -26,45 +26,40 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Chances are in 0..1, times in seconds; with ``min`` and ``max``, drawn evenly between them.
+    """Probabilities are in 0..1, times in seconds; values with ``min`` and ``max`` are drawn uniformly between them.
 
-    ``weights``: how often each of :data:`KINDS` is drawn, relative to the others; absent means never.
-    ``happenings_min/max``: the number drawn for one schedule, within its first ``span_seconds``.
+    ``weights``: relative frequencies of :data:`KINDS`; absent ones never happen.  ``happenings_min/max``: number of
+    failures of one schedule, within its first ``span_seconds``.
 
-    ``sync_*``: time to make written records durable; ``slow_sync_*``: while a disk is slow, which lasts
-    ``slow_disk_*``.  ``kept_probability``: a crash keeps a random prefix of the written and unsynced records;
-    otherwise all of them are lost. ``power_cut_spread_seconds``: time within which all peers go, and within
-    which they return.  A rack has as many peers as a key has replicas; they go at one moment.
+    ``sync_*``: duration of a sync; ``slow_sync_*``: on a slow disk, for ``slow_disk_*``.  ``kept_probability``: a crash
+    keeps a random prefix of the unsynced records; otherwise it loses all of them.  ``power_cut_spread_seconds``: time
+    in which all peers fail, and in which they return.  A rack has as many peers as there are replicas, which fail at
+    once.
 
-    ``down_*``: time that a crashed peer stays away.  ``moved_probability``: it comes back at another address.
-    ``detect_*``: time until each peer by itself notices that another is gone; ``meet_*``: that it is (back)
-    there.
+    ``down_*``: downtime after a crash.  ``moved_probability``: of a return at another address.  ``detect_*``: each
+    peer's delay in detecting a failure; ``meet_*``: in detecting a (re)start.
 
-    ``cut_*``: time that links stay cut.  ``unnoticed_probability``: no failure detector sees a cut.
-    ``swizzle_gap_seconds``: time from one node's links to the next one's. ``step_seconds_max``: largest jump of
-    a clock, either way.
+    ``cut_*``: duration of a cut.  ``unnoticed_probability``: of a cut without detection.  ``swizzle_gap_seconds``: time
+    between the cuts of two nodes' links.  ``step_seconds_max``: size of a clock step, in either direction.
 
-    ``patience_*``: time until a publisher publishes the same at another peer. ``publisher_crash_probability``:
-    a publisher is gone for ever before it has the outcome of its publication.  ``accepted``: publishers wait
-    only for staging (copies are not counted at that moment then, and no disk should be lost).
-    ``handle_seconds_max``: time of a subscriber to store answers together with its token.  ``absent_*``: time
-    that a crashed subscriber stays away. ``bookmarks``: subscribers want bookmarks.  ``removals``: triples are
-    removed, too.  ``standing``: some subscribe to algebra queries.  ``texts``: some subscribe to queries with
-    conditions on texts, and texts are published, too.  ``eager``: most is published just when a query has
-    become live, by clients that waited for that.  ``shared``: each query has several subscriptions, made at
-    different times.  ``again``: few triples are published, again and again.  ``late``: no subscription is made
-    in the first quarter of the schedule. ``living_only``: a starting peer gets the living members alone.
-    ``times_as_much``: a factor of the publications in the same time.  ``hurried``: bookmarks are urgent.
-    ``late_bootstrap_seconds``: time after the start at which the names of peers resolve; until then each sees
-    itself alone. ``late_bootstrap_peers``: number of peers, the last ones, to which that applies; the others
-    see each other at once.  0: all. ``islands_seconds``: peers begin two clusters, which do not see each other
-    for this time; then they meet. ``zones``: number of failure zones over which peers are spread by turns; with
-    0 each stands by itself. ``clock_steps_max``: most times that the clocks of one peer, of two or of all are
-    wrong by minutes to years for some seconds, from one restart to another. ``graphs``, ``rules``, ``windows``:
-    clients subscribe to queries over named graphs, rules, and a query with a window over a stream, and publish
-    for them (:mod:`schedules.failures.features`). ``slowness_max``: the work of half of the peers takes virtual
-    time, up to this multiple of the nominal cost, so that the budget of a turn is often spent; with 0 it takes
-    none.
+    ``patience_*``: time until a publisher repeats a publication at another peer.  ``publisher_crash_probability``: of a
+    publisher that fails for good before an acknowledgement.  ``accepted``: publishers wait for acceptance only (copies
+    are not counted then, and no disk should be lost).  ``handle_seconds_max``: time in which a subscriber stores
+    answers with its token.  ``absent_*``: downtime of a crashed subscriber.
+
+    ``bookmarks``: subscribers request bookmarks; ``hurried``: urgently.  ``removals``: clients also delete triples.
+    ``standing``: some queries are not only conjunctive.  ``texts``: there are texts, and queries with conditions on
+    them.  ``eager``: most publications happen just after a query became live.  ``shared``: several clients subscribe to
+    each query, at different times.  ``again``: few triples, published repeatedly.  ``late``: no subscriptions in the
+    first quarter.  ``living_only``: a starting peer learns of live peers only.  ``times_as_much``: factor of the
+    publications, in the same time.  ``graphs``, ``rules``, ``windows``: see :mod:`schedules.failures.features`.
+
+    ``late_bootstrap_seconds``: time until the names of peers resolve; until then each peer sees only itself.
+    ``late_bootstrap_peers``: this applies only to so many peers, the last ones; 0: to all.  ``islands_seconds``: time
+    for which two clusters are separate before they meet.  ``zones``: number of failure zones, assigned by turns; 0: a
+    zone for each peer.  ``clock_steps_max``: most steps in which the clocks of one peer, of two or of all are wrong by
+    minutes to years for some seconds, from one restart to the next.  ``slowness_max``: the work of half of the peers
+    takes up to this factor of the nominal cost in virtual time, so that budgets of turns are often spent; 0: no time.
     """
 
     span_seconds: float = 12.0
@@ -124,7 +119,7 @@ class Failures:
     slowness_max: float = 0.0
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for a value that means nothing."""
+        """Raise LocalProtocolError for a value out of range."""
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             if each.name == "weights":

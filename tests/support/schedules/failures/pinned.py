@@ -1,4 +1,4 @@
-"""Fault schedules that failed once, each with all its options written out: they stay as they are when drawing changes.
+"""Fault schedules that failed once, each with all its options, so that changes of the drawing do not affect them.
 
 The seed still draws the failures and their times, the publications and the queries.  The seeds in
 :mod:`schedules.failures.kept` are drawn as a whole, and test other things whenever the drawing changes.
@@ -97,4 +97,4 @@ PINNED: Final[dict[str, BadDay]] = {
     # comparison and dropped them.  The peer was leaving, and took each question for an answer to its offers.
     "a peer that sends rows of an ended query is told of the end": _rows_of_an_ended_group(),
 }
-"""By the rule that has to hold."""
+"""The schedules by their violated rule."""

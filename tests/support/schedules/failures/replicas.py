@@ -1,7 +1,7 @@
-"""Whether the replicas of every key are equal: triples, rows, links of chains, records of subscriptions.
+"""Checker of the equality of replicas: triples, rows, links of chains, records of subscriptions.
 
-The replicas of a key follow from the true ring, not from the view of any peer.  Rows of groups that some peer
-knows to have ended are left out: each holder drops them by itself when their lease is over.
+The true ring determines the replicas of a key, not a peer's view.  Items of groups that a peer knows to have ended do
+not count: each replica drops them by itself when the lease is over.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["difference"]
 
 Held = dict[tuple[int, int], dict[int, dict[int, None]]]
-"""Per kind and ring key, and per peer, the identities of the items held."""
+"""Identities of items, by kind and ring key, and by peer."""
 
 
 def _everything(world: FailingWorld, *, homes: bool) -> Held:
@@ -33,10 +33,10 @@ def _everything(world: FailingWorld, *, homes: bool) -> Held:
 
 
 def difference(world: FailingWorld, *, homes: bool = True) -> str | None:
-    """Describe an item that a replica of its key lacks; None if there is none.
+    """Describe an item that is missing at a replica; None if there is none.
 
-    Not ``homes``: records and answers of subscriptions are left out. Items that only other peers hold do not
-    count: a later item may have replaced them.
+    Without ``homes``, records and answers of subscriptions do not count.  Items at other peers only do not count: they
+    may be obsolete.
     """
     for (kind, key), peers in _everything(world, homes=homes).items():
         keepers = [node.index for node in world.keepers(key)]

@@ -1,14 +1,13 @@
-"""One seed, one fault schedule: an overlay, clients, all faults, healing, and the verdict.
+"""One fault schedule per seed: an overlay, clients, failures, healing, and the verdict.
 
-A schedule begins with all peers up and in agreement.  Queries and publications come at random times while
-failures happen; some queries end again.  Then everything is healed, and within ``HEAL_SECONDS`` of virtual time
-all requests must be answered, all peers at rest and all replicas equal, and every subscriber must have a
-bookmark later than the healing; the bound grows, to ten times as much at most, only while answers still arrive.
-Answers missing by then never come: the schedule fails (*restless*), as it does for a lost answer.  The checkers
-decide whether every other promise was kept.
+A schedule begins with all peers up and in agreement.  Queries and publications come at random times during failures;
+some queries end.  Then all failures are healed.  Within ``HEAL_SECONDS`` of virtual time all requests must be answered,
+all peers at rest and all replicas equal, and every subscriber must have a bookmark from after the healing.  Only while
+answers still arrive, the bound grows, at most to ten times.  Otherwise the schedule fails (*restless*), as it does for
+a lost answer.  The checkers verify the other promises.
 
-With one replica per key no other peer can make up for a peer's absence; such a schedule (*one copy*) comes to
-rest, crashes some peers there and starts them again from their disks, and goes on.
+Without replication no other peer replaces an absent one.  Such a schedule (*one copy*) comes to rest, crashes some
+peers, restarts them from their disks, and continues.
 """
 
 from __future__ import annotations
@@ -68,12 +67,12 @@ __all__ = [
 ]
 
 HEAL_SECONDS: Final = 60.0
-"""Within which a healed world must be quiet."""
+"""Time within which a healed world must be at rest."""
 SLOW_HEAL_SECONDS: Final = 240.0
-"""The bound if the work of some peers takes up to forty times as long: recovery is work as well."""
+"""The bound with slow peers, whose work, recovery included, takes up to forty times as long."""
 
 COPIES: Final = ((3, 2), (3, 2), (3, 2), (3, 2), (3, 2), (5, 3), (2, 2), (1, 1))
-"""Replicas per key and copies required for an acknowledgement; the first pair is the most frequent."""
+"""Replicas per key and least durable copies; most schedules have the first."""
 
 _NETWORKS: Final[dict[str, Faults]] = {
     "calm": replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.02),
@@ -90,36 +89,36 @@ _NETWORKS: Final[dict[str, Faults]] = {
 
 _STEP_SECONDS = 1.0
 _AHEAD_SECONDS: Final = 60.0
-"""A bookmark that is further ahead is one of a clock that was wrong."""
+"""A bookmark further in the future is from a wrong clock."""
 _SLOWLY_MAX: Final = 10
 _SLOW_SECONDS: Final = 0.25
 REMOVALS_SHARE: Final = 0.4
-"""Share of the schedules in which triples are removed, too."""
+"""Share of schedules with deletions."""
 _REMOVALS_PER_BATCH: Final = 0.35
 _HISTORY: Final = 0.4
-"""Of so many queries that could, triples count from the beginning on."""
+"""Share of queries with history, among those that may have it."""
 STANDING_SHARE: Final = 0.4
-"""Share of the schedules with subscriptions to queries that are more than conjunctive."""
+"""Share of schedules with queries that are not only conjunctive."""
 TEXTS_SHARE: Final = 0.3
-"""Share of the schedules with texts, and with queries with conditions on them."""
+"""Share of schedules with texts and queries with conditions on them."""
 BY_WORDS_SHARE: Final = 0.8
-"""Share of these schedules in which such queries are indexed by keywords."""
+"""Share of these schedules that use the keyword index."""
 _EAGER_BATCHES: Final = 3
 _EAGER_SECONDS: Final = 0.3
-"""So many batches are published within so long of a query's becoming live."""
+"""Batches after a query became live, and the time in which they are published."""
 BOOKMARKS_SHARE: Final = 0.3
-"""Share of the schedules in which subscribers want bookmarks."""
+"""Share of schedules with bookmarks."""
 GRAPHS_SHARE: Final = 0.25
-"""Of so many schedules as drawn clients publish quads and query named graphs."""
+"""Share of drawn schedules with named graphs."""
 RULES_SHARE: Final = 0.15
-"""Of so many clients leave rules."""
+"""Share of drawn schedules with rules."""
 WINDOWS_SHARE: Final = 0.15
-"""Of so many clients publish elements of a stream and query a window."""
+"""Share of drawn schedules with streams and windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadDay:
-    """The schedule drawn from a seed."""
+    """The fault schedule of a seed."""
 
     seed: int
     network: str
@@ -128,7 +127,7 @@ class BadDay:
     algorithm: str
     per_event: bool
     daemons: bool = False
-    """Its peers have the configuration of daemons."""
+    """Whether its peers have the configuration of daemons."""
 
     def __str__(self) -> str:
         options, config = self.options, self.options.config
@@ -142,7 +141,7 @@ class BadDay:
 
 @dataclass(slots=True)
 class Verdict:
-    """The result of a seed."""
+    """The outcome of a seed."""
 
     day: BadDay
     problems: list[Problem] = field(default_factory=list)
@@ -154,9 +153,9 @@ class Verdict:
     seconds: float = 0.0
     happened: dict[str, int] = field(default_factory=dict)
     peers: Counter[str] = field(default_factory=Counter)
-    """How many peers there were of each configuration."""
+    """Number of peers by configuration."""
     shown: set[str] = field(default_factory=set)
-    """Evidence of the features of the schedule (:mod:`schedules.shares`)."""
+    """Names that show the features of the schedule (:mod:`schedules.shares`)."""
 
     @property
     def good(self) -> bool:
@@ -164,7 +163,7 @@ class Verdict:
         return not self.problems
 
     def report(self) -> str:
-        """Describe the run, its events and its problems."""
+        """Return a text about the schedule, its failures and its problems."""
         happened = ", ".join(f"{name} {count}" for name, count in self.happened.items())
         head = (
             f"seed {self.day.seed}: {self.day}; {happened or 'nothing'} happened; {self.acknowledged} of "
@@ -175,7 +174,7 @@ class Verdict:
 
 
 def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay:
-    """Return the story of a seed."""
+    """Return the fault schedule of a seed."""
     rng = Random(f"p2prdf bad day {seed}")
     replicas, copies_min = rng.choice(COPIES)
     algorithm = rng.choice(("csbv", "csbv", "cqc", "cqc", "mixed"))
@@ -214,17 +213,17 @@ def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay
 
 
 def with_removals(day: BadDay) -> BadDay:
-    """Return a schedule in which triples are removed, too."""
+    """Return the schedule with deletions."""
     return replace(day, failures=replace(day.failures, removals=True))
 
 
 def with_standing(day: BadDay) -> BadDay:
-    """Return a schedule with subscriptions to queries that are more than conjunctive."""
+    """Return the schedule with queries that are not only conjunctive."""
     return replace(day, failures=replace(day.failures, standing=True))
 
 
 def with_texts(day: BadDay, *, by_words: bool) -> BadDay:
-    """Return a schedule with texts and conditions on them; ``by_words``: index queries by keywords if possible."""
+    """Return the schedule with texts and conditions; ``by_words``: with the keyword index where possible."""
     options = replace(day.options, config=replace(day.options.config, hot_text=by_words))
     return replace(day, options=options, failures=replace(day.failures, texts=True))
 
@@ -246,7 +245,7 @@ def with_features(day: BadDay) -> BadDay:
 
 
 def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
-    """Return a schedule with subscribers that want bookmarks; ``slow``: they let answers wait at the coordinator."""
+    """Return the schedule with bookmarks; ``slow``: with slow subscribers, so that answers wait at coordinators."""
     failures = replace(day.failures, bookmarks=True)
     if not slow:
         return replace(day, failures=failures)
@@ -257,7 +256,7 @@ def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
 def run_seed(
     seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
 ) -> Verdict:
-    """Draw and run the story of a seed and judge it."""
+    """Draw, run and check the schedule of a seed."""
     return run_bad_day(draw_bad_day(seed, configurations), trace=trace)
 
 
@@ -267,7 +266,7 @@ def run_bad_day(
     trace: Callable[[str], None] | None = None,
     prepare: Callable[[FailingWorld], None] | None = None,
 ) -> Verdict:
-    """Run a story to its end and return the verdict; ``prepare`` may meddle with the world first."""
+    """Run a schedule and return the verdict; ``prepare`` may change the world first."""
     story = _Story(day, trace)
     if prepare is not None:
         prepare(story.world)
@@ -282,7 +281,7 @@ def run_bad_day(
 
 
 def _where(error: Exception) -> str:
-    """Name an exception and the calls that led to it."""
+    """Return an exception and its calls as a text."""
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     calls = ", ".join(f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
     return f"{type(error).__name__}: {error} ({calls})"
@@ -305,13 +304,13 @@ class _Story:
         self.world.on_compacted = self._snapshots.compacted
         self._queries = OneTimeQueries(self.world, self._generator("one-time queries"), self._publishers)
         self._named = bool(day.failures.islands_seconds or day.failures.late_bootstrap_seconds)
-        """Whether peers name their cluster, as those of daemons do."""
+        """Whether peers have a cluster identity, as those of daemons do."""
         self._healed_at = 0.0
         self._never: list[Problem] = []
-        """Promises not kept at rest; they are reported after the promises that were broken before."""
+        """Missing events at rest, reported after the promises that were broken before."""
         self._features: list[Feature] = []
         self._held_back: list[Callable[[float], object]] = []
-        """Publications for the time when a query is live; each is called with its delay."""
+        """Publications that wait for a live query; each is called with its delay."""
 
     def _generator(self, name: str) -> Random:
         return Random(f"p2prdf bad day {self.day.seed} {name}")
@@ -323,7 +322,7 @@ class _Story:
 
     @property
     def _everything_published(self) -> list[RepeatedPublishing]:
-        """Publications of features included that no drawn query can match."""
+        """All publications, with those of features that no drawn query can match."""
         others = [publishing for feature in self._features for publishing in feature.all_publishings]
         return list(dict.fromkeys([*self._publishings, *others]))
 
@@ -344,7 +343,7 @@ class _Story:
             self._leave_standing(self._generator("standing"), lambda drawn: draw_standing(drawn, data, vocabulary))
         if self.day.failures.texts:
             data = self._with_texts(data, vocabulary)
-        if self.day.failures.again:  # so few that most answers come from repeated ones
+        if self.day.failures.again:  # so few that most answers are from repeats
             data = self._generator("again").choices(data[: len(data) // 6], k=len(data) // 3)
         for number in range(rng.randint(1, 3)):
             name = f"publisher {number} of seed {self.day.seed}"
@@ -369,9 +368,9 @@ class _Story:
         self._heal()
 
     def _crash_at_rest(self) -> None:
-        """Crash some peers while nothing is under way, and start them from their disks before anybody notices."""
+        """Crash some peers at rest, and restart them from their disks before a detection."""
         self.world.run_for(self.day.failures.span_seconds)
-        if self._comes_to_rest(4 * HEAL_SECONDS) is not None:  # for the network still loses messages, up to 30 %
+        if self._comes_to_rest(4 * HEAL_SECONDS) is not None:  # longer, because the network still loses up to 30 %
             self._end_losses()
             self._settle()
         for node in self.world.living():
@@ -389,7 +388,7 @@ class _Story:
             self._want_bookmarks()
 
     def _want_bookmarks(self) -> None:
-        """Have every subscriber want bookmarks at rest: one that never comes is a failure of this schedule."""
+        """Let all subscribers request bookmarks at rest; a missing one is a failure of the schedule."""
         self.world.failures = replace(self.world.failures, bookmarks=True)
         for client in self._clients:
             client.want_bookmarks()
@@ -397,7 +396,7 @@ class _Story:
             self._never.append(Problem("restless", "world", f"after {HEAL_SECONDS:g} s at rest: {why}"))
 
     def _end_losses(self) -> None:
-        """Let the network carry every message, once, and none of them late."""
+        """Let the network deliver every message once and in time."""
         network = self.world.network
         network.faults = replace(
             network.faults, loss_probability=0.0, duplicate_probability=0.0, straggler_probability=0.0
@@ -416,20 +415,20 @@ class _Story:
             self.world.schedule(at + rng.uniform(1.0, day.failures.span_seconds), client.unsubscribe)
 
     def _with_texts(self, data: Sequence[Triple], vocabulary: Vocabulary) -> list[Triple]:
-        """Subscribe to queries with conditions on texts; return the triples to publish, with texts in between."""
+        """Subscribe to queries with conditions on texts, and return the triples with texts among them."""
         rng, span = self._generator("texts"), self.day.failures.span_seconds
         for _ in range(rng.randint(1, 3)):
             query = parse_query(draw_text_query(rng, vocabulary)).conjunctive
             for _ in range(rng.choice((1, 1, 2))):
                 self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), query)
         self._leave_standing(rng, lambda drawn: draw_text_query(drawn, vocabulary, standing=drawn.random() < 0.5))
-        slow = self.day.failures.handle_seconds_max >= _SLOW_SECONDS  # owed answers are delivered during healing
+        slow = self.day.failures.handle_seconds_max >= _SLOW_SECONDS  # owed answers must be delivered during healing
         mixed = [*data, *draw_texts(rng, vocabulary, rng.randint(8, 12) if slow else rng.randint(10, 30))]
         rng.shuffle(mixed)
         return mixed
 
     def _leave_standing(self, rng: Random, draw: Callable[[Random], str]) -> None:
-        """Leave queries that may be more than conjunctive; some of them twice, at different times."""
+        """Subscribe to queries that need not be conjunctive; to some of them twice, at different times."""
         span = self.day.failures.span_seconds
         for _ in range(rng.randint(1, 3)):
             text = draw(rng)
@@ -451,7 +450,7 @@ class _Story:
                     self.world.schedule(at + rng.uniform(1.0, span), client.unsubscribe)
 
     def _keeps_history(self, query: StandingQuery) -> bool:
-        """Return whether peers index triples under all that a query needs before it is left."""
+        """Return whether peers have all indexes of a query before its subscription."""
         indexes = self.day.options.config.indexes
         patterns = [pattern for leaf in query.leaves for pattern in leaf.patterns]
         return indexes == "all" or (indexes == "csbv" and all(constant_mask(pattern) for pattern in patterns))
@@ -474,7 +473,7 @@ class _Story:
                 other.choice(self._publishers).publish(late, list(some), removed=True)
 
     def _publish_held_back(self, count: int) -> None:
-        """Publish some of the publications held back at once, at various peers."""
+        """Publish some waiting publications at once, at different peers."""
         rng = self._generator(f"held back {len(self._held_back)}")
         some, self._held_back = self._held_back[:count], self._held_back[count:]
         for publish in some:
@@ -483,18 +482,17 @@ class _Story:
     # --- healing ---------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Let the world come to rest; that it does not while nothing fails is a problem."""
+        """Let the world come to rest; report a problem if it does not."""
         seconds = SLOW_HEAL_SECONDS if self.day.failures.slowness_max else HEAL_SECONDS
         why = self._comes_to_rest(seconds)
         if why is not None:
             self.verdict.problems.append(Problem("restless", "world", f"not at rest after {seconds:g} s: {why}"))
 
     def _comes_to_rest(self, seconds: float) -> str | None:
-        """Let the world come to rest within some seconds; return the reason if it does not.
+        """Let the world come to rest within some seconds; otherwise return the pending work as a text.
 
-        Slow subscribers are waited for as long as new answers, or retractions, come to them: there may be a
-        thousand of a query, and of one that joins a triple three times with itself the cube of the number of
-        its removals.
+        The wait continues while slow subscribers get new answers or retractions.  There may be a thousand of them for a
+        query; a query that joins a triple three times with itself has the cube of its deletions.
         """
         world = self.world
         end, last = world.now + seconds, world.now + _SLOWLY_MAX * seconds
@@ -510,7 +508,7 @@ class _Story:
         return self._restless()
 
     def _restless(self) -> str | None:
-        """Return the work still going on; None if the world is at rest."""
+        """Return the pending work as a text; None at rest."""
         waiting = sum(publishing.open for publishing in self._everything_published)
         if waiting:
             return f"{waiting} publications are not acknowledged"
@@ -537,12 +535,12 @@ class _Story:
         for node in self.world.living():
             if busy := self._busy(node):
                 return f"peer {node.index} {busy}"
-        # Each replica forgets old reports at a time of its own.
+        # Each replica drops old reports at its own time.
         homes = not self.day.failures.windows
         return difference(self.world, homes=homes) if self.day.options.config.replicas > 1 else None
 
     def _busy(self, node: Node) -> str | None:
-        """Name the work that a peer still does; None if it is at rest."""
+        """Return a peer's pending work as a text; None at rest."""
         status = node.peer.status()
         if not node.peer.quiet or status["rejoining"]:
             return f"is not quiet: {_status(node)}"
@@ -568,7 +566,7 @@ class _Story:
         for feature in self._features:
             verdict.problems += feature.judge(at_rest=at_rest)
         for record in records:
-            if not (self.day.failures.removals or self.day.failures.rules):  # triples that rules match are removed, too
+            if not (self.day.failures.removals or self.day.failures.rules):  # rules have deletions
                 verdict.problems += check_kept(record)
             if record.text:
                 verdict.problems += check_standing(world, record, at_rest=at_rest)
@@ -596,7 +594,7 @@ class _Story:
         verdict.shown = self._shown(publishings)
 
     def _shown(self, publishings: Sequence[RepeatedPublishing]) -> set[str]:
-        """Return the evidence of the features of this schedule."""
+        """Return the names that show features of this schedule."""
         shown = {name for name, count in self.world.happened.items() if count}
         clients = [*self._clients, *(client for feature in self._features for client in feature.clients)]
         shown |= shown_by_queries(client.record.text for client in clients)

@@ -1,8 +1,8 @@
-"""Whether a snapshot holds the content of the log that it replaces: a peer started from either must be equal.
+"""Checker of snapshots: a snapshot must restore the same items as the log that it replaces.
 
-A snapshot is taken of a peer that goes on working, from tables, logs and queues that each hold a part.  Items
-that are on the disk and in none of them are lost with the log: subscribers seldom notice, for other replicas
-have them.  So a peer is started from both, with no other peer there, and its items are compared.
+A snapshot is taken of a working peer, from tables, logs and queues.  An item that is on the disk and in none of these
+is lost with the log.  Subscribers seldom notice this, because other replicas have the item.  So the checker starts an
+isolated peer from both and compares the items.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Snapshots:
         self.problems: list[Problem] = []
 
     def compacted(self, node: Node, before: Sequence[Record], after: Sequence[Record]) -> None:
-        """Record that durable records of a peer were replaced.
+        """Check a replacement of a peer's durable records.
 
-        Records that were not durable yet may be in the snapshot, and another item may be in the place of an
-        earlier one; so may news that a peer need not keep, such as a further group that waits for a row.
+        The snapshot may have items that were not durable yet, newer items instead of old ones, and optional ones, such
+        as further waiters for a row.
         """
         held, found = self._items(node, before), self._items(node, after)
         fewer = Counter(each[:2] for each in held) - Counter(each[:2] for each in found)
@@ -54,12 +54,12 @@ class Snapshots:
             self.problems.append(Problem("snapshot", f"peer {node.index}", f"a snapshot lacks {text}, {when}"))
 
     def _items(self, node: Node, records: Sequence[Record]) -> dict[_Item, None]:
-        """Return the items of a peer that starts with some records."""
+        """Return the items of a peer that starts from these records."""
         entropy = Random(f"p2prdf snapshot {node.index}")
         peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
         messages = [message for record in records for message in self._world.read(node, record)]
         now = self._world.now + node.skew
-        if node.peer.stamps_corrected:  # to values that depend on the start of the process
+        if node.peer.stamps_corrected:  # corrected stamps depend on the start time
             now = self._world.machines[node.index].started_at
         peer.restore(messages, now=now)
         return {

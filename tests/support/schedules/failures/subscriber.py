@@ -1,4 +1,4 @@
-"""A subscriber's state that survives crashes, and its requests to peers."""
+"""The durable state of a subscriber, and its requests to peers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["ResumingSubscriber"]
 
 @dataclass(slots=True, eq=False)
 class ResumingSubscriber:
-    """The output and token, which survive a subscriber's crashes, and the requests that follow from them.
+    """A subscriber's output and token, which survive its crashes, and the requests that follow from them.
 
-    ``rows``, ``born`` and ``identities`` are the output; ``number`` of the subscription and ``unsettled`` are
-    the token: the identities of answers that may come again.  ``complaints`` are errors that a subscriber can
-    detect by itself: a repeated answer that the token did not drop, and a reported loss.
+    The output is ``rows``, ``born`` and ``identities``.  The token is the ``number`` of the subscription and
+    ``unsettled``, the identities of answers that may be repeated.  ``complaints``: violations that a subscriber can
+    see, a repeated answer that the token did not recognise, and a reported loss.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ResumingSubscriber:
     per_event: bool
     lease_seconds: float
     text: str = ""
-    """Text of a query judged by the final content of the peers: an algebra query, or one with history."""
+    """Text of a query that is checked against the final triples: one that is not conjunctive, or has history."""
     history: bool = False
     """Whether triples count from the beginning on."""
     subscription: int | None = None
@@ -49,14 +49,14 @@ class ResumingSubscriber:
     closed_at: float | None = None
     unsettled: dict[int, None] = field(default_factory=dict)
     repeats: int = 0
-    """Answers that came again and were dropped by the token."""
+    """Repeated answers that the token recognised."""
     rows: list[Row] = field(default_factory=list)
     born: list[int] = field(default_factory=list)
     identities: dict[int, int] = field(default_factory=dict)
     heard: set[int] = field(default_factory=set)
-    """All that was ever handed over, withdrawals of answers that never were among it."""
+    """Identities of all deliveries, with retractions of unknown answers."""
     withdrawn: dict[int, Row] = field(default_factory=dict)
-    """Answers that were taken back, by the identity of the withdrawal."""
+    """Retracted answers, by the identity of the retraction."""
     bookmarks: list[tuple[int, int]] = field(default_factory=list)
     """Each bookmark with the number of answers stored before it."""
     complaints: list[str] = field(default_factory=list)
@@ -64,31 +64,31 @@ class ResumingSubscriber:
 
     @property
     def bag(self) -> Counter[Row]:
-        """The rows held and not taken back, as a bag."""
+        """The rows without retracted ones, as a bag."""
         return Counter(self.rows) - Counter(self.withdrawn.values())
 
     # --- requests --------------------------------------------------------------------------------
 
     def opening(self) -> Callable[[int], Request]:
-        """Return the request that subscribes to the query."""
+        """Return the request to subscribe."""
         return lambda request: contract.Subscribe(
             request, self.query, self.algorithm, self.per_event, self.lease_seconds, FIRST if self.history else 0
         )
 
     def attaching(self, columns: Columns) -> Callable[[int], Request]:
-        """Return the request that attaches the subscription again, with the token."""
+        """Return the request to attach, with the token."""
         assert self.subscription is not None
         subscription, have = self.subscription, columns.column(list(self.unsettled))
         return lambda request: contract.Attach(request, subscription, have)
 
     def acknowledging(self, identities: Column) -> Callable[[int], Request]:
-        """Return the request that acknowledges stored answers."""
+        """Return the request to acknowledge stored answers."""
         assert self.subscription is not None
         subscription = self.subscription
         return lambda request: contract.AcknowledgeAnswers(request, subscription, identities)
 
     def closing(self) -> Callable[[int], Request]:
-        """Return the request that ends the subscription."""
+        """Return the request to unsubscribe."""
         assert self.subscription is not None
         subscription = self.subscription
         return lambda request: contract.Unsubscribe(request, subscription)
@@ -96,7 +96,7 @@ class ResumingSubscriber:
     # --- outcomes --------------------------------------------------------------------------------
 
     def opened(self, outcome: Subscribed, now: float) -> None:
-        """Note that the query is live."""
+        """Record that the query is live."""
         self.subscription, self.since, self.opened_at = outcome.subscription, outcome.since, now
 
     def read(self, notify: Notify, dictionary: TermDictionary) -> list[Row]:
@@ -105,12 +105,12 @@ class ResumingSubscriber:
         return [tuple(column[place] for column in columns) for place in range(len(notify.identity))]
 
     def concerned(self, notify: Notify) -> bool:
-        """Return whether anything in a delivery is an answer, or takes one back that was stored."""
+        """Return whether a delivery has an answer, or the retraction of a stored one."""
         times = zip(as_list(notify.identity), as_list(notify.born), strict=True)
         return any(time < GONE or time & SURE or each ^ WITHDRAWN in self.unsettled for each, time in times)
 
     def store(self, notify: Notify, rows: list[Row], now: float) -> list[int]:
-        """Store the new rows together with the token; return the identities to acknowledge."""
+        """Store new rows together with the token; return the identities to acknowledge."""
         done = list(as_list(notify.identity))
         self.heard.update(done)
         if self.closed_at is not None:
@@ -136,7 +136,7 @@ class ResumingSubscriber:
         return done
 
     def _withdraw(self, identity: int, row: Row, *, sure: bool) -> list[int]:
-        """Retract an answer if it was stored; return its identity, to acknowledge it as well, if it never was."""
+        """Retract an answer if it was stored; return further identities to acknowledge: its own, if it was not."""
         answer = identity ^ WITHDRAWN
         had = sure or answer in self.unsettled
         self.unsettled[identity] = None
@@ -155,6 +155,6 @@ class ResumingSubscriber:
         self.bookmarks.append((stamp, len(self.rows)))
 
     def settled(self, identities: Sequence[int]) -> None:
-        """Forget identities that never come again; the token is stored without them."""
+        """Remove settled identities from the token: their answers are not repeated."""
         for identity in identities:
             self.unsettled.pop(identity, None)

@@ -1,13 +1,12 @@
-"""Each peer's view of the others: a failure detector that is late, uneven and sometimes wrong.
+"""The peers' views of each other: a failure detector with delays, disagreement and false alarms.
 
-Every peer has a *view* of its own: the peers that it takes for alive.  A view is complete, in the sense that
-its peer was told of every member once, and follows the truth with a delay that is drawn for each observer and
-each change.  So for seconds two peers disagree about the replicas of a key.  The assignment of delays to
-changes does not matter: when a delay is over, the observer sees the truth of *that* moment, so after the last
-change every view becomes true.
+Every peer has a *view* of its own: the peers that it takes for alive.  A view is complete (its peer learned of every
+member once) and follows the truth with a delay that is drawn for each observer and change.  So for seconds two peers
+may disagree about the replicas of a key.  At the end of a delay the observer sees the *current* truth, so all views
+become true after the last change.
 
-A peer that starts knows the members as its cluster file (or its former incarnation) named them, dead ones among
-them, and finds out; or it gets the living members alone (``living_only``), as by SWIM.
+A starting peer knows the members of its cluster file or of its former incarnation, dead ones among them, and detects
+their state; or it learns of live members only (``living_only``), as from SWIM.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ __all__ = ["Views"]
 _READABLE_SECONDS: Final = 10.0
 """Bound in seconds of the difference between two clocks; beyond it peers cannot read each other's datagrams."""
 _TOLD_SECONDS: Final = 60.0
-"""Lifetime of a number of members reported by a peer with another clock."""
+"""Time for which the number of members that a peer with another clock reported is valid."""
 _STRANGERS_SECONDS_MAX: Final = 8.0
 _FEW_SECONDS: Final = 10.0
-"""For so long after its start a peer takes no work with at most half of the members that it remembers."""
+"""Time after its start in which a peer with at most half of its former members takes no work."""
 
 
 class Views:
@@ -44,27 +43,27 @@ class Views:
         self._random = random
         self._views: dict[int, dict[int, Contact]] = {}
         self._told: dict[int, dict[int, tuple[int, float]]] = {}
-        """By peer: the number of members that each peer with another clock has reported to it, and the time."""
+        """By peer: the number of members that each peer with another clock has reported, and the time."""
         self._began: dict[int, tuple[float, float]] = {}
-        """By peer: when its process began, and how long after that peers of another time make themselves known."""
+        """By peer: the start of its process, and the delay until peers with other clocks report to it."""
         self._resolve_at: float | None = None
-        """When the names of peers resolve; until then no peer sees another."""
+        """Time at which the names of peers resolve; before it no peer sees another."""
         self._meet_at: float | None = None
-        """When two clusters see each other that are begun apart."""
+        """Time at which two separate clusters see each other."""
         self._islands: dict[int, int] = {}
-        """By peer the cluster that it begins or joins, where there are two that see nothing of each other at first."""
+        """By peer: its first cluster, in schedules with two separate clusters."""
         self.identities: set[int] = set()
-        """Of the clusters, at the moment at which they met."""
+        """Identities of the clusters when they met."""
         self._islands_random = world._generator("islands")
         self.false_alarms = 0
-        """How often a living peer was taken for dead."""
+        """Number of live peers that were taken for dead."""
 
     def of(self, node: Node) -> dict[int, Contact]:
-        """Return the peers that a peer takes for alive, itself included, by ring position."""
+        """Return the peers that a peer takes for alive, with itself, by ring position."""
         return self._views[node.index]
 
     def start(self, node: Node) -> None:
-        """Give a starting peer its members, and have it and the others look at each other."""
+        """Give a starting peer its members, and let it and the others examine each other."""
         world = self._world
         self._told.pop(node.index, None)
         strangers = Random(f"{world.options.seed} strangers {node.index} {world.now}")
@@ -96,7 +95,7 @@ class Views:
             self._meet_later(node, other)
 
     def _meet_later(self, node: Node, other: Node) -> None:
-        """Have two peers look at each other soon after the moment from which they can."""
+        """Let two peers examine each other soon after they can."""
         seconds = self._apart_seconds(node, other)
         low, high = self._delays(gone=False)
         self._later(node, other, seconds + low, seconds + high)
@@ -105,7 +104,7 @@ class Views:
     # --- names that resolve late -----------------------------------------------------------------
 
     def _late(self, node: Node) -> bool:
-        """Return whether a peer resolves no name, and its name does not resolve, until all names do."""
+        """Return whether a peer's name resolves late, and the peer resolves other names late."""
         failures = self._failures
         if not failures.late_bootstrap_seconds:
             return False
@@ -113,11 +112,11 @@ class Views:
         return not failures.late_bootstrap_peers or peers - failures.late_bootstrap_peers <= node.index < peers
 
     def _apart(self, one: Node, other: Node) -> bool:
-        """Return whether two peers cannot see each other yet, as they never have."""
+        """Return whether two peers cannot see each other yet."""
         return self._apart_seconds(one, other) > 0
 
     def _apart_seconds(self, one: Node, other: Node) -> float:
-        """Return how long two peers cannot see each other from now on: names do not resolve, or of two clusters."""
+        """Return the time until two peers can see each other: after resolution of names, or after clusters meet."""
         now, until = self._world.now, 0.0
         if self._resolve_at is not None and now < self._resolve_at and (self._late(one) or self._late(other)):
             until = self._resolve_at - now
@@ -128,7 +127,7 @@ class Views:
     # --- islands ---------------------------------------------------------------------------------
 
     def island(self, node: Node) -> int:
-        """Return which of two clusters a peer begins or joins: each has two peers at least."""
+        """Return the first cluster of a peer, one of two; each has two peers at least."""
         if node.index not in self._islands:
             count, random = len(self._world.nodes), self._islands_random
             if not self._islands and count > 1:
@@ -139,7 +138,7 @@ class Views:
         return self._islands[node.index]
 
     def known_to_each_other(self, one: Node, other: Node) -> bool:
-        """Return whether a subscription made at one of two peers may be known at the other.
+        """Return whether a subscription at one of two peers may be known at the other.
 
         The peers of two clusters that meet see each other within ``meet_max_seconds``.
         """
@@ -152,7 +151,7 @@ class Views:
         return any(self.island(world.by_key[key]) != self.island(node) for key in self.of(node))
 
     def _meet(self) -> None:
-        """Note the identities of the clusters at the moment before their peers see each other."""
+        """Record the identities of the clusters just before their peers see each other."""
         world = self._world
         world.happened["islands"] += 1
         self.identities = {node.peer.cluster.identity for node in world.living()} - {0}
@@ -162,20 +161,20 @@ class Views:
     # --- looking ---------------------------------------------------------------------------------
 
     def changed(self, node: Node, *, gone: bool) -> None:
-        """Have all others look at a peer that went (or came), each when it notices."""
+        """Let all others examine a peer that failed (or started), each after its delay."""
         low, high = self._delays(gone=gone)
         for other in self._world.members():
             if other is not node:
                 self._later(other, node, low, high)
 
     def between(self, one: Node, other: Node, *, gone: bool) -> None:
-        """Have two peers look at each other, as the link between them went (or came)."""
+        """Let two peers examine each other after their link failed (or healed)."""
         low, high = self._delays(gone=gone)
         self._later(one, other, low, high)
         self._later(other, one, low, high)
 
     def suspect(self, observer: Node, other: Node, seconds: float) -> None:
-        """Let a peer take a live or dead peer for dead, and look again after some time."""
+        """Let a peer take another for dead, also a live one, and examine it again after some time."""
         if self._world.alive(observer) and other.contact.key in self.of(observer):
             self.false_alarms += 1
             self._lose(observer, other)
@@ -191,7 +190,7 @@ class Views:
         self._world.schedule(self._random.uniform(low, high), self.look, observer, other)
 
     def look(self, observer: Node, other: Node) -> None:
-        """Have a peer see whether another is there now."""
+        """Update a peer's view of another to the current truth."""
         world = self._world
         if not world.alive(observer) or observer is other:
             return
@@ -208,7 +207,7 @@ class Views:
             self._lose(observer, other)
 
     def _see_doors(self, node: Node) -> None:
-        """Tell a peer that waits for it that it knows all members, living ones: all of them are its doors."""
+        """Report to a waiting peer that it has reached its seeds: all live members."""
         world = self._world
         if self._resolve_at is not None and world.now < self._resolve_at:
             return  # some names do not resolve
@@ -233,16 +232,16 @@ class Views:
         self._world.tell(observer, ContactLost(known, left=self._world.machines[other.index].left))
 
     def owners(self, node: Node, key: int) -> OwnersFound:
-        """Return the owners of a key by a peer's overlay: its whole view, closest first."""
+        """Return a peer's owners of a key: its whole view, closest first."""
         ring = Ring(self.of(node).values(), self._world.options.overlay)
         before = ring.before(key) if self._world.options.overlay == "chord" else None
         return OwnersFound(key, ring.closest(key, len(ring)), complete=True, before=before)
 
     def fenced(self, node: Node) -> bool:
-        """Return whether a peer takes no new work, since a peer of another time sees at least as many members.
+        """Return whether a peer takes no new work, because a peer with another clock sees at least as many members.
 
-        Such a peer becomes known with a delay, and its news counts for some time
-        (:mod:`p2prdf.overlay.swim_clock`).  A peer that has just started waits for that if it sees few others.
+        Such a peer reports with a delay, and its report is valid for some time (:mod:`p2prdf.overlay.swim_clock`).  A
+        peer that has just started waits for reports if it sees few others.
         """
         if not self._failures.clock_steps_max:
             return False
@@ -260,6 +259,6 @@ class Views:
         return any(members >= own and at >= since for members, at in told.values())
 
     def true(self) -> bool:
-        """Return whether every living peer takes exactly the living peers for alive."""
+        """Return whether the view of every live peer has exactly the live peers."""
         living = {node.contact.key: node.contact for node in self._world.members() if self._world.alive(node)}
         return all(self.of(node) == living for node in self._world.members() if self._world.alive(node))

@@ -1,21 +1,20 @@
-"""A world with processes that die and disks that may be lost.
+"""A world with failing processes and disks.
 
-A driver's duties for durability, in virtual time:
+The duties of a driver with durable records, in virtual time:
 
-1. Every ``Persist`` is written to the peer's disk at once.  Later effects of its list, and all later lists, wait
-   until the disk is synced that far, in order; the peer goes on meanwhile.  A sync takes a drawn time, and records
-   written while it runs are covered by the next.
-2. A *crash* ends a peer's process: its memory, its timers, effects that wait, unsynced records (except a random
-   prefix) and its clients' connections are gone.  Envelopes that left are on their way; those that come to a dead
-   address are lost.
-3. A *restart* makes a fresh peer with the same ring position, perhaps another address, and restores it from the
-   disk, before anything else.
-4. A *failpoint* crashes a peer in the middle: right after it wrote a record, or its records were synced;
-   right before it sends, between two effects, or as its view changes.
-5. A *compaction* replaces a disk's records by the peer's snapshot, bit by bit while the peer works.
+1. A ``Persist`` is written to the peer's disk at once.  Later effects of its list, and later lists, wait in order until
+   the disk is synced up to the record; the peer continues meanwhile.  A sync takes a drawn time, and records that are
+   written during a sync wait for the next one.
+2. A *crash* ends a peer's process: its memory, timers, waiting effects, unsynced records (except for a part that may be
+   kept) and client connections are lost.  Sent parcels remain in flight; parcels to a dead address are lost.
+3. A *restart* creates a new peer with the same ring position, at the same or another address, which first restores the
+   records of the disk.
+4. A *failpoint* crashes a peer at a critical point: after a record was written or synced, before it sends, between two
+   effects, or at a change of its view.
+5. A *compaction* replaces a disk's records by the peer's snapshot, in steps while the peer works.
 
-Views follow events late (:mod:`schedules.failures.views`); links may be cut (:mod:`schedules.failures.links`).
-Every failure gets a line of the trace.
+Views change late (:mod:`schedules.failures.views`), and links may be cut (:mod:`schedules.failures.links`).  Every
+failure has a line in the trace.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
 __all__ = ["FAILPOINTS", "Client", "FailingWorld", "Listener", "Machine"]
 
 FAILPOINTS: Final = ("written", "synced", "send", "effect", "view")
-"""Where a peer can be made to crash."""
+"""Points at which a peer can crash."""
 
 _LENGTH_BYTES = 4
 _ROLES = (1 << keys.MARK_SHIFT) - 1
@@ -74,14 +73,14 @@ _CLOCK_SECONDS = 1.0
 
 
 class Client(Protocol):
-    """The client that made a request of a peer."""
+    """The sender of a request to a peer."""
 
     def completed(self, node: Node, request: int, outcome: Outcome) -> None:
-        """Hear how it ended."""
+        """Handle the outcome of a request."""
         ...
 
     def cut_off(self, node: Node) -> None:
-        """Find the connection to the peer broken: the request has no outcome."""
+        """Handle the loss of the connection: the request has no outcome."""
         ...
 
 
@@ -89,29 +88,29 @@ class Listener(Protocol):
     """The receiver of a subscription's answers."""
 
     def notified(self, node: Node, notify: Notify) -> None:
-        """Take answers."""
+        """Handle answers."""
         ...
 
     def bookmarked(self, bookmark: Bookmark) -> None:
-        """Receive a bookmark."""
+        """Handle a bookmark."""
         ...
 
     def ended(self, why: str) -> None:
-        """Receive the end of the answers at this peer."""
+        """Handle the end of the attachment."""
         ...
 
     def cut_off(self, node: Node) -> None:
-        """Find the connection to the peer broken."""
+        """Handle the loss of the connection."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class Machine:
-    """A node's parts besides its peer: process, disk, connections.
+    """The node of a peer: process, disk, connections.
 
-    ``life``: counts processes, so that events for a former one are ignored. ``queue``: effects, each with the
-    number of records that must be synced before.  ``failpoint``: the place of the next crash, and the number of
-    passes before it.  ``moves``: the number of former addresses.
+    ``life``: number of the process, to ignore events for an earlier one.  ``queue``: effects, each with the number of
+    records that must be synced first.  ``failpoint``: point of the next crash, and the count of passes until it.
+    ``moves``: number of earlier addresses.
     """
 
     disk: Disk = field(default_factory=Disk)
@@ -120,11 +119,11 @@ class Machine:
     gone: bool = False
     life: int = 0
     published_to: int = 0
-    """The key of the peer that was last sent something published here."""
+    """The key of the last receiver of a publication from this peer."""
     ended_at: float = 0.0
-    """When the former process did, by its own clock."""
+    """End of the former process, by its own clock."""
     started_at: float = 0.0
-    """When this process was restored from the disk, by its own clock."""
+    """Time of the restore from the disk, by the own clock."""
     moves: int = 0
     queue: deque[tuple[int, Effect]] = field(default_factory=deque)
     syncing: bool = False
@@ -133,15 +132,15 @@ class Machine:
     requests: dict[int, Client] = field(default_factory=dict)
     listeners: dict[int, Listener] = field(default_factory=dict)
     clock: int = 0
-    """The peer's clock before the last call into it."""
+    """The peer's clock before the last call."""
     clocks: dict[int, int] = field(default_factory=dict)
-    """By request: the clock before the turn that decided its outcome, until the client gets the outcome."""
+    """By request: the clock before the call that decided its outcome, until the client gets the outcome."""
     held: dict[int, None] = field(default_factory=dict)
-    """Subscriptions reported as attached here, and not as ended."""
+    """Subscriptions with an attached client that has not been told of their end."""
 
 
 class FailingWorld(World):
-    """A world with such faults.  Peers know all others at the start, in any overlay."""
+    """A world with failures, in which peers know all others at the start, in any overlay."""
 
     def __init__(
         self, options: WorldOptions, failures: Failures, *, trace: Callable[[str], None] | None = None
@@ -154,15 +153,15 @@ class FailingWorld(World):
         self.view_changes = 0
         self.views: Views
         self.stamps: dict[int, dict[int, int]] = {}
-        """Of each publication event, the stamps that it was ever seen with, and the roles it was published under."""
+        """By publication event: its observed stamps, each with the indexes of the publication."""
         self.earliest: dict[Triple, int] = {}
-        """The earliest stamp of each triple with a stamp that a peer has corrected."""
+        """By triple with a corrected stamp: its earliest corrected stamp."""
         self.on_acknowledged: Callable[[RepeatedPublishing, int], None] | None = None
-        """Called with each publication, and its stamp, as its publisher hears that it is done."""
+        """Called with each publication and its stamp at the acknowledgement to its publisher."""
         self.on_compacted: Callable[[Node, Sequence[Record], Sequence[Record]], None] | None = None
-        """Called with each peer after a snapshot replaced its log: its durable records before, and after."""
+        """Called after each compaction with the peer, and its durable records before and after."""
         self.on_crash: Callable[[Node], None] | None = None
-        """Called after each crash: a scripted one brings its peer back by itself, a failpoint does not."""
+        """Called after each crash; only scripted crashes restart their peers themselves, failpoints do not."""
         super().__init__(options, trace=trace)
         self.started = self.now
 
@@ -176,7 +175,7 @@ class FailingWorld(World):
         return nodes
 
     def _pace(self, index: int, config: PeerConfig) -> Pace:
-        """Return the measure of a peer's work; a slow peer has the same slowness in all its lives."""
+        """Return the meter of a peer's work; a slow peer is equally slow after restarts."""
         most = self.failures.slowness_max
         chance = Random(f"p2prdf {self.options.seed} slow processor {index}")
         if not most or chance.random() < 0.5:
@@ -189,7 +188,7 @@ class FailingWorld(World):
         self.views.start(node)
 
     def members(self) -> Iterator[Node]:
-        """Yield all peers that have not left and are not gone for good, dead ones included."""
+        """Yield all peers, crashed ones included, that have not left or failed for good."""
         for node, machine in zip(self.nodes, self.machines, strict=True):
             if not (machine.left or machine.gone):
                 yield node
@@ -199,16 +198,16 @@ class FailingWorld(World):
         return [node for node in self.nodes if self.machines[node.index].alive]
 
     def serving(self) -> list[Node]:
-        """Return the peers with a running process that take new work."""
+        """Return the peers with a running process that takes new work."""
         return [node for node in self.living() if not self.views.fenced(node)]
 
     def zone(self, node: Node) -> str:
-        """Return the failure zone that a peer stands in, "" if each stands by itself."""
+        """Return the failure zone of a peer, "" without zones."""
         zones = self.failures.zones
         return f"zone {node.index % zones}" if zones else ""
 
     def keepers(self, key: int) -> list[Node]:
-        """Return the replicas of a key, by the true ring: the closest of each zone, then the closest of the others."""
+        """Return the replicas of a key by the true ring: the closest peer of each zone, then the closest others."""
         closest = [self.by_key[contact.key] for contact in self.ring.closest(key, len(self.ring))]
         zones: dict[str, Node] = {}
         for node in closest:
@@ -228,7 +227,7 @@ class FailingWorld(World):
     # --- processes -------------------------------------------------------------------------------
 
     def crash(self, node: Node, why: str = "crash") -> None:
-        """End a peer's process, here and now."""
+        """End a peer's process at once."""
         machine = self.machines[node.index]
         if not machine.alive:
             return
@@ -265,7 +264,7 @@ class FailingWorld(World):
             client.cut_off(node)
 
     def restart(self, node: Node, *, disk: str = "kept", moved: bool = False) -> None:
-        """Start a dead peer's process again, its disk ``kept`` or ``lost``, its address the old one or ``moved``."""
+        """Restart a crashed peer with its disk ``kept`` or ``lost``, at its old address or ``moved``."""
         machine = self.machines[node.index]
         if machine.alive or machine.left or machine.gone:
             return
@@ -293,7 +292,7 @@ class FailingWorld(World):
         node.turns = 0
         records = [message for record in machine.disk.durable for message in self.read(node, record)]
         machine.started_at = now = self.now + node.skew
-        away = now - machine.ended_at  # as daemons do: after a clock that was set back the absence is without end
+        away = now - machine.ended_at  # as daemons do: after a clock step back the downtime is infinite
         node.peer.restore(records, now=now, away_seconds=inf if away < -_CLOCK_SECONDS else max(0.0, away))
         if node.peer.stamps_corrected:
             bound = hlc.from_seconds(now + node.peer.config.drift_max_seconds)
@@ -301,7 +300,7 @@ class FailingWorld(World):
         self._arm(node)
 
     def _corrected(self, node: Node, found: Sequence[Message]) -> None:
-        """Note the stamps that a peer has moved to the past as it started, and write a snapshot, as its driver does."""
+        """Record the stamps that a starting peer corrected to the past, and write a snapshot, as its driver does."""
         self.happened["stamps-corrected"] += 1
         self.say(node, f"stamps of {node.peer.stamps_corrected} records corrected")
         corrected = {triple for message in found for triple, _ in self._stamped(node, message)}
@@ -320,7 +319,7 @@ class FailingWorld(World):
         return list(zip(zip(*texts, strict=True), stamps, strict=True))
 
     def join(self, key: int) -> Node:
-        """Let a new peer take part."""
+        """Start a new peer."""
         index = len(self.nodes)
         contact = Contact(key, f"peer-{index}.sim", 7400)
         dictionary = TermDictionary() if self.options.through_codec else self.nodes[0].dictionary
@@ -336,7 +335,7 @@ class FailingWorld(World):
         return node
 
     def depart(self, node: Node, handed_over: bool) -> None:
-        """End the process of a peer that has left for good; its disk goes with it, if others have its data."""
+        """End the process of a peer that has left; after a handoff its disk is removed as well."""
         if not self.alive(node):
             return
         if not handed_over:
@@ -351,7 +350,7 @@ class FailingWorld(World):
         self.views.changed(node, gone=True)
 
     def lose(self, node: Node) -> None:
-        """Let an ended process never come back, nor its disk."""
+        """Remove a crashed peer and its disk for good."""
         machine = self.machines[node.index]
         assert not machine.alive, "it has crashed"
         machine.disk.lose()
@@ -382,13 +381,13 @@ class FailingWorld(World):
     # --- links -----------------------------------------------------------------------------------
 
     def cut(self, links: Cut, *, noticed: bool, why: str) -> None:
-        """Let links carry nothing; peers look at each other if detectors notice."""
+        """Cut links; if detectors notice, peers examine each other."""
         self.happened[why] += 1
         self.links.cut(links, noticed=noticed)
         self._links_changed(links, f"{why}, {'' if noticed else 'un'}noticed", gone=noticed)
 
     def mend(self, links: Cut, *, noticed: bool) -> None:
-        """Undo a cut."""
+        """Heal a cut."""
         self.links.mend(links, noticed=noticed)
         self._links_changed(links, "mended", gone=False)
 
@@ -401,7 +400,7 @@ class FailingWorld(World):
             self.say(self.nodes[links[0][0]], f"links {what}: {pairs}")
 
     def send(self, node: Node, to: Contact, parcel: Parcel) -> None:
-        """Put a parcel on its way, if there is a way."""
+        """Send a parcel, unless its link is cut."""
         if isinstance(parcel.message, IndexTriples):
             self._note_stamps(parcel.message)
         target = self.by_key.get(to.key)
@@ -430,13 +429,13 @@ class FailingWorld(World):
             super()._receive(node, parcel, sender)
 
     def _arrives(self, node: Node, sender: Contact) -> bool:
-        """Return whether a message in flight finds its receiver alive and the link whole."""
+        """Return whether a parcel arrives: its receiver is alive and the link is not cut."""
         return self.alive(node) and self.links.carries(self.by_key[sender.key].index, node.index)
 
     # --- calls into peers ------------------------------------------------------------------------
 
     def tell(self, node: Node, request: Request) -> None:
-        """Pass news of the overlay to a peer, unless a failpoint has it crash over them."""
+        """Give a peer a request of its overlay, unless a failpoint crashes it."""
         if not self.alive(node) or self._strikes(node, "view"):
             return
         if self.trace is not None:
@@ -444,7 +443,7 @@ class FailingWorld(World):
         self.submit(node, request)
 
     def request(self, node: Node, make: Callable[[int], Request], client: Client) -> int | None:
-        """Make a request of a living peer on behalf of a client; return its number, None if nobody is there."""
+        """Send a client's request to a live peer; return its number, None if the peer crashed."""
         if not self.alive(node):
             return None
         self._request += 1
@@ -454,7 +453,7 @@ class FailingWorld(World):
         return number
 
     def _ended(self, node: Node, subscription: int, why: str) -> None:
-        """Tell a client that its subscription is not delivered here any more."""
+        """Report the end of an attachment to its client."""
         self.machines[node.index].held.pop(subscription, None)
         listener = self.machines[node.index].listeners.pop(subscription, None)
         if listener is not None:
@@ -478,7 +477,7 @@ class FailingWorld(World):
                 node.busy_until = self.now + node.peer.pace.spent
 
     def submit(self, node: Node, request: Request) -> None:
-        """Hand a request to a peer and perform its effects."""
+        """Give a request to a peer and carry out its effects."""
         self._note_clock(node)
         super().submit(node, request)
 
@@ -486,7 +485,7 @@ class FailingWorld(World):
         self.machines[node.index].clock = node.peer.clock
 
     def decided_at(self, node: Node, request: int) -> int:
-        """Return a peer's clock before the turn that ended a request, for the client that gets its outcome now."""
+        """Return a peer's clock before the turn that decided the request that is just being reported."""
         return self.machines[node.index].clocks[request]
 
     def _find_owner(self, node: Node, life: int, key: int) -> None:
@@ -508,13 +507,13 @@ class FailingWorld(World):
             else:
                 self._perform(node, effect)
             if machine.life != life:
-                return  # a failpoint
+                return  # crashed at a failpoint
         if disk.written > disk.synced and not machine.syncing:
             self._begin_sync(node)
         self._arm(node)
 
     def _waits(self, disk: Disk) -> bool:
-        """Return whether effects wait for the disk: the driver's rule."""
+        """Return whether effects must wait for the disk, by the driver's rule."""
         return disk.written > disk.synced
 
     def _write(self, node: Node, message: Message) -> None:
@@ -527,14 +526,14 @@ class FailingWorld(World):
         return message if node.codec is None else node.codec.encode((Parcel(0, 0, message),))
 
     def read(self, node: Node, record: Record) -> list[Message]:
-        """Return the messages in a record, in the terms of the peer that runs now."""
+        """Return the messages of a record, with the term identifiers of the current peer."""
         if not isinstance(record, bytes):
             return [record]
         assert node.codec is not None
         return [parcel.message for parcel in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
 
     def _note_stamps(self, message: IndexTriples) -> None:
-        published = message.published & _ROLES if message.origin else 0  # other roles came later, from others
+        published = message.published & _ROLES if message.origin else 0  # other peers added other indexes later
         for event, time in zip(as_list(message.event), as_list(message.time), strict=True):
             stamps = self.stamps.setdefault(event, {})
             stamps[hlc.plain(time)] = stamps.get(hlc.plain(time), 0) | published
@@ -571,7 +570,7 @@ class FailingWorld(World):
                 return
             self.machines[node.index].published_to = effect.to.key
         if isinstance(effect, FindOwner):
-            # Thinking takes a millisecond, and the call that asked has been carried out to its end.
+            # The requesting call must end before its result arrives; a lookup takes a millisecond.
             self.schedule(0.001, self._find_owner, node, self.machines[node.index].life, effect.key)
         else:
             super()._perform(node, effect)
@@ -604,13 +603,13 @@ class FailingWorld(World):
     # --- failpoints and compaction ---------------------------------------------------------------
 
     def arm_failpoint(self, node: Node, where: str, times: int) -> None:
-        """Let a peer crash when it gets to a point for the ``times``-th time from now."""
+        """Let a peer crash at its next ``times``-th pass of a point."""
         assert where in (*FAILPOINTS, "publish"), where
         self.machines[node.index].failpoint = (where, times)
         self.say(node, f"failpoint: {where} {times}")
 
     def _strikes(self, node: Node, where: str) -> bool:
-        """Note that a peer gets to a point; crash it there if it is to."""
+        """Count a pass of a point; crash the peer if its failpoint is reached."""
         machine = self.machines[node.index]
         if machine.failpoint is None or machine.failpoint[0] != where:
             return False
@@ -649,7 +648,7 @@ class FailingWorld(World):
 
 
 def _publishes(node: Node, effect: Send) -> bool:
-    """Return whether a peer sends its own publication to another."""
+    """Return whether an effect sends a local publication to another peer."""
     message = effect.parcel.message
     own = node.contact.key
     return isinstance(message, IndexTriples) and message.origin == own != effect.to.key
