@@ -1,7 +1,7 @@
-"""Which subscriptions a peer hands out the answers of, for whoever looks after an overlay.
+"""The subscriptions that a peer serves, as a list for operators of an overlay.
 
-Of the peers that keep a subscription one hands out its answers: that one lists it, so whoever asks all peers is told of
-each once, but for a moment while another takes over.  What is told is bounded, whatever the queries.
+One replica of a coordinator delivers the solutions of a subscription, and only that one lists it.  A query to all peers
+therefore returns each subscription once, except for a moment during failover.  The size of a list is bounded.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["LISTED_MAX", "listed"]
 
 LISTED_MAX: Final = 64
-"""Subscriptions told at a time."""
+"""Subscriptions per page."""
 _PATTERNS_MAX: Final = 6
 _NAMES_MAX: Final = 16
 
 
 def listed(home: Home, *, now: float, after: int = 0) -> dict[str, Any]:
-    """Return those of numbers above ``after``, in order, as plain JSON values (keys: docs/reference/http.md)."""
+    """Return the subscriptions with numbers above ``after``, ascending, as JSON values.
+
+    docs/reference/http.md lists the keys.
+    """
     own = {number: each for number, each in home.subscriptions.items() if each.delivered}
     following = sorted(number for number in own if number > after)
     return {
@@ -60,7 +63,7 @@ def _told(subscription: Subscription, now: float) -> dict[str, Any]:
 
 
 def _spelled(query: ConjunctiveQuery | StandingQuery) -> list[str]:
-    """Return its first patterns, of all leaves one after the other."""
+    """Return the first patterns of a query, leaf by leaf."""
     leaves = query.leaves if isinstance(query, StandingQuery) else (query,)
     patterns = (
         spell_pattern(pattern, leaf.constants, names)

@@ -1,17 +1,18 @@
-"""Who should be here: how many peers there are, which of them are missing, and who lost what it knew.
+"""The membership as one peer knows it: expected size, missing members, members without data.
 
-The problem.  A peer that sees few others cannot tell whether there are few, whether the others are down, or whether it
-is cut off; and one whose disk was lost cannot tell whether it is new.  But some things may only be done when those who
-may know better are here: to speak for a subscription, to say that an answer is settled or that all has come, to take
-one copy for enough.
+A peer that sees few members cannot tell a small cluster from a failure of the others or a partition.  A peer with an
+empty disk cannot tell whether it is new.  Some decisions require the members that may know more: to serve a
+subscription, to report a solution as stable or a result as complete, and to accept a single copy as sufficient.
 
-The idea.  Each counts: the most peers that there have ever been (which is kept, and told when copies are compared),
-those that left in order, those that it lost, and when.  Whoever is missing is waited for, 20 s at most.  A peer that
-began with an empty disk, and had been there before, is as good as missing until it has been told all again; so it says
-what it lacks (:class:`Lacks`), keeps that, and is told whether it had been there.
+Each peer therefore records the largest number of members that ever existed (durable, and exchanged during
+anti-entropy), the members that left in order, the members that it lost, and the times of the losses.  A missing member
+is waited for, up to ``MISSING_SECONDS``.  A returning peer with an empty disk counts as missing until the others have
+filled it (:class:`Lacks`, durable).
 
-What is not known is taken for what is safe: who starts again takes all whom it meets for old; who begins with nothing
-takes those that it was told of, and does not see, for peers that know more.
+Unknown facts are assumed to be the safe case.  A restarted peer treats every peer that it meets as an old member.  An
+empty peer assumes that its unreachable seeds have data.
+
+Design: docs/explanation/design/replication.md, "Loss of a disk".
 """
 
 from __future__ import annotations
@@ -28,125 +29,132 @@ from p2prdf.wire.messages import Contact, MembersKnown, Message
 __all__ = ["MISSING_SECONDS", "Lacks", "Members"]
 
 MISSING_SECONDS: Final = 20.0
-"""Who is missing for so long is taken to be gone."""
+"""A member that has been missing for so many seconds is taken to be gone."""
 _ALONE_SECONDS = 5.0
-"""How long who began with nothing, as all others did whom it sees, waits for one who did not."""
+"""Seconds that an empty peer, seeing only empty peers, waits before it assumes a fresh cluster."""
 _UNSTEADY_SECONDS = 40.0
-"""While others come and go, who began with nothing waits for so long more at the most."""
+"""Upper bound in seconds on extending the wait of an empty peer while other members come and go."""
 _CUT_OFF_SECONDS = 600.0
 
 
 class Lacks(IntEnum):
-    """What a peer that began with nothing, an empty disk, has not been given yet of what others know.
+    """The data that a peer which started with an empty disk has not received yet from the other members.
 
-    Its copies count as lost until then, so fewer failures are survived: others take it for missing when they decide
-    whether enough of those are here who may know what was acknowledged.
+    Its copies count as lost until then, so the cluster tolerates fewer failures.  The other members count the peer as
+    missing when they decide whether enough members that may know of acknowledgements are present.  The levels are
+    ordered: each one includes the lower ones.
     """
 
     NOTHING = 0
     COPIES = 1
-    """It has not compared all with all who keep the same."""
+    """The peer has not compared all data with all other replicas of its keys."""
     HOMES = 2
-    """Nor what homes keep."""
+    """The peer also lacks the state of the subscription coordinators."""
     OTHERS = 3
-    """Nor has it met anybody who lacks less, though it was told of others to join: they may be away."""
+    """Nor has it met a member that lacks less, although it has seeds: members with data may be away."""
 
 
 class Members:
-    """The members as one peer knows them, itself included."""
+    """The members as one peer knows them, including itself."""
 
     def __init__(
         self, own: Contact, config: PeerConfig, cache: AddressCache, *, now: Callable[[], float],
         recovery: Recovery, persist: Callable[[Message], None], fewer_needed: Callable[[], None],
     ):  # fmt: skip
-        """``cache`` has those that are seen.  ``fewer_needed`` is called when fewer copies may be enough than were.
+        """``cache`` holds the visible members.
+
+        ``fewer_needed`` is called when the number of copies needed may have fallen.
         """
         self._own, self._config, self._cache = own, config, cache
         self._now, self._recovery, self._persist, self._fewer_needed = now, recovery, persist, fewer_needed
         self._replicated = config.replicas > 1
         self.most = 1
-        """The most peers that there have ever been at once, as far as known."""
+        """The largest number of members that ever existed at once, as far as this peer knows."""
         self._gone = 0
-        """How many of these were missing for long when another was lost."""
+        """The number of members among ``most`` that had been missing for long when another member was lost."""
         self._lost_at: dict[int, float] = {}
         self._began: float | None = None
         self._fewer_since = 0.0  # when this peer began, or lost another
         self.restored = False
-        """Whether this peer began with what a former life had kept."""
+        """Whether this peer started with data that an earlier process had stored."""
         self.lacks = Lacks.OTHERS if config.joins and self._replicated else Lacks.HOMES
         self.returned = False
-        """Whether others knew this peer before it began with nothing: who is new took nothing along when it began."""
+        """Whether other members knew this peer before it started empty: a new peer has lost no data."""
         self.jump = 0, 0
-        """The first stamp of the latest life that began long after all stamps known, and the latest of these."""
+        """First stamp of the last process that started long after all known stamps, and the latest of those."""
         self.doors_met = False
-        """Whether all are here whom this peer was told of to join by."""
+        """Whether this peer has reached all of its seeds."""
         self.lacking: dict[int, Lacks] = {}
-        """By key of each other that began with nothing what it lacked when it was last heard of,"""
+        """By key of each other member that started empty: the data that it lacks by its last report."""
         self._blank: set[int] = set()
-        """The keys of those that were heard of without what homes keep,"""
+        """The keys of the members that lack the coordinators' state by their last report."""
         self._returned: set[int] = set()
-        """and of those that had been there before."""
+        """The keys of the members that existed before their present process."""
 
     # --- this peer's life ------------------------------------------------------------------------
 
     def observe(self) -> None:
-        """Note the time, as the life begins."""
+        """Record the time at which this process starts."""
         if self._began is None:
             self._began = self._fewer_since = self._now()
 
     def begin_anew(self) -> None:
-        """Count the time from now on: what was kept has been read, which may have taken long."""
+        """Restart the clock: reading the stored data may have taken long."""
         self._began = None
 
     def begin_restored(self) -> None:
-        """Note that a former life has kept something: it lacked nothing, unless it kept that as well."""
+        """Note that an earlier process has stored data.
+
+        This peer then lacks nothing, unless its stored record says otherwise.
+        """
         if not self.restored:
             self.restored, self.lacks = True, Lacks.NOTHING
 
     def away(self, seconds: float) -> None:
-        """Note for how long this peer was away before it started again.
+        """Note for how many seconds this peer was away before it restarted.
 
-        If nobody waited for it any more, others settled what it does not know: that it was told all counts no more.
+        If the others had stopped waiting for it, they have made solutions stable that it does not know.  It then no
+        longer counts as filled.
         """
         if self._replicated and self.restored and seconds >= MISSING_SECONDS and self.lacks < Lacks.HOMES:
             self.lacks, self.returned = Lacks.HOMES, True
             self._persist(self.record())
 
     def restore(self, kept: MembersKnown) -> None:
-        """Take back what a former life knew; the last of it counts."""
+        """Take over the record that an earlier process has stored; the latest record wins."""
         self.most = kept.count
         self.lacks, self.returned = Lacks(kept.lacks), kept.returned
         self.jump = kept.jumped, kept.before
 
     def note_jump(self, jumped: int, before: int) -> None:
-        """Note the first stamp of this life, which is long after all that were known, and the latest of these.
+        """Note the first stamp of this process, long after all known stamps, and the latest of those.
 
-        Either the clock has jumped ahead or the peer was away; the next life sees which.
+        Either the clock has jumped ahead or the peer was away.  The next process can tell which.
         """
         self.jump = jumped, before
 
     def record(self) -> MembersKnown:
-        """Return what the next life is to know."""
+        """Return the record that is stored for the next process of this peer."""
         lacks = self.lacks if self._replicated else Lacks.NOTHING
         return MembersKnown(self.most, int(lacks), bool(lacks) and self.returned, *self.jump)
 
-    # --- who is here -----------------------------------------------------------------------------
+    # --- present members -------------------------------------------------------------------------
 
     def seen(self, contact: Contact) -> bool:
-        """Take in a peer that was heard of; return whether it was not known."""
+        """Add a visible peer to the members; return whether it was unknown."""
         lost = self._lost_at.pop(contact.key, None) is not None
         young = self._began is not None and self._now() - self._began < MISSING_SECONDS
         if lost or (young and self.restored):
-            self.came_back(contact)  # or so it may be: who starts again does not know who is new
+            self.came_back(contact)  # a restarted peer cannot tell a new member from an old one
         new = self._cache.seen(contact)
         self._gone = min(self._gone, max(0, self.most - self._cache.size))
         return new
 
     def lost(self, contact: Contact, *, left: bool) -> None:
-        """Forget a peer, which has ``left`` in order or is lost."""
+        """Remove a member that has ``left`` in order or is lost."""
         known = self._cache.number(contact) > 0
         if known and not left:
-            if self._now() >= self._fewer_since + MISSING_SECONDS:  # whoever is missing by now is not waited for again
+            if self._now() >= self._fewer_since + MISSING_SECONDS:  # members missing by now are not waited for again
                 self._gone = max(0, self.most - self._cache.size)
             self._fewer_since = self._now()
         if self._replicated and not left and known:
@@ -159,9 +167,9 @@ class Members:
             self.count(left=1)
 
     def count(self, *, left: int = 0) -> None:
-        """Note how many peers there are, or that some of them have left in order: these are not missing.
+        """Update the number of members; ``left`` of them have left in order and are not missing.
 
-        Never fewer than copies are needed: what was promised with them is promised still.
+        The number does not sink below ``copies_min``: acknowledgements already given relied on that many copies.
         """
         before = self.most
         fewest = min(before, self._config.copies_min)
@@ -171,15 +179,15 @@ class Members:
 
     @property
     def expected(self) -> int:
-        """How many there should be: those that are here, or are missing and not for long."""
+        """How many members there should be: present, or missing for less than ``MISSING_SECONDS``."""
         here = self._cache.size
         return here if self._now() >= self._fewer_since + MISSING_SECONDS else max(here, self.most - self._gone)
 
     def hear(self, expected: int, *, known: bool, complete: bool = False) -> None:
-        """Note how many another knows that there should be, and whether it had known this peer before.
+        """Note how many members another peer expects, and whether it knew this peer before (``known``).
 
-        Who began with nothing, or was away, does not know who is missing, nor who is gone for good: that it takes over
-        from one that misses nobody (``complete``).
+        A peer that started empty or was away knows neither which members are missing nor which are gone for good.  It
+        adopts the count of a peer that misses no member (``complete``).
         """
         if known and self.lacks and not self.returned:
             self.returned = True
@@ -192,9 +200,9 @@ class Members:
 
     @property
     def alone(self) -> bool:
-        """Whether this peer has seeds and has met no other member in any life: it is no cluster by itself.
+        """Whether this peer has seeds and no process of it has met a member: it is no cluster by itself.
 
-        :class:`p2prdf.wire.contract.DoorsMet` ends that: the overlay has begun a cluster with this peer.
+        :class:`p2prdf.wire.contract.DoorsMet` ends that: the overlay has founded a cluster with this peer.
         """
         return self._config.joins and self._replicated and self.most == 1 and not self.doors_met
 
@@ -202,16 +210,16 @@ class Members:
 
     @property
     def copies(self) -> int:
-        """How many peers are there to keep one item, this one included."""
+        """How many present members can store one item, including this one."""
         return min(self._config.replicas, self._cache.size)
 
     @property
     def copies_needed(self) -> int:
-        """How many copies must be safe before anything counts as done: as configured.
+        """How many copies must be safe before an acknowledgement, as configured.
 
-        A cluster that has never had so many members needs all of them.  An empty peer with seeds does not know how many
-        members the cluster has had.  It needs ``copies_min`` until another member reports that number, however long it
-        is alone.
+        A cluster that has never had so many members needs copies at all of them.  An empty peer with seeds does not
+        know how many members the cluster has had.  It needs ``copies_min`` until another member reports that number,
+        however long it is alone.
         """
         if self.alone or (self._config.joins and self.lacks >= Lacks.HOMES):
             return self._config.copies_min
@@ -219,22 +227,23 @@ class Members:
 
     @property
     def spare(self) -> int:
-        """How many peers may be outstanding while every item has the copies that it needs."""
+        """How many peers may have unacknowledged messages while every item has the copies that it needs."""
         return max(0, self.copies - self.copies_needed)
 
     @property
     def short_of_peers(self) -> bool:
-        """Whether fewer peers are there than copies are needed."""
+        """Whether fewer members are present than copies are needed."""
         return self.copies < self.copies_needed
 
-    # --- who lost what it knew -------------------------------------------------------------------
+    # --- members without data --------------------------------------------------------------------
 
     @property
     def told_by_others(self) -> bool:
-        """Whether anybody is here who did not begin with nothing as well; nobody else is waited for long.
+        """Whether a member with data is present, or the wait for one is over.
 
-        At the first start of all there is nobody; after a power cut others may still be reading their disks.  Nor is
-        there anybody to wait for if nobody but itself is behind the addresses that it was told of.
+        When a cluster starts for the first time, no member has data.  After a power cut, other members may still be
+        reading their disks, so the wait lasts ``_ALONE_SECONDS``.  It ends at once if the peer has reached all seeds
+        and sees only itself.
         """
         if self.doors_met and self._cache.size == 1:
             return True
@@ -244,15 +253,15 @@ class Members:
 
     @property
     def alone_until(self) -> float | None:
-        """Until when somebody else is waited for who did not begin with nothing; None if nobody is."""
+        """Until when this peer waits for a member with data; None if it does not wait."""
         return None if self._began is None or self.told_by_others else self._began + _ALONE_SECONDS
 
     @property
     def first_at(self) -> float | None:
-        """When this peer, and whom it sees, are the first of a network, as far as they know; None: now, or never.
+        """When this peer may assume that the members it sees founded the network.
 
-        Not at once if it began with nothing, as all whom it sees, and was told of others to join: these may know what
-        it did before it lost its disk, and be away.
+        None: it may do so now, or the question does not arise.  An empty peer that sees only empty peers and has
+        unreached seeds waits: members behind these seeds may have data that this peer stored before it lost its disk.
         """
         if self.lacks < Lacks.OTHERS or self.doors_met:
             return None
@@ -262,22 +271,25 @@ class Members:
         return at if self._now() < at else None
 
     def lacks_less(self, lacks: Lacks) -> None:
-        """Note what this peer still lacks, in this life and the next ones."""
+        """Note, durably, that this peer lacks less than before."""
         if lacks < self.lacks:
             self.lacks = lacks
             self._persist(self.record())
             self._fewer_needed()
 
     def came_back(self, contact: Contact) -> None:
-        """Note that a peer had been there before its present life."""
+        """Note that a peer existed before its present process."""
         self._returned.add(contact.key)
 
     def knows_before(self, contact: Contact) -> bool:
-        """Return whether a peer had been there before its present life."""
+        """Return whether a peer existed before its present process."""
         return contact.key in self._returned
 
     def note_lacking(self, contact: Contact, lacks: Lacks, *, returned: bool = False) -> None:
-        """Note what another lacks that began with nothing, and whether it was told that it had been there before."""
+        """Note which data another peer lacks.
+
+        ``returned``: other members knew that peer before it started empty.
+        """
         if returned:
             self._returned.add(contact.key)
         if lacks >= Lacks.HOMES:
@@ -289,37 +301,39 @@ class Members:
             self._returned.discard(contact.key)
 
     def keep_lacking(self, fellows: set[int]) -> None:
-        """Forget what all but some others lack: nothing is kept with these any more."""
+        """Forget the reports of all peers except ``fellows``: the others no longer share keys with this peer."""
         for key in self.lacking.keys() - fellows:
             del self.lacking[key]
 
     def _count_lacking(self, least: Lacks) -> int:
-        """Return how many of those that are here lost what they knew, this one among them.
+        """Return how many present members, including this one, lost data and still lack at least ``least``.
 
-        Who lost all that it knew does not know who had been there before: all count to it who lack as much.
+        A peer that lost all of its data does not know which members existed before.  It counts every member with that
+        lack.
         """
         lost = self.returned and self.lacks >= Lacks.HOMES
         lacking = sum(lacks >= least for key, lacks in self.lacking.items() if lost or key in self._returned)
         return lacking + (self.returned and self.lacks >= least)
 
-    # --- who is missing --------------------------------------------------------------------------
+    # --- missing members -------------------------------------------------------------------------
 
     @property
     def waits_for_peers_until(self) -> float | None:
-        """Until when this peer does not speak for others: perhaps none of those is here who knew what was told.
+        """Until when this peer serves no subscription: the replicas that know more may all be absent.
 
-        What subscribers have acknowledged is known to all who keep a home.  If fewer peers are missing than keep a
-        key, one of them is here; for each of those here that began with nothing and was told nothing, this one among
-        them, one fewer may be missing.  Whoever is missing for long is taken to be gone.
+        All replicas of a coordinator know the subscribers' acknowledgements.  If fewer members are missing than a key
+        has replicas, one of those replicas is present.  Each present member that lost its data and has not been filled,
+        including this one, lowers that number by one.  A member that has been missing for ``MISSING_SECONDS`` is taken
+        to be gone.
         """
         missing = self._missing_until(max(1, self._config.replicas - self._count_lacking(Lacks.HOMES)))
         return missing if missing is not None else self.first_at
 
     @property
     def copies_missing(self) -> bool:
-        """Whether as many peers are missing, and not for long, as make something safe: they alone may know of it.
+        """Whether so many members went missing lately that they alone may have an acknowledged item.
 
-        Those that lost what they knew, and were not given all of it yet, are as good as missing.
+        Members that lost their data and are not refilled completely count as missing.
         """
         return self._missing_until(max(1, self.copies_needed - self._count_lacking(Lacks.COPIES))) is not None
 
@@ -331,9 +345,10 @@ class Members:
 
     @property
     def lost_together_until(self) -> float | None:
-        """Until when as many peers are missing as keep a key, lost one by one or at once; None if fewer are.
+        """Until when as many members are missing as a key has replicas; None if fewer are.
 
-        They may be more than are missing of the most that were ever seen together.
+        They may be lost singly or together, and there may be more of them than are missing from the largest number of
+        members ever seen at once.
         """
         return self._lost_together_until(max(1, self._config.replicas - self._count_lacking(Lacks.HOMES)))
 
@@ -345,30 +360,30 @@ class Members:
 
     @property
     def somebody_missing(self) -> bool:
-        """Whether a peer that was lost not long ago, or that a former life knew, may live where it is not seen."""
+        """Whether a member, lost recently or known to an earlier process, may be alive but invisible."""
         return self.lost_within(MISSING_SECONDS) or (self._replicated and self.expected > self._known_here)
 
     @property
     def _known_here(self) -> int:
-        """How many of those that there should be are here: to who starts again those are not that begin with nothing.
+        """How many of the expected members are present.  A restarted peer does not count empty members.
 
-        They may be new, and fill the places of others.
+        Those may be new, and take the places of old members that are missing.
         """
         young = self.restored and self._now() < self._fewer_since + MISSING_SECONDS
         return self._cache.size - (len(self._blank) if young else 0)
 
     @property
     def complete(self) -> bool:
-        """Whether this peer knows how many there are: it is in step, and misses nobody."""
+        """Whether this peer knows the number of members: it has caught up and misses no member."""
         return self._recovery.caught_up and not (self.lacks or self.somebody_missing)
 
     @property
     def perhaps_cut_off(self) -> bool:
-        """Whether a peer was lost within some minutes and is not back: this one may not hear what matters."""
+        """Whether a member lost within the last ten minutes is not back: this peer may miss messages."""
         return self.lost_within(_CUT_OFF_SECONDS)
 
     def lost_within(self, seconds: float) -> bool:
-        """Return whether a peer was lost within some time, ten minutes at the most, and is not back."""
+        """Return whether a member was lost within the last ``seconds``, at most ten minutes, and is not back."""
         if not self._lost_at:
             return False
         now = self._now()

@@ -1,45 +1,25 @@
-"""Repair: replicas compare what they hold, and give each other what is missing.
+"""Anti-entropy: replicas compare the items that they hold and send each other the missing ones.
 
-The problem.  An item is sent to all who keep its key, and sent again until it arrives.  But its sender may fail on
-the way; who keeps a key changes when peers come and go; a peer comes back with what it had, or with an empty
-disk; two halves of a parted network find together again.  Each of these has a mechanism of its own in many systems:
-hints, hand-off, anti-entropy, catching up.
+Each item has a 64-bit identity that follows from its content.  Two peers compare digests per item type, then digests
+per bucket, then identities.  Missing items travel in the messages that would have brought them originally, so
+duplicates are harmless.
 
-The idea.  They are one: *of two peers that both keep a key, each gets what it lacks from the other*.  What is
-held is a set of items, each with a 64-bit identity that changes when what matters of it changes.  Two peers compare
-the sums of identities per bucket, then the identities in the buckets that differ, then the items that one of them lacks
-change hands, as the very messages by which they would have come otherwise.  So they are stored, joined and
-acknowledged like everything else, and if they come twice it does no harm.
-
-    Totals  ->          one sum per kind of what both keep by the sender's view
-            <- Differing  the kinds that differ: mostly none, and that was all
-    Summary ->          sums per bucket, of one kind
-            <- Offer    identities in the buckets that differ
-    Want    ->          of these, what is missing here; and what is missing there is sent at once
+    Totals  ->            one digest per item type that both replicate, in the sender's view
+            <- Differing  the item types that differ; usually none, which ends the comparison
+    Summary ->            digests per bucket of one item type
+            <- Offer      identities in the buckets that differ
+    Want    ->            identities missing here; items missing there are sent at once
             <- items, then Given
 
-Nothing is remembered of what fellows hold, so nothing can be wrong about it.  Only peers with equal views of the ring
-compare, for only they agree on what both should keep; views become equal, so what is asked by another view is answered
-once it is this one's, and asked again.
+- Only peers with equal views compare.  A question from another view is answered once the views are equal.
+- The coordinators' records are compared first.  A peer serves subscriptions after that (``caught_up``).
+- A pass follows each change of the view, ``repair_seconds`` after a local change, and soon after data from a peer
+  outside the view.
+- *Misplaced* items, held but not replicated here, are offered to the primary of their key.
 
-What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to the
-primary of those who keep it.  When that has it, it is compared among them; as long as whoever said to have it is there,
-in the same life, and keeps it, it is not offered again.  It is told when it has all, for of what homes keep a part may
-be worse than nothing (``gifts``).
+Bounds: two item types at a time, 65,536 identities per message, a rest after each long pass.
 
-When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
-``repair_seconds`` after something has changed here, and soon after anything came from a peer that is not in the view.
-At rest nothing happens.  Until the homes' records have been
-compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not begin to speak
-for subscriptions.  So these are compared before anything else.
-
-Bounds: then comparisons of two kinds at a time, 65,536 identities a message.  A comparison costs by what has changed
-since the last one (:mod:`p2prdf.peer.replication.digests`); only where buckets differ all identities of a kind are
-looked through, a few nanoseconds each, and what waits is gone through no more often than once in a second per 100,000
-rows.  While much is published something is always on its way to each replica, and differs: so a comparison goes through
-the buckets once, whatever changes in those behind it, and after a pass that was long, and did much, there is a long
-rest. Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of
-who keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
+Design: docs/explanation/design/replication.md, "Anti-entropy".
 """
 
 from __future__ import annotations
@@ -82,54 +62,54 @@ __all__ = ["IDENTITIES_MAX", "Kind", "Repair"]
 IDENTITIES_MAX: Final = 65_536
 """Identities per message."""
 ANSWER_SECONDS: Final = 0.25
-"""How long to wait for an answer before asking again, at first: doubled each time, up to 16 times as long."""
+"""Time to wait for an answer before asking again; doubled each time, up to 16 times this value."""
 GIVEN_SECONDS: Final = 10.0
-"""How long to wait for items that were asked for."""
+"""How many seconds to wait for items that were requested."""
 OFFER_SECONDS: Final = 5.0
-"""A peer that leaves offers all again when it has heard nothing of its offers for so long, at first."""
+"""A leaving peer repeats its offers if none is answered for so many seconds; doubled each time."""
 KINDS_AT_ONCE: Final = 2
-"""So many kinds are compared at a time, so that answers are not kept waiting by repair."""
+"""How many item types are compared at a time, so that anti-entropy does not delay answers."""
 FRESH_ITEMS_PER_SECOND: Final = 100_000
-"""What must be gone through as a whole is so no more often than in a second for so many items."""
+"""Rate of full scans: an item type with so many items is scanned once per second at most."""
 SETTLE_SECONDS: Final = 0.05
-"""Changes of the view mostly come several at once."""
+"""Delay in seconds after a change of the view: several changes usually follow each other."""
 LOST_SECONDS: Final = 1.0
-"""How soon a peer in step makes up for copies that are lost: what was on its way to the lost peer is more urgent."""
+"""Mean delay before a peer that has caught up replaces lost copies: redelivery comes first."""
 REST_FACTOR: Final = 4
-"""After a pass of more than ``repair_seconds`` there is none for so many times as long as it took more.
+"""The rest after a pass of more than ``repair_seconds``, as a multiple of the excess.
 
-Unless the view changes, or something has come that is others'.
+A change of the view, or the arrival of misplaced items, ends the rest.
 """
 MOVED_PER_SECOND: Final = 1_000
-"""A pass counts as no longer than it takes to give and be given so many items a second, and to go through what is held.
+"""Items per second by which the counted length of a pass is bounded, plus a scan of all items.
 
-Of a long pass that moved few the network was slow, and nobody was kept busy.
+If a pass takes long and transfers few items, the network is slow and the peers are not busy.
 """
 LACKING_SECONDS: Final = 1.0
-"""How often those are asked again that had begun with nothing,"""
+"""Interval in seconds between questions to peers that started empty and lack the coordinators' state."""
 FILLING_SECONDS: Final = 5.0
-"""and if they lack no more than copies."""
+"""Interval in seconds between questions to peers that started empty and lack only copies."""
 STRAYS_SECONDS: Final = 0.5
-"""How soon what came here and belongs elsewhere is offered there."""
+"""Delay in seconds before misplaced items that arrived here are offered to their primary."""
 
 _NOTHING: Final = np.uint64(0)
 _ALL: Final = -1
-"""In place of a kind: all of them, by their totals."""
+"""Stands for all item types: their totals are compared."""
 
 U64 = npt.NDArray[np.uint64]
 
 
 class Kind(Source, Protocol):
-    """One kind of items."""
+    """One item type."""
 
     number: int
 
     def items(self) -> Items:
-        """Return all items of the kind."""
+        """Return all items of this type."""
         ...
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return some items as messages; ``places`` are those told by :meth:`changes`."""
+        """Return some items as messages; ``places`` are row ids that :meth:`changes` has returned."""
         ...
 
     def everything(self) -> Iterator[Message]:
@@ -139,7 +119,7 @@ class Kind(Source, Protocol):
 
 @dataclass(slots=True)
 class _Comparison:
-    """A kind, or the totals of all, being compared with a fellow."""
+    """A comparison with another replica, of one item type or of the totals of all."""
 
     kind: int
     fellow: Contact
@@ -148,91 +128,91 @@ class _Comparison:
     wait: float = ANSWER_SECONDS
     buckets: int = 0
     first: int = 0
-    """The bucket to go on with: those before it were compared."""
+    """The bucket to continue with; earlier buckets are compared already."""
     more: bool = False
     asked: Sequence[int] = ()
-    """The kinds whose totals were asked for."""
+    """The item types of the totals that were requested."""
     anew: bool = False
-    """Whether this is no part of a pass: the fellow lacked something, and is asked once more."""
+    """Whether this comparison belongs to no pass: the other replica lacked data and is asked once more."""
 
     def of(self, sender: Contact, kind: int) -> bool:
-        """Return whether a message of ``sender`` about a kind can be about this comparison."""
+        """Return whether a message of ``sender`` about an item type can belong to this comparison."""
         return self.fellow.key == sender.key and self.kind == kind
 
 
 class Repair(Component):
-    """What a peer does so that replicas become equal."""
+    """The anti-entropy process of one peer."""
 
     def __init__(
         self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int],
         roll_forward: RollForward, first_request: int,
     ):  # fmt: skip
-        """``first_kinds`` are compared first; when they have been, this peer is in step.
+        """``first_kinds`` are compared first; when that is done, this peer has caught up.
 
-        Questions are numbered from ``first_request`` + 1 on: at random, so that answers to a former life's are not
-        taken for answers to these.
+        Requests are numbered from ``first_request`` + 1, a random start, so that answers to an earlier process are not
+        taken for answers to this one.
 
-        ``roll_forward`` adds to triples where they were published, if their publication may be unfinished.
+        ``roll_forward`` adds the origin to triples of publications that may be incomplete.
         """
         self._exchange, self._members, self._recovery = exchange, exchange.members, exchange.recovery
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
         self._first_kinds = tuple(first_kinds)
         self._first_done: set[tuple[int, int]] = set()
-        """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
+        """Each pair of a first item type and a replica's key that was compared since the last peer came."""
         self._in_step_with: set[int] = set()
-        """Who was there when this peer was in step last, and has been since."""
+        """The keys of the peers that were present when this peer last caught up, and have been since."""
         self._begun = False
-        """Whether a pass was begun since peers came."""
+        """Whether a pass was begun since the last peer came."""
         self._held = {kind.number: Holdings(kind) for kind in kinds}
         self._looked_at: dict[int, float] = {}
-        """When each kind that must be gone through as a whole was."""
+        """By item type that needs a full scan: the time of the last scan."""
         self._stale: dict[int, None] = {}
-        """Kinds that were not looked at since a pass was begun."""
+        """The item types that were not scanned since the current pass began."""
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
         self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
-        """The last question of each peer about each kind that was asked by another view."""
+        """By peer and item type: the last question that was asked from another view."""
         self._offers: dict[int, None] = {}
-        """What is offered by a peer that leaves, and not answered."""
+        """The unanswered offers of this peer while it leaves."""
         self._to_look_at: list[int] = []
-        """Kinds of a pass that were not looked at yet, the last one first."""
+        """The item types that the current pass has not scanned yet, in reverse order."""
         self._offering = False
-        """Whether what is others' is offered meanwhile."""
+        """Whether the scan also offers misplaced items."""
         self._offered: dict[int, tuple[Contact, int, U64]] = {}
-        """What was last offered elsewhere: to whom, the kind and the identities."""
+        """By request number, the last offers of misplaced items: receiver, item type and identities."""
         self._took: dict[int, int] = {}
-        """Key and number of each peer that has said to have some of that."""
+        """By key, the contact number of each peer that has confirmed misplaced items."""
         self._handing = Handing(self._send_offers)
         self._ask_lacking_at = 0.0
-        """When those are asked again that lacked something."""
+        """When peers that lack data are asked again."""
         self._lives: dict[int, int] = {}
-        """By key of a peer, the stamp at which its life began that it told of last."""
+        """By key of a peer: the stamp at which its process began, as last reported."""
         self._request = first_request
         self._due: float | None = None
         self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
-        """Not the same for all, lest all be busy at once."""
+        """Differs between peers, so that they are not all busy at once."""
         self._roll_forward = roll_forward
         self._compared: dict[int, int] | None = None
         self._began_at: float | None = None
-        """When the pass under way was begun,"""
+        """When the current pass began; None if there is none."""
         self._moved_before = 0
-        """and how many items had been given and asked for by then."""
+        """The number of items given and requested before the current pass."""
         self._rest_until = 0.0
         self._on_left: Callable[[bool], None] | None = None
         self._last_round = False
         self._offer_again_at: float | None = None
         self._patience = OFFER_SECONDS
-        """How long to wait for a word on what was offered; doubled each time, for all may have very much to do."""
+        """Seconds to wait for an answer to the offers of a departure; doubled each time, as all may be busy."""
         """When to begin a round of leaving anew, for nobody answers."""
         self._leaving: set[int] = set()
-        """Keys of the peers that are about to be gone."""
+        """The keys of the peers that have announced their departure."""
         self._gifts: dict[tuple[int, int], float] = {}
-        """By key of a peer and number of its offer what it gives here of the first kinds, and until when."""
+        """Deadline per pending handoff to this peer, by the key of the sender and its offer's number."""
         self.given = 0
-        """Items given to others."""
+        """Items given to other peers."""
         self.taken = 0
-        """Items asked for."""
+        """Items requested from other peers."""
         self.passes = 0
         self._members_seen: set[int] = set()
         """The keys of all peers of the last view."""
@@ -242,7 +222,7 @@ class Repair(Component):
     # --- contract --------------------------------------------------------------------------------
 
     def handlers(self) -> Handlers:
-        """Return the handlers of messages that are no question (:class:`Deferred` takes these in)."""
+        """Return the handlers of messages that are not questions (:class:`Deferred` receives the questions)."""
         return {
             Differing: self.differing, Given: self.given_all, Leaving: self.leaving,
             PublicationsComplete: self._publications_complete,
@@ -257,7 +237,7 @@ class Repair(Component):
         self.life_told(sender, message.began)
 
     def status(self) -> Mapping[str, object]:
-        """Return how far copies are compared, and how many items changed hands."""
+        """Return the progress of comparison and the numbers of transferred items."""
         return {
             "comparing": self.comparing, "repair_passes": self.passes, "items_given": self.given,
             "items_wanted": self.taken,
@@ -271,12 +251,15 @@ class Repair(Component):
         self._compare_anew(gained=gained)
 
     def _compare_anew(self, *, gained: bool) -> None:
-        """Compare everything with everybody soon: peers came (``gained``) or went, or this one has just started.
+        """Schedule a comparison of all data: peers came (``gained``) or went, or this peer has started.
 
-        Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
-        peers only go, nobody knows more than before: whom this peer is in step with, it stays in step with.  But if as
-        many go at once as keep a key, nobody may be left who knows: they are waited for.  And those who came since this
-        peer was in step last are compared with anew: they may keep keys now that others were to tell about, who went.
+        A peer that came may know data that this peer lacks, above all if this peer was cut off.  If peers only go, no
+        peer knows more than before, and this peer stays caught up.  There are two exceptions:
+
+        - As many peers are lost at once as a key has replicas: perhaps no present peer knows the data, so they are
+          waited for.
+        - Peers that came since this peer last caught up are compared with again: they may now replicate keys about
+          which a peer that has gone was to report.
         """
         if not self._exchange.replicated:
             return
@@ -300,10 +283,10 @@ class Repair(Component):
         self._see_whether_in_step()
 
     def heard_stranger(self) -> None:
-        """Compare everything soon: something came from a peer that is not in this one's view, though this is in its.
+        """Schedule a comparison of all data: a peer outside this peer's view has sent items.
 
-        It gave what it has to those whom it sees, and counts the copy here as one of those that are needed.  Fellows
-        that it does not see have not heard of it, and until all is compared this peer is not whole.
+        That peer sent its items to the replicas in its own view, and counts this peer's copy as one of those needed.
+        Replicas outside its view did not receive the items.  This peer is incomplete until all data is compared.
         """
         if not self._exchange.replicated:
             return
@@ -313,14 +296,14 @@ class Repair(Component):
 
     @property
     def restless(self) -> bool:
-        """Whether comparisons are under way or to come."""
+        """Whether comparisons are under way or scheduled."""
         return bool(self._queue or self._open or self._to_look_at or self._due is not None)
 
     @property
     def comparing(self) -> bool:
-        """Whether comparisons, or offers of strays, are under way or to come since the view changed.
+        """Whether comparisons, or offers of misplaced items, are pending since the view changed.
 
-        While this is false at all peers, and nothing new comes in, all copies are where they belong.
+        While this is false at all peers and no data arrives, all copies are at their replicas.
         """
         return self._exchange.replicated and bool(
             self._queue or self._open or self._to_look_at or self._compared is None or self._recovery.offer_due
@@ -329,7 +312,7 @@ class Repair(Component):
 
     @property
     def deadline(self) -> float | None:
-        """When something is due."""
+        """The time of the next action, or None."""
         if self._last_round or self._looking:
             return self._exchange.now
         due = [each.again_at for each in self._open.values()]
@@ -344,7 +327,7 @@ class Repair(Component):
         return min(due, default=None)
 
     def wake(self) -> None:
-        """Do what is due."""
+        """Perform all actions that are due."""
         exchange = self._exchange
         if self._offer_again_at is not None and exchange.now >= self._offer_again_at:
             self._last_round = True
@@ -370,18 +353,18 @@ class Repair(Component):
             self._plan_next()
 
     def _plan_next(self) -> None:
-        """See when the next pass is due, all of this one being done."""
+        """Schedule the next pass; the current one is done."""
         exchange = self._exchange
         soon = exchange.now + STRAYS_SECONDS
         if self._recovery.misplaced != self._recovery.misplaced_offered and self._due is not None:
-            self._due = min(self._due, soon)  # others wait for what belongs to them
+            self._due = min(self._due, soon)  # the owners of the misplaced items wait for them
         if self._due is not None:
             return
         self._recovery.pass_completed |= self._compared is not None
         if self._began_at is not None:
             long = min(exchange.now - self._began_at, self._busy_seconds()) - exchange.config.repair_seconds
             self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
-        if self._compared is None:  # what a stranger sent may have come after it was compared
+        if self._compared is None:  # the stranger's items may have come after their type was compared
             self._due = max(exchange.now + ANSWER_SECONDS, self._rest_until)
         elif self._recovery.offer_due and self._recovery.caught_up:
             self._to_look_at = list(reversed(self._order))
@@ -391,7 +374,7 @@ class Repair(Component):
             self._due = max(exchange.now + exchange.config.repair_seconds, self._rest_until)
 
     def _busy_seconds(self) -> float:
-        """Return for how long what was done since the pass was begun can have kept anybody busy, at the most."""
+        """Return for how many seconds the current pass can have kept a peer busy at most."""
         moved = self.given + self.taken - self._moved_before
         return moved / MOVED_PER_SECOND + sum(map(len, self._held.values())) / FRESH_ITEMS_PER_SECOND
 
@@ -399,9 +382,9 @@ class Repair(Component):
         return self._compared != {number: kind.version for number, kind in self._kinds.items()}
 
     def _begin(self) -> None:
-        """Begin a pass: every kind with every fellow."""
+        """Begin a pass: compare every item type with every replica that shares keys."""
         found = self._exchange.replica_map
-        if found is None:  # who keeps what is not known yet
+        if found is None:  # the replica sets are not known yet
             self._due = self._exchange.now + ANSWER_SECONDS
             return
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
@@ -422,21 +405,27 @@ class Repair(Component):
         self._offering = False
 
     def _asked_first(self, found: ReplicaMap) -> list[Contact]:
-        """Return with whom the first kinds are compared: all fellows; everybody if what homes keep is lacking here."""
+        """Return the peers for the comparison of the first item types.
+
+        These are the replicas that share keys, or all members if this peer lacks the coordinators' state.
+        """
         if self._members.lacks >= Lacks.HOMES:
             return self._others()
         return [self._exchange.contact(number) for number in found.fellows(0)]
 
     @property
     def _looking(self) -> bool:
-        """Whether kinds are looked at now: that comes after what this peer needs to be in step."""
+        """Whether item types are scanned now: the comparisons that this peer needs to catch up come first."""
         return bool(self._to_look_at) and self._exchange.replica_map is not None and (
             self._recovery.caught_up
             or not any(each.kind in self._first_kinds for each in (*self._queue, *self._open.values()))
         )
 
     def _look(self) -> None:
-        """Look at the next kind, and offer what of it is others': a kind a turn, lest everything else wait."""
+        """Scan the next item type and offer its misplaced items.
+
+        One type per turn, so that other work is not delayed.
+        """
         found = self._exchange.replica_map
         assert found is not None
         if self._recovery.caught_up and len(self._to_look_at) == len(self._order):
@@ -445,15 +434,15 @@ class Repair(Component):
                 self._recovery.offer_due, self._recovery.misplaced_offered = False, self._recovery.misplaced
                 self._offered.clear()
         kind = self._to_look_at.pop()
-        held = self._holdings(kind, found, fresh=self._offering)  # lest a stray that is counted be overlooked
+        held = self._holdings(kind, found, fresh=self._offering)  # else a counted misplaced item may be overlooked
         if self._offering:
             self._offer_others(kind, held.elsewhere(), found)
 
     def _go_on(self) -> None:
-        """Start comparisons: totals with all, then a few of different kinds at a time, those that matter most first.
+        """Start comparisons: totals with all peers, then a few item types at a time, by importance.
 
-        While subscribers wait for this peer to be in step, nobody is kept busy with anything but the first kinds, which
-        are compared with all at once.
+        While subscribers wait for this peer to catch up, only the first item types are compared, with all peers at
+        once.
         """
         self._see_whether_in_step()
         busy = {each.kind for each in self._open.values()}
@@ -473,7 +462,7 @@ class Repair(Component):
         self._queue = waiting
 
     def _see_whether_in_step(self) -> None:
-        """Note that this peer is in step, if the first kinds were compared with all fellows since peers came."""
+        """Note that this peer has caught up, if the first item types are compared with all replicas."""
         found = self._exchange.replica_map
         if self._recovery.caught_up or not self._begun or found is None:
             return
@@ -486,7 +475,10 @@ class Repair(Component):
             self._exchange.signals.caught_up.emit()
 
     def _see_what_is_lacking(self, *, compared: bool) -> None:
-        """Note what this peer was given that began with nothing; ``compared``: a pass has just been completed."""
+        """Note which data this peer has received since it started empty.
+
+        ``compared``: a pass has just been completed.
+        """
         if not self._members.lacks or not self._recovery.caught_up:
             return
         self._members.lacks_less(Lacks.HOMES)
@@ -497,7 +489,7 @@ class Repair(Component):
             self._members.lacks_less(Lacks.NOTHING)
 
     def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
-        """Note what a fellow says that it lacks, and ask again later."""
+        """Note the data that a replica reports to lack, and schedule another question to it."""
         exchange = self._exchange
         if not exchange.replicated:
             return
@@ -510,7 +502,10 @@ class Repair(Component):
         self._ask_lacking_at = self._exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
     def _ask_lacking(self) -> None:
-        """Compare the first kinds again with those that had begun with nothing: others may have told them more."""
+        """Compare the first item types again with replicas that started empty.
+
+        Other peers may have sent them data since.
+        """
         exchange, found = self._exchange, self._exchange.replica_map
         self._ask_lacking_later()
         if found is None:
@@ -537,7 +532,7 @@ class Repair(Component):
         found, number = self._who_keeps(comparison.fellow)
         if found is not None:
             sums = self._holdings(comparison.kind, found).sums(number)
-            if len(sums) != comparison.buckets:  # they are others, also by number
+            if len(sums) != comparison.buckets:  # the number of buckets changed, and with it their content
                 comparison.buckets, comparison.first = len(sums), 0
             column = exchange.columns.adopt(sums, "uint64")
             own = self._members.record()
@@ -557,23 +552,23 @@ class Repair(Component):
             exchange.send(comparison.fellow, Totals(comparison.request, exchange.view, kinds, make(totals, "uint64")))
 
     def _totals(self, kinds: Sequence[int], fellow: Contact) -> U64 | None:
-        """Return the fingerprint of each kind, or None: who keeps what is not known."""
+        """Return the digest of each item type, or None if the replica sets are not known."""
         found, number = self._who_keeps(fellow)
         if found is None:
             return None
         return np.array([self._holdings(kind, found).total(number) for kind in kinds], np.uint64)
 
-    # --- what is held ----------------------------------------------------------------------------
+    # --- held items ------------------------------------------------------------------------------
 
     def _who_keeps(self, fellow: Contact) -> tuple[ReplicaMap | None, int]:
-        """Return the map of who keeps what, None if it is not known, and a fellow's number in it."""
+        """Return the replica map, None if it is not known, and the contact number of a replica in it."""
         number = self._exchange.cache.number(fellow)
         return (self._exchange.replica_map if number >= 0 else None), number
 
     def _holdings(self, kind: int, found: ReplicaMap | None, *, fresh: bool = False) -> Holdings:
-        """Return what is held of a kind; not always the last of it, where all must be gone through.
+        """Return the digest index of an item type; it may be out of date for a type that needs full scans.
 
-        Whoever got something new compares it by itself, in a pass that takes what is there since it was begun.
+        A peer that receives new items starts a comparison itself, with a scan that is not older than its pass.
         """
         held = self._held[kind]
         if not self._kinds[kind].dense and kind not in self._first_kinds:
@@ -590,7 +585,7 @@ class Repair(Component):
     # --- comparing -------------------------------------------------------------------------------
 
     def totals(self, sender: Contact, message: Totals) -> None:
-        """Answer which kinds differ; nothing if views do."""
+        """Answer which item types differ; send nothing while the views differ."""
         exchange = self._exchange
         kinds = [int(kind) for kind in as_array(message.kinds)]
         if not self._agreed(sender, _ALL, message):
@@ -605,7 +600,7 @@ class Repair(Component):
         exchange.send(sender, Differing(message.request, exchange.columns.adopt(differing, "uint32")))
 
     def _agreed(self, sender: Contact, kind: int, message: Totals | Summary) -> bool:
-        """Return whether the views are equal; if not, the question is answered when they are."""
+        """Return whether the views are equal; if not, keep the question until they are."""
         agreed = bool(message.view) and message.view == self._exchange.view
         if not agreed and message.view:
             self._early[sender.key, kind] = (sender, message)
@@ -620,7 +615,7 @@ class Repair(Component):
                 self.summary(sender, message)
 
     def differing(self, sender: Contact, message: Differing) -> None:
-        """Compare the kinds that differ, by buckets."""
+        """Compare the item types that differ, by buckets."""
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, _ALL):
             return
@@ -631,7 +626,7 @@ class Repair(Component):
         self._compared_with(comparison)
 
     def summary(self, sender: Contact, message: Summary) -> None:
-        """Answer what differs; nothing if views do."""
+        """Answer with the identities in the buckets that differ; send nothing while the views differ."""
         self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
         if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
@@ -653,14 +648,15 @@ class Repair(Component):
         while len(shared) > IDENTITIES_MAX and len(differing) > 1:
             more, differing = True, differing[: len(differing) // 2]
             shared = held.shared(number, buckets, differing)
-        more |= len(shared) > IDENTITIES_MAX  # who holds little asks about few buckets, and has more once it holds more
+        # an emptier peer asks about few buckets; it asks about more when it holds more
+        more |= len(shared) > IDENTITIES_MAX
         identities = shared.identities[:IDENTITIES_MAX]
         empty = np.setdiff1d(differing, buckets_of(identities, buckets))
         request = message.request
         self._send_offer(sender, message.kind, identities, buckets, empty, request=request, asked=True, more=more)
 
     def offer(self, sender: Contact, message: Offer) -> None:
-        """Ask for what is missing here, and give what is missing there."""
+        """Request the items that are missing here, and send the items that are missing there."""
         if message.kind not in self._kinds:
             return
         offered = as_array(message.identities)
@@ -697,7 +693,7 @@ class Repair(Component):
             self._want(sender, message, offered, mine.identities)
 
     def _want(self, sender: Contact, message: Offer, offered: U64, held: U64) -> int:
-        """Ask for what of an offer is not held; return how much that is."""
+        """Request the offered items that this peer does not hold; return their number."""
         missing = offered[~np.isin(offered, held)]
         self.taken += len(missing)
         column = self._exchange.columns.adopt(missing, "uint64")
@@ -705,7 +701,7 @@ class Repair(Component):
         return len(missing)
 
     def want(self, sender: Contact, message: Want) -> None:
-        """Give what another wants, and say so when it has been taken in."""
+        """Send the requested items, and report when the other peer has stored them."""
         if message.kind not in self._kinds:
             return
         exchange = self._exchange
@@ -717,13 +713,14 @@ class Repair(Component):
             if not message.asked:
                 self._taken(sender, message.request)
                 self._offer_closed(message.request)
-            if message.asked or (len(wanted) and message.kind in self._first_kinds):  # who asked waits for that
+            # the peer that asked waits for Given
+            if message.asked or (len(wanted) and message.kind in self._first_kinds):
                 exchange.send(sender, Given(message.request, message.kind))
 
         token = exchange.token(done)
         wanted = as_array(message.identities)
         found = held.find(wanted)
-        if not message.asked and len(found) < len(wanted):  # what was offered is another item by now
+        if not message.asked and len(found) < len(wanted):  # an offered item has changed since
             self._recovery.offer_due = True
         self._give(sender, message.kind, found, (token,))
         exchange.release((token,))
@@ -734,7 +731,8 @@ class Repair(Component):
         self.given += len(items.places)
         for message in self._messages(kind, np.unique(items.places)):
             if self._on_left is not None and isinstance(message, IndexTriples | IndexQuery | Forward | Answers):
-                # Whoever gets it will keep it, but by its view this peer does: it is not to be passed back.
+                # The receiver will replicate these items, but in its view this peer still does: it must not pass them
+                # back.
                 message = replace(message, hops=self._exchange.config.hops_max)
             self._exchange.send(to, message, tokens)
 
@@ -746,7 +744,7 @@ class Repair(Component):
                 yield message
 
     def given_all(self, sender: Contact, message: Given) -> None:
-        """Note that what was wanted is here."""
+        """Note that the requested items have arrived."""
         self._forget_gifts({(sender.key, message.request)})
         comparison = self._open.get(message.request)
         if comparison is not None and comparison.of(sender, message.kind):
@@ -761,7 +759,7 @@ class Repair(Component):
         self._go_on()
 
     def _forget_gifts(self, over: set[tuple[int, int]]) -> None:
-        """Wait no more for gifts: they are here, or who gave them is gone or silent."""
+        """End the wait for handoffs that are complete, or have a sender that is gone or silent."""
         before = len(self._gifts)
         for gift in over:
             self._gifts.pop(gift, None)
@@ -772,7 +770,7 @@ class Repair(Component):
     # --- offering --------------------------------------------------------------------------------
 
     def _offer_others(self, kind: int, items: Items, found: ReplicaMap) -> None:
-        """Offer what is held and not kept any more to the primary of those who keep it."""
+        """Offer the misplaced items of a type to the primary of their key."""
         if len(items):
             items = items.ordered()
             primaries = found.primaries(items.keys)
@@ -782,7 +780,7 @@ class Repair(Component):
                 self._offered |= {request: (to, kind, identities) for request, identities in offers}
 
     def _taken(self, sender: Contact, request: int) -> None:
-        """Note that another has what was offered to it, and was not kept here."""
+        """Note that another peer has stored the misplaced items of an offer."""
         if (question := self._handing.taken(sender, request)) is not None:
             self.summary(*question)
         to, kind, identities = self._offered.pop(request, (sender, -1, None))
@@ -792,24 +790,25 @@ class Repair(Component):
             self._held[kind].told(identities, number)
 
     def leave(self, done: Callable[[bool], None]) -> None:
-        """Give others what they are to keep when this peer is gone, and do not have; then call ``done``.
+        """Hand this peer's items to the replicas that will be responsible without it; then call ``done``.
 
-        That is told whether the others are enough for all that this peer has acknowledged.
+        ``done`` receives whether the remaining members are enough for all that this peer has acknowledged.
 
-        That takes two rounds.  What comes during the first is taken in as ever; during the second, which is short,
-        nothing is taken in any more (``closing``): what this peer acknowledged is then with others as well.
+        A departure takes two rounds.  During the first, the peer accepts input as usual.  During the short second round
+        it accepts none (``closing``), so all items that it acknowledged are then at other peers.
 
-        Of peers that leave at once, each would wait in its second round for all others.  So a peer that closes wants
-        nothing of what one with a higher key offers; that one goes, and then this one begins the round anew.
+        If several peers leave at once, each would wait in its second round for all others.  A closing peer therefore
+        requests nothing from a leaving peer with a higher key.  That one goes first, and this peer then repeats the
+        round.
         """
         self._on_left = done
         self._offer_all()
 
     def _offer_all(self) -> None:
-        """Offer others what is to be theirs; begins anew when the view changes meanwhile.
+        """Offer to each other member the items that it will replicate.
 
-        Or when nothing is answered for some time: who takes this peer for lost for a moment drops what was on its way
-        to it, and this one need not notice.
+        This starts again if the view changes meanwhile, and after a time without answers: a peer that takes this one
+        for lost drops its messages, and this peer may not notice.
         """
         self._offers.clear()
         self._offer_again_at = self._exchange.now + self._patience
@@ -826,13 +825,16 @@ class Repair(Component):
         self._offer_closed(0)
 
     def leaving(self, sender: Contact, _: Leaving) -> None:
-        """Note that another takes in nothing any more; if this peer leaves, too, neither waits for the other."""
+        """Note that another peer accepts no more input.
+
+        If this peer leaves as well, neither waits for the other.
+        """
         self._leaving.add(sender.key)
         if self._on_left is not None:
             self._last_round = True
 
     def contact_lost(self, contact: Contact) -> None:
-        """Forget a peer that is gone; it may come back to stay."""
+        """Forget a peer that is gone; if it comes back, it may stay."""
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
         self._members.note_lacking(contact, Lacks.NOTHING)
@@ -841,9 +843,9 @@ class Repair(Component):
         self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
 
     def life_told(self, sender: Contact, began: int) -> None:
-        """Offer again what a peer said to have, if that may have been a former life of it: its disk may have been lost.
+        """Offer items again if they were confirmed by an earlier process of a peer.
 
-        It was gone and is back, and nobody need have noticed.
+        Its disk may have been lost since.  The peer may have been gone and back without any member noticing.
         """
         if began and self._exchange.replicated and self._lives.get(sender.key) != began:
             if sender.key in self._lives:
@@ -852,7 +854,7 @@ class Repair(Component):
             self._recovery.offer_due |= self._forget_told(sender.key)
 
     def _forget_told(self, key: int) -> bool:
-        """Forget what a peer was offered, and said to have; return whether there was anything."""
+        """Forget the offers to a peer and its confirmations; return whether there were any."""
         self._handing.forget(key)
         before = len(self._offered)
         self._offered = {request: each for request, each in self._offered.items() if each[0].key != key}
@@ -866,7 +868,7 @@ class Repair(Component):
         return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
 
     def _send_offers(self, to: Contact, kind: int, items: Items) -> list[tuple[int, U64]]:
-        """Offer items, which are in the order of their identities; return these by the numbers of the offers."""
+        """Offer items, which are ordered by identity; return the identities by the numbers of the offers."""
         identities, sent = items.identities, []
         first = np.ones(len(identities), np.bool_)
         first[1:] = identities[1:] != identities[:-1]
@@ -882,7 +884,7 @@ class Repair(Component):
         self, to: Contact, kind: int, identities: U64, buckets: int, empty: npt.NDArray[np.int64],
         *, request: int, asked: bool = False, more: bool = False,
     ) -> None:  # fmt: skip
-        """Send an offer of identities, with a row for each of the buckets that are empty here."""
+        """Send an offer of identities, with an additional row for each bucket that is empty here."""
         adopt = self._exchange.columns.adopt
         places = np.concatenate([buckets_of(identities, buckets), empty])
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
@@ -904,7 +906,7 @@ class Repair(Component):
             del self._offers[request]
             self._heard_of_offers()
         if self._offers or self._last_round or self._on_left is None:
-            return  # with a round still to begin, what is answered now was offered in the one before
+            return  # with another round to come, this answer belongs to the round before
         if not self._recovery.closing:
             self._recovery.closing = self._last_round = True
             for contact in self._others() if self._exchange.replicated else ():
@@ -914,11 +916,11 @@ class Repair(Component):
         done(self._enough_stay())
 
     def _enough_stay(self) -> bool:
-        """Return whether those who stay can keep as many copies as are needed."""
+        """Return whether the remaining members can keep as many copies as are needed."""
         exchange = self._exchange
         if self._members.first_at is not None:
-            return False  # perhaps it is not the first of a network, and lost what those know who are away
+            return False  # an empty peer may have lost data that only absent members have
         if self._members.lacks and (self._members.somebody_missing or self._members.expected > exchange.cache.size):
-            return False  # what it lost is with those alone, perhaps, and it is as good as missing until they are back
+            return False  # only absent members may have its lost data, and it counts as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]
         return exchange.replicated and len(staying) >= self._members.copies_needed

@@ -1,12 +1,15 @@
-"""Giving who lost what it knew all that it keeps, before it is told that nothing is missing.
+"""Bootstrap streaming: a peer that lost its data first receives the misplaced items.
 
-The problem.  Who began with nothing, or was away for so long that nobody waited for it, is in step when it has compared
-with those who keep the same as it does now.  But the only one who knows may not be among them: it kept what this one
-keeps while that was away, and does not any more, for it is back.  What it holds and does not keep it offers in its own
-time, to one of those who do; until then two that know nothing may tell each other that all is well.
+A peer that started empty, or was away too long, normally catches up by comparison with the current replicas of its
+keys.  The only holder of an item may not be among them: it replicated the key while the peer was away, and no longer
+does so since the peer is back.  That holder would offer the item some time later, as a misplaced item.  Until then, two
+empty replicas could confirm to each other that nothing is missing.
 
-The idea.  Who lacks what homes keep asks everybody, and all give it first what they have of what it keeps and they do
-not, and answer when that is taken: also those that lack something themselves, for who was away knows what it knew.
+A peer that lacks the coordinators' state therefore asks all members.  Each member first hands over the items that the
+asking peer should hold and the member itself does not replicate.  It answers the question when those items are stored.
+Members that lack data themselves do so as well: a peer that was away still has its own items.
+
+Design: docs/explanation/design/replication.md, "Loss of a disk".
 """
 
 from __future__ import annotations
@@ -26,24 +29,24 @@ U64 = npt.NDArray[np.uint64]
 _NOTHING: Final[U64] = np.zeros(0, np.uint64)
 
 _Place: TypeAlias = tuple[int, int]
-"""The key of a peer, and a kind."""
+"""The key of a peer, and an item type."""
 
 
 class Handing:
-    """What is handed to others that lack it, and their questions that are answered after that.
+    """The items being handed to peers that lack them, and the questions that wait for the handoff.
 
-    ``offer`` offers items of a kind to a peer, and returns the identities by the numbers of the offers.
+    ``offer`` offers items of a type to a peer, and returns the identities by the numbers of the offers.
     """
 
     def __init__(self, offer: Callable[[Contact, int, Items], Iterable[tuple[int, U64]]]):
         self._offer = offer
         self._under_way: dict[int, tuple[_Place, U64]] = {}
         self._handed: dict[_Place, U64] = {}
-        """Identities that each has taken in its present life."""
+        """The identities that each peer has taken in its present process."""
         self._questions: dict[_Place, tuple[Contact, Summary]] = {}
 
     def first(self, sender: Contact, question: Summary, items: Items) -> bool:
-        """Return whether some items must be handed to a peer before its question is answered; see to it if so."""
+        """Return whether items must be handed to a peer before its question is answered; if so, offer them."""
         place = sender.key, question.kind
         left = items.only(~np.isin(items.identities, self._handed.get(place, _NOTHING)))
         if not len(left):
@@ -56,7 +59,7 @@ class Handing:
         return True
 
     def taken(self, sender: Contact, request: int) -> tuple[Contact, Summary] | None:
-        """Note that a peer has taken what was offered to it; return its question if that can be answered now."""
+        """Note that a peer has stored an offer; return its question if no further offer is pending."""
         place, identities = self._under_way.get(request, ((0, 0), _NOTHING))
         if place[0] != sender.key or not len(identities):
             return None
@@ -68,12 +71,12 @@ class Handing:
         return any(each == place for each, _ in self._under_way.values())
 
     def view_changed(self) -> None:
-        """Forget what is under way: who still lacks it asks again."""
+        """Forget all pending offers: a peer that still lacks items asks again."""
         self._under_way.clear()
         self._questions.clear()
 
     def forget(self, key: int) -> None:
-        """Forget a peer that is gone, or has another life than the one that it told of."""
+        """Forget a peer that is gone, or has been replaced by a new process."""
         self._under_way = {request: each for request, each in self._under_way.items() if each[0][0] != key}
         self._handed = {place: each for place, each in self._handed.items() if place[0] != key}
         self._questions = {place: each for place, each in self._questions.items() if place[0] != key}
