@@ -34,7 +34,7 @@ from p2prdf.channels.publication import (
 from p2prdf.errors import DataRefused
 from p2prdf.reasoning import Triple
 
-__all__ = ["GRACE_MS", "Heard", "Log"]
+__all__ = ["GRACE_MS", "LogChange", "Log"]
 
 GRACE_MS: Final = 60_000
 """Least time that a deletion stays in the overlay: longer than any properly renewed lease."""
@@ -54,7 +54,7 @@ class _Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LogChange:
     """The effect of a triple of the log.
 
     ``graph``: statements that were published together; ``lost``: statements that no graph contains any more.
@@ -97,7 +97,7 @@ class Log:
 
     # --- arrivals ------------------------------------------------------------------------------
 
-    def take(self, predicate: str, literal: str, stamp: int, *, removed: bool) -> Heard:
+    def take(self, predicate: str, literal: str, stamp: int, *, removed: bool) -> LogChange:
         """Take in a triple that was published or removed at ``stamp``."""
         key = predicate, literal
         before = self._triples[key]
@@ -107,21 +107,21 @@ class Log:
         if removed:
             if before == 1:
                 self._leaving[key] = stamp >> 16
-            return Heard()
+            return LogChange()
         if before != 0:
-            return Heard()
+            return LogChange()
         if self._leaving.pop(key, None) is not None:  # it came again before a bookmark completed its removal
             if literal in self._graphs:
                 self._graphs[literal].rewritten = False  # a late worker wrote a graph that has been rewritten
-            return Heard()
+            return LogChange()
         try:
             return self._take_graph(literal, stamp) if predicate == GRAPH else self._take_deletion(literal, stamp)
         except DataRefused as error:
             if len(self.refused) < _REFUSED_MAX:
                 self.refused[literal] = str(error)
-            return Heard()
+            return LogChange()
 
-    def _take_graph(self, literal: str, stamp: int) -> Heard:
+    def _take_graph(self, literal: str, stamp: int) -> LogChange:
         published = read_graph(literal, stamp)
         same = [self._graphs[each] for each in self._known.get(published.identifier, ())]
         first = min([published.stamp, *(each.stamp for each in same)])
@@ -139,16 +139,16 @@ class Log:
         self._graphs[literal] = graph
         self._known.setdefault(published.identifier, set()).add(literal)
         # A rewritten graph is no new publication: it adds only statements missed so far.
-        return Heard(tuple(new if same else graph.holding), lost)
+        return LogChange(tuple(new if same else graph.holding), lost)
 
-    def _take_deletion(self, literal: str, stamp: int) -> Heard:
+    def _take_deletion(self, literal: str, stamp: int) -> LogChange:
         deletion = read_deletion(literal, stamp)
         same = [each.stamp for each in self._deletions.values() if each.identifier == deletion.identifier]
         deletion = self._deletions[literal] = replace(deletion, stamp=min([deletion.stamp, *same]))
         lost: list[Triple] = []
         for graph in self._graphs.values():
             lost += self._less(self._trim(graph, deletion))
-        return Heard(lost=lost)
+        return LogChange(lost=lost)
 
     @staticmethod
     def _trim(graph: _Graph, deletion: Deletion) -> list[Triple]:

@@ -5,7 +5,7 @@ All of them are triples of known graphs, stored and replicated like others:
 - ``<urn:p2prdf:channels>``: one triple for each channel, with its name and a literal for the rest.
 - the graph named by a knowledge base's IRI: one triple for each published graph and each deletion in force
   (:mod:`p2prdf.channels.publication`).
-- a graph for each knowledge base, with its notifications (:func:`told_graph`): one triple of channel, kind and
+- a graph for each knowledge base, with its notifications (:func:`notifications_graph`): one triple of channel, kind and
   binding for each binding that holds, and one for each channel that a worker has begun.
 - ``<urn:p2prdf:channel-hosts>``: one triple for each channel worker (:mod:`p2prdf.presence.group`).
 - ``<urn:p2prdf:channel-requests>``: requests to channel workers and their answers; the requester deletes them.
@@ -33,7 +33,7 @@ from p2prdf.reasoning import Triple
 __all__ = [
     "ANSWERS", "ASKS", "BEGUN", "CHANNEL", "CHANNELS_GRAPH", "CONFIRMED", "HOSTS", "INITIAL", "KINDS",
     "REQUESTS_GRAPH", "TENTATIVE", "ChannelRegistration", "binding_literal", "check_base", "name_of", "read_binding",
-    "read_channel", "read_settings", "subject_of", "told_graph",
+    "read_channel", "read_settings", "subject_of", "notifications_graph",
 ]  # fmt: skip
 
 CHANNELS_GRAPH: Final = "<urn:p2prdf:channels>"
@@ -95,7 +95,7 @@ def check_base(base: str) -> None:
         raise DataRefused(f"{base[:120]} is not an IRI, so it cannot name a knowledge base")
 
 
-def told_graph(base: str) -> str:
+def notifications_graph(base: str) -> str:
     """Return the graph of the notifications on the channels of a knowledge base."""
     return f"<urn:p2prdf:told:{hashlib.sha256(base.encode()).hexdigest()[:32]}>"
 

@@ -242,15 +242,15 @@ class Attachments:
             answer = session.start(
                 lambda request, some=some: messages.ClientAcknowledge(request, subscription.id, some)  # type: ignore[misc]
             )
-            answer.add_done_callback(partial(self._settled, session, subscription, some))
+            answer.add_done_callback(partial(self._confirmed, session, subscription, some))
 
-    def _settled(
+    def _confirmed(
         self, session: Session, subscription: Subscription, identities: list[int], answer: asyncio.Future[Any]
     ) -> None:
         if answer.cancelled():
             return
         if answer.exception() is None:
-            subscription.ledger.settle(identities)
+            subscription.ledger.mark_stable(identities)
         elif session.lost is None and self._held.get(subscription.id) is subscription:
             again = partial(self._acknowledge_again, session, subscription, identities)
             asyncio.get_running_loop().call_later(ACKNOWLEDGE_AGAIN_SECONDS, again)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from p2prdf.client.asking import ANSWER_SECONDS, Asking
+from p2prdf.client.group_requests import ANSWER_SECONDS, GroupRequests
 from p2prdf.errors import LocalProtocolError, P2PRDFError
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from p2prdf.client.solutions import Solution
     from p2prdf.client.subscription import Subscription
 
-__all__ = ["ChannelNotification", "ChannelStore", "Hearing", "Notifications", "RegisteredChannel"]
+__all__ = ["ChannelNotification", "ChannelStore", "ChannelSubscription", "Notifications", "RegisteredChannel"]
 
 _LOOK_SECONDS: Final = 0.2
 _CONFIRMED_MAX: Final = 4096
 """Bound on the bindings that a subscriber remembers as confirmed."""
 
 _Channels: TypeAlias = "list[RegisteredChannel]"
-_Told: TypeAlias = list[dict[str, Any]]
+_States: TypeAlias = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class Notifications:
             del self._confirmed[next(iter(self._confirmed))]
 
 
-class Hearing:
-    """Notifications of a channel: ``async for notification in hearing``.
+class ChannelSubscription:
+    """Notifications of a channel: ``async for notification in subscription``.
 
     ``subscription`` has the tokens, the acknowledgements and the end of the underlying subscription.
     """
@@ -161,9 +161,9 @@ class ChannelStore:
         return True
 
     async def _has_begun(self, made: ChannelRegistration, timeout_seconds: float) -> bool:
-        from p2prdf.channels.registration import BEGUN, subject_of, told_graph
+        from p2prdf.channels.registration import BEGUN, notifications_graph, subject_of
 
-        ask = f"ASK {{ GRAPH {told_graph(made.base)} {{ {made.base} {BEGUN} {subject_of(made.name)} }} }}"
+        ask = f"ASK {{ GRAPH {notifications_graph(made.base)} {{ {made.base} {BEGUN} {subject_of(made.name)} }} }}"
         return bool(await self._client.query(ask, timeout_seconds=timeout_seconds))
 
     async def registered(self, *, timeout_seconds: float = 60.0) -> _Channels:
@@ -186,7 +186,7 @@ class ChannelStore:
             found[name] = known
         return [found[name] for name in sorted(found)]
 
-    async def list(self, *, timeout_seconds: float = 60.0) -> _Told:
+    async def list(self, *, timeout_seconds: float = 60.0) -> _States:
         """Return each channel with its query, knowledge base, state and, if it has one, its channel worker."""
         shown = ("name", "base", "query", "settings", "state", "host", "error")
         return [
@@ -194,7 +194,7 @@ class ChannelStore:
             for each in await self.stats(timeout_seconds=timeout_seconds)
         ]
 
-    async def stats(self, name: str | None = None, *, timeout_seconds: float = 60.0) -> _Told:
+    async def stats(self, name: str | None = None, *, timeout_seconds: float = 60.0) -> _States:
         """Return the state of channels, by name, as their workers report it.
 
         docs/reference/channels.md lists the keys. A channel without an answer of a worker within five seconds
@@ -208,8 +208,8 @@ class ChannelStore:
             registered = [each for each in registered if each.name == name]
             if not registered:
                 raise LocalProtocolError(f"there is no channel {name}")
-        asking = Asking(self._client, HOSTS, REQUESTS_GRAPH, ANSWERS)
-        told = await asking.ask("stats", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds) if registered else []
+        requests = GroupRequests(self._client, HOSTS, REQUESTS_GRAPH, ANSWERS)
+        told = await requests.ask("stats", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds) if registered else []
         known = {str(each.get("name")): each for each in told}
         return [{**_about(each), **known.get(each.name, {})} for each in registered]
 
@@ -224,9 +224,9 @@ class ChannelStore:
             CHANNELS_GRAPH,
             KINDS,
             name_of,
+            notifications_graph,
             read_channel,
             subject_of,
-            told_graph,
         )
 
         subject = subject_of(name)
@@ -240,7 +240,7 @@ class ChannelStore:
                 base = read_channel(subject, each).base
             except P2PRDFError:
                 continue  # no worker has published notifications on it
-            graph = told_graph(base)
+            graph = notifications_graph(base)
             told = [(base, BEGUN, subject)]
             for kind in KINDS:
                 result = await self._client.query(
@@ -296,7 +296,7 @@ class ChannelStore:
         Raises LocalProtocolError if there is no such channel.
         """
         from p2prdf.channels.query import parse_channel
-        from p2prdf.channels.registration import subject_of, told_graph
+        from p2prdf.channels.registration import notifications_graph, subject_of
 
         found = [each for each in await self.registered(timeout_seconds=timeout_seconds) if each.name == name]
         if not found:
@@ -304,14 +304,14 @@ class ChannelStore:
         registration = found[0].registration
         if registration is None:
             raise LocalProtocolError(f"the registration of the channel {name} is not valid: {found[0].error}")
-        graph = told_graph(registration.base)
+        graph = notifications_graph(registration.base)
         query = f"SELECT DISTINCT ?kind ?binding {{ GRAPH {graph} {{ {subject_of(name)} ?kind ?binding }} }}"
         return query, parse_channel(registration.query).names
 
     async def subscribe(
         self, name: str, *, since: float | str = "beginning", lease_seconds: float = 60.0,
         auto_acknowledge: bool = True, removed: bool = False, timeout_seconds: float = 60.0,
-    ) -> Hearing:  # fmt: skip
+    ) -> ChannelSubscription:  # fmt: skip
         """Subscribe to a channel: its present bindings first, then new ones.
 
         With ``since="now"`` only new ones. ``removed``: also report bindings that are no longer true. Other
@@ -322,12 +322,12 @@ class ChannelStore:
         subscription = await self._client.subscribe(
             query, since=since, lease_seconds=lease_seconds, auto_acknowledge=auto_acknowledge
         )
-        return Hearing(subscription, names, removed=removed)
+        return ChannelSubscription(subscription, names, removed=removed)
 
     async def attach(
         self, name: str, token: bytes | int, *, auto_acknowledge: bool = True, removed: bool = False,
         timeout_seconds: float = 60.0,
-    ) -> Hearing:  # fmt: skip
+    ) -> ChannelSubscription:  # fmt: skip
         """Resume an earlier subscription of a channel; see :meth:`p2prdf.client.Client.attach`.
 
         Raises TokenMismatch for a token of another channel.
@@ -335,7 +335,7 @@ class ChannelStore:
         query, names = await self.query_of(name, timeout_seconds=timeout_seconds)
         expected = None if isinstance(token, int) else query
         subscription = await self._client.attach(token, query=expected, auto_acknowledge=auto_acknowledge)
-        return Hearing(subscription, names, removed=removed)
+        return ChannelSubscription(subscription, names, removed=removed)
 
 
 def _about(each: RegisteredChannel) -> dict[str, Any]:

@@ -396,10 +396,10 @@ class Client:
             raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
         query = await self._with_rules(query, rules)
         mark, stamp = query_mark(query, algorithm, per_event=per_event), _stamp(since)
-        salt = secrets.randbits(32) + 1 if alone else 0
+        nonce = secrets.randbits(32) + 1 if alone else 0
         session, answer = await self._sessions.ask(
             lambda request: messages.ClientSubscribe(
-                request, query, algorithm, per_event, float(lease_seconds), stamp, salt, ordered, once
+                request, query, algorithm, per_event, float(lease_seconds), stamp, nonce, ordered, once
             ),
             busy_seconds=busy_seconds,
         )
@@ -434,8 +434,8 @@ class Client:
             query = await self._with_rules(query, rules)
             known.check(query, algorithm, per_event=per_event)
             mark = query_mark(query, algorithm, per_event=per_event)
-        ledger = Ledger(given=known.given, lost=known.lost, unsettled=known.unsettled, again=again)
-        session, answer = await self._attachments.take_up(known.subscription, list(known.unsettled))
+        ledger = Ledger(delivered=known.delivered, lost=known.lost, unstable=known.unstable, again=again)
+        session, answer = await self._attachments.take_up(known.subscription, list(known.unstable))
         subscription = self._subscription(
             answer, ledger, mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.client.asking import ANSWER_SECONDS, Asking
+from p2prdf.client.group_requests import ANSWER_SECONDS, GroupRequests
 from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable
 from p2prdf.rdf import terms
 
@@ -41,10 +41,10 @@ class InterestStore:
         self._client = client
 
     @property
-    def _asking(self) -> Asking:
+    def _requests(self) -> GroupRequests:
         from p2prdf.interest.registration import ANSWERS, KEEPERS, REQUESTS_GRAPH
 
-        return Asking(self._client, KEEPERS, REQUESTS_GRAPH, ANSWERS)
+        return GroupRequests(self._client, KEEPERS, REQUESTS_GRAPH, ANSWERS)
 
     async def add(
         self, dataset: str, target: str, query: str, *, name: str | None = None, graph: str | None = None,
@@ -140,7 +140,7 @@ class InterestStore:
             registered = [each for each in registered if each.name == name]
             if not registered:
                 raise LocalProtocolError(f"there is no interest {name}")
-        told = await self._asking.ask("status", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds)
+        told = await self._requests.ask("status", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds)
         known = {str(each.get("name")): each for each in told}
         return [known.get(each.name) or _unkept(each) for each in registered]
 
@@ -159,11 +159,11 @@ class InterestStore:
         """
         return await self._of_one("repair", name, timeout_seconds)
 
-    # --- asking ------------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------------
 
     async def _of_one(self, what: str, name: str, timeout_seconds: float) -> dict[str, Any]:
         await self._subject(name, timeout_seconds)
-        told = await self._asking.ask(what, name, timeout_seconds, timeout_seconds=timeout_seconds)
+        told = await self._requests.ask(what, name, timeout_seconds, timeout_seconds=timeout_seconds)
         found = next((each for each in told if each.get("name") == name), None)
         if found is None:
             raise Unavailable(

@@ -8,7 +8,7 @@ A solution that was only delivered is not acknowledged: after a crash, the resta
 A *retraction* has an identity that follows from its solution's, and is delivered if and only if the solution
 was. The ledger decides that, except for stable solutions, which it forgets: the coordinator knows these, and
 marks their retractions (``SURE``). A stable solution arrives again only from a coordinator wrongly believed
-dead; the last ``SETTLED_MAX`` are remembered for that case.
+dead; the last ``STABLE_MAX`` are remembered for that case.
 
 docs/explanation/design/client.md gives the reasons.
 """
@@ -22,32 +22,32 @@ from typing import Final
 from p2prdf.hlc import GONE
 from p2prdf.wire.messages import SURE, WITHDRAWN
 
-__all__ = ["SETTLED_MAX", "Ledger"]
+__all__ = ["STABLE_MAX", "Ledger"]
 
-SETTLED_MAX: Final = 65_536
+STABLE_MAX: Final = 65_536
 """Bound on the remembered identities of stable solutions."""
 
 
 class Ledger:
     """Identities of a subscription's solutions: queued, delivered, acknowledged, stable."""
 
-    def __init__(self, *, given: int = 0, lost: int = 0, unsettled: tuple[int, ...] = (), again: bool = False):
-        """Continue from a token: ``unsettled`` and all up to sequence number ``given`` were processed.
+    def __init__(self, *, delivered: int = 0, lost: int = 0, unstable: tuple[int, ...] = (), again: bool = False):
+        """Continue from a token: ``unstable`` and all up to sequence number ``delivered`` were processed.
 
         ``again``: the application took later solutions and reads them again, so every retraction counts as new.
         """
         self._again = again
-        self.given = given
+        self.delivered = delivered
         """Sequence number of the last delivered solution."""
-        self.acknowledged = given
+        self.acknowledged = delivered
         """Sequence number up to which the application has acknowledged."""
         self.lost = lost
         """Number of solutions reported as lost so far."""
-        self._taken = given
-        self._unsettled = dict.fromkeys(unsettled, given)
+        self._taken = delivered
+        self._unstable = dict.fromkeys(unstable, delivered)
         self._open: deque[tuple[int, list[int]]] = deque()
         """Unacknowledged solutions: sequence number of the first, identities."""
-        self._settled: dict[int, None] = {}
+        self._stable: dict[int, None] = {}
 
     @property
     def taken(self) -> int:
@@ -63,20 +63,20 @@ class Ledger:
         Returns the sequence number of the first new item, the places of the new ones, and the identities that
         arrived again although they are acknowledged.
         """
-        unsettled, settled = self._unsettled, self._settled
+        unstable, stable = self._unstable, self._stable
         never_had: list[int] = []
         if times and max(times) >= GONE and not self._again:
             places = self._places_new(identities, times, never_had)
         else:
-            places = [at for at, each in enumerate(identities) if each not in unsettled and each not in settled]
+            places = [at for at, each in enumerate(identities) if each not in unstable and each not in stable]
         fresh, again = identities, []
         if len(places) < len(identities):
             fresh = [identities[place] for place in places]
-            again = [each for each in identities if unsettled.get(each, 0) <= self.acknowledged]
-            again = [each for each in again if each in unsettled or each in settled]
+            again = [each for each in identities if unstable.get(each, 0) <= self.acknowledged]
+            again = [each for each in again if each in unstable or each in stable]
             again += never_had
         first = self._taken + lost + 1
-        unsettled.update(zip(fresh, range(first, first + len(fresh)), strict=True))
+        unstable.update(zip(fresh, range(first, first + len(fresh)), strict=True))
         if fresh:
             self._open.append((first, fresh))
         self._taken += lost + len(fresh)
@@ -84,7 +84,7 @@ class Ledger:
 
     def _places_new(self, identities: list[int], times: list[int], never_had: list[int]) -> list[int]:
         """Return the places of new items; add solutions retracted before they arrived to ``never_had``."""
-        known: tuple[Container[int], ...] = (self._unsettled, self._settled)
+        known: tuple[Container[int], ...] = (self._unstable, self._stable)
         places: dict[int, int] = {}
         for at, (identity, time) in enumerate(zip(identities, times, strict=True)):
             if identity in places or any(identity in each for each in known):
@@ -93,13 +93,13 @@ class Ledger:
             if time < GONE or time & SURE or answer in places or any(answer in each for each in known):
                 places[identity] = at
             else:
-                self._unsettled[identity] = self._unsettled[answer] = 0
+                self._unstable[identity] = self._unstable[answer] = 0
                 never_had.append(answer)
         return list(places.values())
 
-    def give(self, upto: int, lost: int) -> None:
+    def deliver(self, upto: int, lost: int) -> None:
         """Note that everything up to a sequence number is delivered, and ``lost`` more solutions are lost."""
-        self.given = upto
+        self.delivered = upto
         self.lost += lost
 
     def acknowledge(self, upto: int) -> list[int]:
@@ -115,33 +115,33 @@ class Ledger:
         self.acknowledged = max(self.acknowledged, upto)
         return done
 
-    def settle(self, identities: list[int]) -> None:
+    def mark_stable(self, identities: list[int]) -> None:
         """Note that solutions are stable: they never arrive again."""
         for each in identities:
-            if self._unsettled.pop(each, None) is not None:
-                self._settled[each] = None
-        while len(self._settled) > SETTLED_MAX:
-            del self._settled[next(iter(self._settled))]
+            if self._unstable.pop(each, None) is not None:
+                self._stable[each] = None
+        while len(self._stable) > STABLE_MAX:
+            del self._stable[next(iter(self._stable))]
 
     def forget_queued(self) -> None:
         """Forget the solutions that are not delivered yet: all of them arrive again."""
-        while self._open and self._open[-1][0] > self.given:
+        while self._open and self._open[-1][0] > self.delivered:
             for each in self._open.pop()[1]:
-                del self._unsettled[each]
+                del self._unstable[each]
         if self._open:
             first, identities = self._open[-1]
-            kept = max(0, self.given - first + 1)
+            kept = max(0, self.delivered - first + 1)
             for each in identities[kept:]:
-                del self._unsettled[each]
+                del self._unstable[each]
             del identities[kept:]
-        self._taken = self.given
+        self._taken = self.delivered
 
     @property
     def dealt_with(self) -> list[int]:
         """Identities acknowledged and not stable."""
-        return [each for each, number in self._unsettled.items() if number <= self.acknowledged]
+        return [each for each, number in self._unstable.items() if number <= self.acknowledged]
 
     @property
-    def unsettled(self) -> list[int]:
+    def unstable(self) -> list[int]:
         """Identities delivered and not stable: the content of a resume token."""
-        return [each for each, number in self._unsettled.items() if number <= self.given]
+        return [each for each, number in self._unstable.items() if number <= self.delivered]

@@ -166,28 +166,28 @@ async def pieces_of(
     A full piece is yielded at once. While the source yields nothing, an incomplete piece is yielded
     ``linger_seconds`` after its first triple. Raises DataRefused for an item that is not a statement.
     """
-    feed, cutter = Feed(source, ahead=batch_triples), _Cutter(batch_triples, graph)
+    feed, chunker = Feed(source, ahead=batch_triples), _Chunker(batch_triples, graph)
     loop, due = asyncio.get_running_loop(), 0.0
     try:
         while True:
-            held = len(cutter)
+            held = len(chunker)
             items = await feed.take(patience=max(0.0, due - loop.time()) if held else None)
             if items is None:
                 break
-            for piece in cutter.add(items):
+            for piece in chunker.add(items):
                 yield piece
                 held = 0
             if not items:
-                yield cutter.cut()
-            elif len(cutter) and not held:
+                yield chunker.cut()
+            elif len(chunker) and not held:
                 due = loop.time() + linger_seconds
-        if len(cutter):
-            yield cutter.cut()
+        if len(chunker):
+            yield chunker.cut()
     finally:
         await feed.close()
 
 
-class _Cutter:
+class _Chunker:
     """Collects triples into pieces."""
 
     def __init__(self, batch_triples: int, graph: str):

@@ -93,12 +93,12 @@ class Subscription:
         return any(map(len, self._batches)) or (self._current is not None and self._row < len(self._current))
 
     @property
-    def unsettled(self) -> int:
+    def unstable(self) -> int:
         """Number of delivered solutions that are not yet stable; a resume token names them.
 
         A solution is stable when all replicas know its acknowledgement.
         """
-        return len(self.ledger.unsettled)
+        return len(self.ledger.unstable)
 
     def acknowledge(self, sequence: int | None = None) -> None:
         """Acknowledge every solution up to ``sequence``, by default up to the last one delivered.
@@ -106,9 +106,9 @@ class Subscription:
         Acknowledged solutions are never delivered again. For exactly-once processing, store the :meth:`token`
         first.
         """
-        upto = self.ledger.given if sequence is None else sequence
-        if upto > self.ledger.given:
-            raise LocalProtocolError(f"solution {upto} is not delivered yet; the last one is {self.ledger.given}")
+        upto = self.ledger.delivered if sequence is None else sequence
+        if upto > self.ledger.delivered:
+            raise LocalProtocolError(f"solution {upto} is not delivered yet; the last one is {self.ledger.delivered}")
         done = self.ledger.acknowledge(upto)
         if done:
             self._client.acknowledge(self, done)
@@ -119,10 +119,10 @@ class Subscription:
         Store it in one transaction with the effects of these solutions. A client that attaches with it, at any
         node, continues exactly there, without loss or repetition, also after a crash of this process. This
         needs ``auto_acknowledge=False``, and acknowledgements only of solutions stored. The token has 61 bytes,
-        and eight for each delivered solution that is not stable (:attr:`unsettled`).
+        and eight for each delivered solution that is not stable (:attr:`unstable`).
         """
         ledger = self.ledger
-        return Token(self.query_mark, self.id, ledger.given, ledger.lost, tuple(ledger.unsettled)).encode()
+        return Token(self.query_mark, self.id, ledger.delivered, ledger.lost, tuple(ledger.unstable)).encode()
 
     async def unsubscribe(self) -> None:
         """End the subscription."""
@@ -132,7 +132,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Solution:
-        if self._auto and self.ledger.given - self.ledger.acknowledged >= ACKNOWLEDGE_EVERY:
+        if self._auto and self.ledger.delivered - self.ledger.acknowledged >= ACKNOWLEDGE_EVERY:
             self.acknowledge()
         while self._current is None or self._row >= len(self._current):
             if self._auto and not self._batches:
@@ -142,7 +142,7 @@ class Subscription:
         solution = self._current.solution(self._row)
         solution.lost, self._lost_before = self._lost_before, 0
         self._row += 1
-        self.ledger.give(solution.sequence, solution.lost)
+        self.ledger.deliver(solution.sequence, solution.lost)
         return solution
 
     async def batches(self, *, solutions_max: int = 1 << 30) -> AsyncIterator[Batch]:
@@ -153,7 +153,7 @@ class Subscription:
         """
         while True:
             batch: Batch | None
-            if self._current is not None and (batch := self._current.since(self.ledger.given)) is not None:
+            if self._current is not None and (batch := self._current.since(self.ledger.delivered)) is not None:
                 self._current = None
             else:
                 try:
@@ -162,7 +162,7 @@ class Subscription:
                     return
             if len(batch) > solutions_max:
                 self._current, batch = batch, batch.head(solutions_max)
-            self.ledger.give(batch.last, batch.lost)
+            self.ledger.deliver(batch.last, batch.lost)
             yield batch
             if self._auto and len(batch):
                 self.acknowledge(batch.last)

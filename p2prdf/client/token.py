@@ -2,7 +2,7 @@
 
 ::
 
-    magic (8) | version (1) | query (8) | subscription (8) | given (8) | lost (8) | count (4)
+    magic (8) | version (1) | query (8) | subscription (8) | delivered (8) | lost (8) | count (4)
     | identities (8 each) | checksum (16)
 
 All numbers are big-endian. ``query`` distinguishes tokens of different queries (:func:`query_mark`; 0 for an
@@ -38,16 +38,16 @@ class Token:
 
     query: int
     subscription: int
-    given: int
+    delivered: int
     lost: int
-    unsettled: tuple[int, ...]
+    unstable: tuple[int, ...]
 
     def encode(self) -> bytes:
         """Return the token as bytes: 61, and eight for each identity."""
         head = _HEAD.pack(
-            _MAGIC, _VERSION, self.query, self.subscription, self.given, self.lost, len(self.unsettled)
+            _MAGIC, _VERSION, self.query, self.subscription, self.delivered, self.lost, len(self.unstable)
         )
-        body = head + struct.pack(f">{len(self.unsettled)}Q", *self.unsettled)
+        body = head + struct.pack(f">{len(self.unstable)}Q", *self.unstable)
         return body + _checksum(body)
 
     @classmethod
@@ -55,7 +55,7 @@ class Token:
         """Read a token.  Raises TokenRefused for all bytes that :meth:`encode` has not made."""
         if len(data) < _HEAD.size or not data.startswith(_MAGIC):
             raise TokenRefused(f"not a resume token: {len(data)} bytes with another beginning")
-        _, version, query, subscription, given, lost, count = _HEAD.unpack_from(data)
+        _, version, query, subscription, delivered, lost, count = _HEAD.unpack_from(data)
         if version != _VERSION:
             raise TokenRefused(f"a resume token of version {version}; this client reads version {_VERSION}")
         size = _HEAD.size + 8 * count + _CHECKSUM_BYTES
@@ -64,7 +64,7 @@ class Token:
         body = data[:-_CHECKSUM_BYTES]
         if _checksum(body) != data[-_CHECKSUM_BYTES:]:
             raise TokenRefused("the resume token is damaged: its checksum does not match")
-        return cls(query, subscription, given, lost, struct.unpack_from(f">{count}Q", data, _HEAD.size))
+        return cls(query, subscription, delivered, lost, struct.unpack_from(f">{count}Q", data, _HEAD.size))
 
     def check(self, query: str, algorithm: str, *, per_event: bool) -> None:
         """Raise TokenMismatch if this token belongs to another query, algorithm or way of counting.

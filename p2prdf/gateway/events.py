@@ -156,7 +156,7 @@ class _Teller:
     async def _until_settled(self) -> None:
         """Wait until the token is small enough: for the reader, and for pending acknowledgements."""
         deadline, pause = time.monotonic() + _SETTLED_SECONDS, _LOOK_SECONDS[0]
-        while (before := self._subscription.unsettled) > _UNSETTLED_MAX:
+        while (before := self._subscription.unstable) > _UNSETTLED_MAX:
             if self._transport is None or self._transport.is_closing():
                 raise ConnectionResetError("the reader is gone")
             self._acknowledge()
@@ -165,7 +165,7 @@ class _Teller:
             elif time.monotonic() > deadline:
                 raise Unavailable("acknowledgements of solutions are not confirmed")
             await asyncio.sleep(pause)
-            gone_on = self._subscription.unsettled < before
+            gone_on = self._subscription.unstable < before
             pause = _LOOK_SECONDS[0] if gone_on else min(2 * pause, _LOOK_SECONDS[1])
 
     async def _write(self, event: str, data: dict[str, Any], token: str = "") -> None:

@@ -258,7 +258,7 @@ class _Socket:
 
     async def _notify(self, held: _Held, what: dict[str, Any]) -> None:
         subscription = held.subscription
-        given = subscription.ledger.given
+        given = subscription.ledger.delivered
         notification = {**_named(held), "sequence": held.sequence, **what}
         if held.acknowledges:
             notification["token"] = token_text(subscription)

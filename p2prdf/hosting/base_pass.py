@@ -1,9 +1,9 @@
 """One knowledge base at its channel worker: evaluate its log, publish notifications.
 
 One standing query delivers all input: publications and deletions (:mod:`p2prdf.channels.log`), the rules of the
-knowledge base, and the notifications that exist already (:mod:`p2prdf.channels.told`).  A worker that takes the
-knowledge base over therefore knows, at the first bookmark, all facts and all notifications.  It publishes missing
-notifications, retracts obsolete ones, and keeps both up to date.
+knowledge base, and the notifications that exist already (:mod:`p2prdf.channels.notification_state`).  A worker that
+takes the knowledge base over therefore knows, at the first bookmark, all facts and all notifications.  It publishes
+missing notifications, retracts obsolete ones, and keeps both up to date.
 
 A published graph is evaluated on arrival, before a bookmark confirms it.  Tentative notifications are written before
 the queries run.  A skipped query runs ``settle_seconds`` later at the latest.
@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from p2prdf.channels.log import Heard, Log
+from p2prdf.channels.log import Log, LogChange
+from p2prdf.channels.notification_state import NotificationState, Writes
 from p2prdf.channels.publication import DELETE, GRAPH
-from p2prdf.channels.registration import BEGUN, KINDS, ChannelRegistration, told_graph
-from p2prdf.channels.told import Told, Writes
+from p2prdf.channels.registration import BEGUN, KINDS, ChannelRegistration, notifications_graph
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.hosting.engine import BaseEngine
 from p2prdf.hosting.writer import Writer
@@ -64,7 +64,7 @@ class BasePass:
         self._is_sure = is_sure
         self._on_error = on_error
         self._wanted: dict[str, ChannelRegistration] = {}
-        self._graph = told_graph(base)
+        self._graph = notifications_graph(base)
         self._lock = asyncio.Lock()
         """Held while the engine is used: it runs in a thread."""
         self._batches: asyncio.Queue[Batch | None] = asyncio.Queue(_BATCHES_WAITING)
@@ -77,7 +77,7 @@ class BasePass:
         self.engine = None
         self._subscription: Left | None = None
         self._log = Log()
-        self._notifications = Told(self.base)
+        self._notifications = NotificationState(self.base)
         self._rules = CurrentTriples((RULE,))
         self._used: frozenset[str] = frozenset()
         """The rule texts that the engine uses, as they are stored."""
@@ -237,7 +237,7 @@ class BasePass:
         if batch.bookmark is not None:
             await self._at(batch.bookmark)
 
-    def _record(self, triple: tuple[str, ...], stamp: int, removed: bool) -> Heard:
+    def _record(self, triple: tuple[str, ...], stamp: int, removed: bool) -> LogChange:
         s, p, o = triple
         if p in (GRAPH, DELETE):
             return self._log.take(p, o, stamp, removed=removed)
@@ -245,9 +245,9 @@ class BasePass:
             self._rules.take((s, p, o), removed=removed)
         else:
             self._notifications.take((s, p, o), stamp, removed=removed)
-        return Heard()
+        return LogChange()
 
-    async def _apply_change(self, change: Heard) -> None:
+    async def _apply_change(self, change: LogChange) -> None:
         engine = self.engine
         assert engine is not None
         if change.graph:
@@ -283,7 +283,7 @@ class BasePass:
             return
         lost = self._log.settle(milliseconds)
         if lost:
-            await self._apply_change(Heard(lost=lost))
+            await self._apply_change(LogChange(lost=lost))
         if frozenset(o for _, _, o in self._rules.of(RULE)) != self._used:
             await self._begin(again=True)
         engine = self.engine

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from p2prdf.channels import Channels, KnowledgeBase, Notification
+from p2prdf.channels.notification_state import NotificationState, Writes
 from p2prdf.channels.registration import CONFIRMED, INITIAL, ChannelRegistration, read_settings, subject_of
-from p2prdf.channels.told import Told, Writes
 from p2prdf.errors import P2PRDFError
 from p2prdf.reasoning import Rule, Triple
 
@@ -25,7 +25,7 @@ _TIMER: Final = time.thread_time
 class BaseEngine:
     """Channels and their notifications."""
 
-    def __init__(self, notifications: Told, rules: Iterable[Rule], graphs: Iterable[Iterable[Triple]]):
+    def __init__(self, notifications: NotificationState, rules: Iterable[Rule], graphs: Iterable[Iterable[Triple]]):
         """Build the engine over existing graphs.  Raises the errors of unusable rules."""
         self.notifications = notifications
         self.registrations: dict[str, ChannelRegistration] = {}

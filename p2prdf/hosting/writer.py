@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import groupby, islice
 from typing import Final
 
-from p2prdf.channels.told import Told, Writes
+from p2prdf.channels.notification_state import NotificationState, Writes
 from p2prdf.errors import Busy, DataRefused, Unavailable
 from p2prdf.presence.overlay import Writing
 from p2prdf.reasoning import Triple
@@ -28,7 +28,7 @@ class Writer:
     """The writer of one knowledge base."""
 
     def __init__(
-        self, overlay: Writing, graph: str, notifications: Told, *, is_sure: Callable[[], bool],
+        self, overlay: Writing, graph: str, notifications: NotificationState, *, is_sure: Callable[[], bool],
         on_error: Callable[[str], None],
     ):  # fmt: skip
         """``is_sure``: whether this worker certainly still holds its lease, so that it may write."""

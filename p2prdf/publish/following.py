@@ -141,9 +141,9 @@ class Follower:
         rows = await self._collect(subscription, rows_max)
         if not rows and start != BEGINNING:
             return start
-        known = set(_token(start).unsettled) if start != BEGINNING else set()
+        known = set(_token(start).unstable) if start != BEGINNING else set()
         token = subscription.token()
-        others = [each for each in subscription.ledger.unsettled if each not in known and each not in rows]
+        others = [each for each in subscription.ledger.unstable if each not in known and each not in rows]
         self._at = _text(token, others)
         self._read[self._at] = (start, list(rows.values()))
         return self._at
@@ -217,8 +217,8 @@ class Follower:
             before = _token(start)
             if before.subscription != after.subscription:
                 raise TokenRefused("a batch that begins in one subscription and ends in another")
-        wanted = dict.fromkeys(after.unsettled)
-        for identity in (*before.unsettled, *others):
+        wanted = dict.fromkeys(after.unstable)
+        for identity in (*before.unstable, *others):
             wanted.pop(identity, None)
         client = await self._connected()
         subscription = await client.attach(
@@ -250,9 +250,9 @@ class Follower:
 
     async def _done(self, end: str) -> None:
         self._read.pop(end, None)
-        subscription, given = self._subscription, _token(end).given
-        if subscription is not None and given <= subscription.ledger.given:
-            subscription.acknowledge(given)
+        subscription, delivered = self._subscription, _token(end).delivered
+        if subscription is not None and delivered <= subscription.ledger.delivered:
+            subscription.acknowledge(delivered)
 
 
 async def _next(subscription: Subscription) -> Solution:

@@ -90,7 +90,7 @@ class Keeper(Member):
         self._open_target = open_target
         self._turned_down: dict[str, Refusal] = {}
         """Interests that the engine or the target refused, while their registration is unchanged."""
-        self._doors: dict[str, asyncio.Semaphore] = {}
+        self._host_slots: dict[str, asyncio.Semaphore] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def _unknowing(self) -> Registry:
@@ -148,7 +148,7 @@ class Keeper(Member):
         return KeptTarget(
             target, lambda: self._content(registration),
             on_error=lambda text: self._tell("error", {"interest": name, "error": text}),
-            door=self._doors.setdefault(place, asyncio.Semaphore(_HOST_TARGETS)),
+            slots=self._host_slots.setdefault(place, asyncio.Semaphore(_HOST_TARGETS)),
         )  # fmt: skip
 
     @contextlib.asynccontextmanager

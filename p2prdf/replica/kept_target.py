@@ -78,17 +78,17 @@ class KeptTarget:
     def __init__(
         self, target: Target, content: Callable[[], contextlib.AbstractAsyncContextManager[Content]], *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep, on_error: Callable[[str], None] | None = None,
-        door: asyncio.Semaphore | None = None,
+        slots: asyncio.Semaphore | None = None,
     ):  # fmt: skip
         """``content``: the expected content; :meth:`note` is not called while its context lasts.
 
-        ``door``: limits how many targets of one host are updated at a time; they share it.
+        ``slots``: limits how many targets of one host are updated at a time; they share it.
         """
         self._target = target
         self._content = content
         self._pause = pause
         self._on_error = on_error
-        self._door = door or asyncio.Semaphore()
+        self._slots = slots or asyncio.Semaphore()
         self.expected = Digest()
         """Digest of the expected content."""
         self.as_of = 0
@@ -210,7 +210,7 @@ class KeptTarget:
         pause = _PAUSE_SECONDS[0]
         while self._is_due() and not self.paused:
             try:
-                async with self._door, self._writing:
+                async with self._slots, self._writing:
                     await self._bring()
                 pause = _PAUSE_SECONDS[0]
                 continue

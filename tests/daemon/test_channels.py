@@ -16,7 +16,7 @@ from channel_hosts import SECONDS, HostProcess, evaluated_by, given, hosting, su
 import p2prdf
 from p2prdf.channels import Channels, KnowledgeBase
 from p2prdf.channels.publication import GRAPH, GRAPH_BYTES_MAX
-from p2prdf.channels.registration import CHANNEL, CHANNELS_GRAPH, subject_of, told_graph
+from p2prdf.channels.registration import CHANNEL, CHANNELS_GRAPH, notifications_graph, subject_of
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.hosting.worker import ChannelWorker
 from p2prdf.rdf import terms
@@ -109,7 +109,7 @@ async def test_consequences_are_tentative_then_confirmed_and_reported_again_afte
         assert await client.channels.drop("people") == 1
         assert await client.channels.drop("people") == 0
         async with asyncio.timeout(SECONDS):
-            while (await client.query(f"SELECT ?s {{ GRAPH {told_graph(base)} {{ ?s ?p ?o }} }}")).rows:
+            while (await client.query(f"SELECT ?s {{ GRAPH {notifications_graph(base)} {{ ?s ?p ?o }} }}")).rows:
                 await asyncio.sleep(0.05)
 
 
@@ -231,7 +231,7 @@ async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(ke
             await subscriber.exactly({("<urn:a>",), ("<urn:big>",)})
             # Forged reports in the graph of reports are corrected.
             forged = (subject_of("well"), "<urn:p2prdf:confirmed>", '"[\\"<urn:false>\\"]"')
-            await client.publish([forged], graph=told_graph(base))
+            await client.publish([forged], graph=notifications_graph(base))
             await subscriber.until(lambda each: ("confirmed", ("<urn:false>",), True) in each.heard)
             await subscriber.exactly({("<urn:a>",), ("<urn:big>",)})
         by_name = {each["name"]: each for each in await channels.stats()}

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from p2prdf.channels.log import GRACE_MS, Heard, Log
+from p2prdf.channels.log import GRACE_MS, Log, LogChange
 from p2prdf.channels.publication import (
     DELETE,
     GRAPH,
@@ -46,7 +46,7 @@ def deletion(number: int, when: int, *pattern: str) -> tuple[str, str]:
     return DELETE, deletion_literal(name(number), at(when), (s, p, o))
 
 
-def take(log: Log, what: tuple[str, str], *, removed: bool = False, stamp: int = NEVER) -> Heard:
+def take(log: Log, what: tuple[str, str], *, removed: bool = False, stamp: int = NEVER) -> LogChange:
     return log.take(*what, stamp, removed=removed)
 
 
@@ -105,9 +105,9 @@ class TestRewriting:
         log.retry([was])
         assert log.rewrites(10) == [(was, new)]
         # The removal of the old graph arrives before the new graph.
-        assert take(log, old, removed=True, stamp=at(40)) == Heard()
+        assert take(log, old, removed=True, stamp=at(40)) == LogChange()
         assert log.settle(40) == [], "up to its removal all has not come yet"
-        assert take(log, graph(1, 10, fact(2))) == Heard(), "no publication"
+        assert take(log, graph(1, 10, fact(2))) == LogChange(), "no publication"
         assert log.settle(41) == []
         assert holding(log) == {fact(2)}
         assert log.graphs == 1
@@ -134,7 +134,7 @@ class TestRewriting:
         # A retracted deletion counts for a while: somebody may write one of the graphs that it has trimmed late.
         take(log, gone, removed=True, stamp=at(late))
         assert (log.settle(late + 1), log.deletions) == ([], 0)
-        assert take(log, one) == Heard(), "written by somebody who was taken for gone"
+        assert take(log, one) == LogChange(), "written by somebody who was taken for gone"
         assert log.rewrites(10) == [(one[1], None)], "and it goes again"
         log.settle(late + GRACE_MS + 1)
         assert take(log, graph(3, 15, fact(3))).graph == (fact(3),), "it is forgotten"
@@ -165,7 +165,7 @@ class TestRewriting:
         log = Log()
         take(log, deletion(2, 20, "?s", "?p", "?o"))
         take(log, graph(1, 30, fact(1)))
-        assert take(log, deletion(2, 40, "?s", "?p", "?o")) == Heard()
+        assert take(log, deletion(2, 40, "?s", "?p", "?o")) == LogChange()
         assert holding(log) == {fact(1)}
 
 
@@ -180,7 +180,7 @@ class TestForms:
             (DELETE, terms.literal(f'{{"id": "{name(1)}", "stamp": 1, "pattern": [1, 2, 3]}}')),
             (DELETE, terms.literal(f'{{"id": "{name(1)}", "stamp": true, "pattern": ["?s", "?p", "?o"]}}')),
         ):  # fmt: skip
-            assert take(log, (predicate, literal)) == Heard()
+            assert take(log, (predicate, literal)) == LogChange()
             assert literal in log.refused
             take(log, (predicate, literal), removed=True, stamp=at(5))
             log.settle(6)

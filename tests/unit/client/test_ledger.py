@@ -27,7 +27,7 @@ def test_a_retraction_of_an_unknown_answer_is_settled_and_keeps_the_answer_out()
     assert (first, places, again) == (1, [1], [1 ^ WITHDRAWN, 1])
     assert ledger.take([1], [5], 0)[1:] == ([], [1])
     assert sorted(ledger.dealt_with) == sorted([1 ^ WITHDRAWN, 1])
-    ledger.settle([1 ^ WITHDRAWN, 1])
+    ledger.mark_stable([1 ^ WITHDRAWN, 1])
     assert ledger.take([1], [5], 0)[1] == []
 
 
@@ -37,13 +37,13 @@ def test_an_answer_and_its_retraction_may_come_together():
 
 
 def test_an_acknowledged_answer_is_forgotten_here_and_its_retraction_is_confirmed():
-    ledger = Ledger(given=10)
+    ledger = Ledger(delivered=10)
     assert ledger.take([1 ^ WITHDRAWN, 2 ^ WITHDRAWN], [OVER | SURE, OVER], 0) == (11, [0], [2 ^ WITHDRAWN, 2])
 
 
 def test_an_answer_of_the_token_is_taken_back():
     """The former process stored it, and nobody knows yet that it was acknowledged."""
-    ledger = Ledger(given=1, unsettled=(1,))
+    ledger = Ledger(delivered=1, unstable=(1,))
     assert ledger.take([1 ^ WITHDRAWN], [OVER], 0) == (2, [0], [])
 
 

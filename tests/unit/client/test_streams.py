@@ -156,7 +156,7 @@ def test_late_elements_are_refused_with_their_batch_or_sent_if_one_wants_that():
         stream = client.stream("urn:stream", lateness=2)
         await stream.publish(triples(1), time=10)
         await stream.publish(triples(2), time=8.001)
-        why = r"<urn:stream> at 8\.000 s since 1970 comes late.*all up to 8\.000 s"
+        why = r"<urn:stream> at 8\.000 s since 1970 is late.*all up to 8\.000 s"
         with pytest.raises(LateElement, match=why) as late:
             await stream.publish([*triples(3, 4, 5)], time=[11, 12, 8], batch_triples=2)
         assert (late.value.time, late.value.promised, late.value.code) == (8000, 8000, "late-element")

@@ -11,11 +11,11 @@ from p2prdf.channels.registration import (
     ChannelRegistration,
     binding_literal,
     name_of,
+    notifications_graph,
     read_binding,
     read_channel,
     read_settings,
     subject_of,
-    told_graph,
 )
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.hosting.registry import ChannelRegistry
@@ -76,7 +76,7 @@ def test_a_channel_is_read_as_it_was_written() -> None:
     )
     assert name_of(subject_of("n.1")) == "n.1"
     assert name_of("<urn:p2prdf:channel:a b>") is None
-    assert told_graph("<urn:a>") != told_graph("<urn:b>")
+    assert notifications_graph("<urn:a>") != notifications_graph("<urn:b>")
     assert read_binding(binding_literal(("<urn:a>", '"é\\n"'))) == ("<urn:a>", '"é\\n"')
 
 
@@ -95,7 +95,7 @@ def test_a_bad_channel_is_refused(text: str) -> None:
     ({"speed": 1}, "no setting 'speed'"), ({"skip_max": "1"}, "skip_max"), ({"skip_max": True}, "skip_max"),
     ({"patience": "x"}, "patience"), ({"switched": 1}, "switched"), ({"heuristics": "count"}, "heuristics|Categories"),
     ({"heuristics": 3}, "not iterable"), ({"evaluation": "best"}, "best"), ({"threshold": 1}, "threshold"),
-    ({"heuristics": ["count", "count"]}, "each is named once"),
+    ({"heuristics": ["count", "count"]}, "a name is repeated"),
 ])  # fmt: skip
 def test_settings_that_cannot_be_are_refused(settings: dict[str, object], reason: str) -> None:
     with pytest.raises(LocalProtocolError, match=reason):

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from p2prdf.channels.told import Told, Writes
+from p2prdf.channels.notification_state import NotificationState, Writes
 from p2prdf.errors import Unavailable
 from p2prdf.hosting import writer as writer_module
 from p2prdf.hosting.writer import Writer
@@ -52,7 +52,7 @@ class Run:
         self.sure = True
         self.errors: list[str] = []
         self.writer = Writer(
-            cast("Writing", self.overlay), "<urn:g>", Told("<urn:b>"), is_sure=lambda: self.sure,
+            cast("Writing", self.overlay), "<urn:g>", NotificationState("<urn:b>"), is_sure=lambda: self.sure,
             on_error=self.errors.append,
         )  # fmt: skip
 

@@ -83,7 +83,7 @@ def test_a_gap_says_how_many_answers_are_missing_if_that_is_known():
 @pytest.mark.parametrize(("url", "told"), [
     ("https://other.example.org/", "not on the list"), ("https://hooks.example.org:444/", "not on the list"),
     ("http://hooks.example.org/", "not on the list"), ("http://plain.example.org/", "over https"),
-    ("https://127.0.0.1/", "no public network"), ("https://[::1]/", "not on the list"),
+    ("https://127.0.0.1/", "a non-public address"), ("https://[::1]/", "not on the list"),
     ("https://169.254.169.254/latest", "not on the list"), ("https://2130706433/", "not on the list"),
     ("https://a:b@hooks.example.org/", "credentials do not belong"), ("ftp://hooks.example.org/", "http://"),
     ("https://hooks.example.org:99999/", "not the URL"), ("https:///x", "not the URL"), ("", "not the URL"),
@@ -100,6 +100,6 @@ async def test_a_name_that_leads_to_where_nothing_may_be_posted_is_refused_befor
     request = gap_request(ONE, 1, session="s", sequence=0)
     outcome = await sender.post("http://localhost:9/", request, "whsec_a2tr")
     assert not outcome.taken
-    assert "which is on no public network" in outcome.error
+    assert "a non-public address" in outcome.error
     assert sender.outcomes == {"refused": 1}
     await sender.close()

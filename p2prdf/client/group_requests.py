@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from p2prdf.client.pieces import Triple
     from p2prdf.presence.group import Group
 
-__all__ = ["ANSWER_SECONDS", "Asking"]
+__all__ = ["ANSWER_SECONDS", "GroupRequests"]
 
 ANSWER_SECONDS: Final = 5.0
 """Deadline of the answers; registered workers may be gone."""
-_TOLD_MAX: Final = 100_000
+_ENTRIES_MAX: Final = 100_000
 
 
-class Asking:
+class GroupRequests:
     """Sends requests to the members of one worker group."""
 
     def __init__(self, client: Client, group: Group, graph: str, answers: str):
@@ -60,7 +60,7 @@ class Asking:
         asked = request, self._group.asks, terms.literal(json.dumps({"what": what, "name": name}))
         answers: list[Triple] = []
         gathered = _Answers(
-            self._group.word, members, enough=(lambda told: bool(told)) if name is not None else lambda _: False
+            self._group.word, members, enough=(lambda entries: bool(entries)) if name is not None else lambda _: False
         )
         subscription = await self._client.subscribe(
             f"SELECT ?o {{ GRAPH {self._graph} {{ {request} {self._answers} ?o }} }}", lease_seconds=30.0
@@ -77,14 +77,14 @@ class Asking:
             await end(self._client, subscription)
             with contextlib.suppress(P2PRDFError):
                 await self._client.retract([asked, *answers], graph=self._graph)
-        return gathered.told
+        return gathered.entries
 
 
 class _Answers:
     """The answers of the members so far."""
 
     def __init__(self, word: str, members: Collection[str], *, enough: Callable[[list[dict[str, Any]]], bool]):
-        self.told: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
         self._word = word
         self._parts: dict[str, int] = {}
         self._waited_for = set(members)
@@ -94,13 +94,13 @@ class _Answers:
         """Take in an answer, if the literal is one; return whether the request is complete."""
         try:
             said = json.loads(terms.lexical(literal))
-            member, parts, told = str(said["member"]), int(said["parts"]), list(said["told"])
+            member, parts, entries = str(said["member"]), int(said["parts"]), list(said["told"])
         except (ValueError, KeyError, TypeError):
             return False
-        for each in told[: _TOLD_MAX - len(self.told)]:
+        for each in entries[: _ENTRIES_MAX - len(self.entries)]:
             if isinstance(each, dict):
-                self.told.append({**each, self._word: member})
+                self.entries.append({**each, self._word: member})
         self._parts[member] = self._parts.get(member, 0) + 1
         if self._parts[member] >= parts:
             self._waited_for.discard(member)
-        return not self._waited_for or self._enough(self.told)
+        return not self._waited_for or self._enough(self.entries)

@@ -18,7 +18,7 @@ from p2prdf.channels.registration import BEGUN, CONFIRMED, INITIAL, KINDS, bindi
 from p2prdf.errors import DataRefused
 from p2prdf.reasoning import Triple
 
-__all__ = ["Told", "Writes"]
+__all__ = ["NotificationState", "Writes"]
 
 _PATIENCE_SECONDS: Final = 5.0
 """Time after which a write has come back, unless it was undone."""
@@ -31,7 +31,7 @@ class Writes(NamedTuple):
     removed: list[Triple]
 
 
-class Told:
+class NotificationState:
     """Actual and desired notifications of one knowledge base, by channel."""
 
     def __init__(self, base: str):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from p2prdf.channels.notification_state import NotificationState
 from p2prdf.channels.registration import BEGUN, CONFIRMED, INITIAL, TENTATIVE, binding_literal, subject_of
-from p2prdf.channels.told import Told
 from p2prdf.reasoning import Triple
 
 BASE = "<urn:base>"
@@ -15,13 +15,13 @@ def said(kind: str, binding: tuple[str, ...], channel: str = NEWS) -> Triple:
     return channel, kind, binding_literal(binding)
 
 
-def come(told: Told, *triples: Triple, at: int = 1, removed: bool = False) -> None:
+def come(told: NotificationState, *triples: Triple, at: int = 1, removed: bool = False) -> None:
     for each in triples:
         told.take(each, at << 16, removed=removed)
 
 
 def test_a_binding_is_reported_once_of_each_kind() -> None:
-    told = Told(BASE)
+    told = NotificationState(BASE)
     assert not told.take_up(NEWS)
     assert told.tell(NEWS, TENTATIVE, [A, A]).added == [said(TENTATIVE, A)]
     assert told.tell(NEWS, TENTATIVE, [A]).added == []
@@ -29,7 +29,7 @@ def test_a_binding_is_reported_once_of_each_kind() -> None:
 
 
 def test_a_successor_reports_missing_bindings_and_retracts_invalid_ones() -> None:
-    told = Told(BASE)
+    told = NotificationState(BASE)
     come(told, (BASE, BEGUN, NEWS), said(INITIAL, A), said(TENTATIVE, B), said(TENTATIVE, C), said(CONFIRMED, C))
     assert told.take_up(NEWS)
     writes = told.equal(NEWS, [A, B])
@@ -39,7 +39,7 @@ def test_a_successor_reports_missing_bindings_and_retracts_invalid_ones() -> Non
 
 
 def test_foreign_reports_and_retractions_are_corrected_at_a_bookmark_and_not_before() -> None:
-    told = Told(BASE)
+    told = NotificationState(BASE)
     told.take_up(NEWS)
     told.tell(NEWS, CONFIRMED, [A])
     told.wrote([said(CONFIRMED, A)], 100.0)
@@ -57,7 +57,7 @@ def test_foreign_reports_and_retractions_are_corrected_at_a_bookmark_and_not_bef
 
 
 def test_of_a_channel_that_was_dropped_all_goes_and_of_others_nothing() -> None:
-    told = Told(BASE)
+    told = NotificationState(BASE)
     other = subject_of("other")
     come(told, said(CONFIRMED, A, other), said(CONFIRMED, B))
     told.take_up(NEWS)
@@ -69,7 +69,7 @@ def test_of_a_channel_that_was_dropped_all_goes_and_of_others_nothing() -> None:
 
 
 def test_a_removal_may_come_before_its_report() -> None:
-    told = Told(BASE)
+    told = NotificationState(BASE)
     come(told, said(CONFIRMED, A), removed=True)
     come(told, said(CONFIRMED, A))
     told.take_up(NEWS)
@@ -77,7 +77,7 @@ def test_a_removal_may_come_before_its_report() -> None:
 
 
 def test_a_report_too_large_for_any_node_is_counted() -> None:
-    told = Told(BASE)
+    told = NotificationState(BASE)
     told.take_up(NEWS)
     assert told.tell(NEWS, CONFIRMED, [(f'"{"x" * (5 << 20)}"',), A]).added == [said(CONFIRMED, A)]
     assert told.too_large == 1
