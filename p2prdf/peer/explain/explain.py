@@ -1,14 +1,16 @@
-"""Explanations: how a query would be evaluated, or how a subscription is, and where everything stops.
+"""Explanations: how a query would be evaluated, or how a subscription is, and where evaluation stops.
 
-A subscription is explained by its home, which has its plan and its answers; the entry peer asks it and hands on what it
-says.  A query that nobody left is explained by the entry peer itself: it asks for rates as a home does that opens
-it (:mod:`p2prdf.peer.subscriptions.opening`), and plans, but it makes no group, advertises no role and lets nothing
-wait.
+The coordinator of a subscription has its plan and solutions, so it explains the subscription, and the entry peer
+forwards the explanation.  The entry peer itself explains a query without a subscription.  It asks for rates as a
+coordinator does (:mod:`p2prdf.peer.subscriptions.opening`) and plans the query, but creates no group, advertises no
+index and installs no rows.
 
-Whoever explains then asks all peers it knows how many rows wait at each step and how many triples match each pattern
-(:mod:`p2prdf.peer.joins.counts`), and adds up.  Nothing here is waited for without end: a peer that has not answered
-after ``COUNT_SECONDS`` is named as missing, and a home has ``HOME_SECONDS``.  Questions and answers may be lost; they
-are asked once more halfway.  Counts are of slightly different moments, while things move on.
+The explaining peer then asks all known peers for the number of rows that wait at each step and the number of triples
+that match each pattern (:mod:`p2prdf.peer.joins.counts`), and adds them up.  Counts come from slightly different
+moments.
+
+Bounds: a peer that has not answered after ``COUNT_SECONDS`` is listed as missing, and a coordinator has
+``HOME_SECONDS``. Questions are repeated once, halfway.
 """
 
 from __future__ import annotations
@@ -54,11 +56,11 @@ if TYPE_CHECKING:
 __all__ = ["CASES_MAX", "COUNT_SECONDS", "HOME_SECONDS", "Explanations"]
 
 CASES_MAX: Final = 16
-"""Explanations that one peer works on at a time; as many are asked of homes."""
+"""Explanations that one peer works on at a time; it asks coordinators for as many more."""
 COUNT_SECONDS: Final = 2.0
-"""How long peers may take to count; halfway the silent ones are asked again."""
+"""How many seconds peers have to count; silent ones are asked again halfway."""
 HOME_SECONDS: Final = 8.0
-"""How long a home may take for an explanation; whether an unknown subscription is gone takes it some seconds."""
+"""How many seconds a coordinator has; to find out whether an unknown subscription is gone takes some."""
 _MISSING_NAMED_MAX: Final = 32
 
 Outcome = Callable[[Explained | Failed], None]
@@ -66,7 +68,7 @@ Outcome = Callable[[Explained | Failed], None]
 
 @dataclass(slots=True, eq=False)
 class _Case:
-    """An explanation that is being worked on.  ``due``: when to go on without what was not answered."""
+    """An explanation in progress.  ``due``: when to continue without the missing answers."""
 
     number: int
     group: Group
@@ -75,14 +77,14 @@ class _Case:
     due: float
     steps: list[StepCounts] = field(default_factory=list)
     question: AskCounts | None = None
-    """None while rates are being asked for."""
+    """None while rates are being collected."""
     unheard: dict[int, Contact] = field(default_factory=dict)
     asked: int = 0
     again_at: float | None = None
 
 
 class Explanations(Component):
-    """Explanations asked for here, and by others of the home that this peer is."""
+    """The explanations requested here, and those of the subscriptions that this peer coordinates."""
 
     def __init__(
         self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, host: Host, indexes: Roles
@@ -95,7 +97,7 @@ class Explanations(Component):
         self._counts = Counts(exchange, tables)
         self._cases: dict[int, _Case] = {}
         self._at_homes: dict[int, float] = {}
-        """Requests that a home is to answer, and until when."""
+        """Requests that wait for a coordinator, and until when."""
 
     def handlers(self) -> Handlers:
         """Return the handlers of explanations, counts and rates."""
@@ -146,18 +148,18 @@ class Explanations(Component):
             self._ask_rates(case)
 
     def explained(self, message: Explanation) -> None:
-        """Hand on what a home says."""
+        """Forward a coordinator's explanation."""
         if self._at_homes.pop(message.request, None) is not None:
             outcome = Failed(message.code, message.text) if message.code else Explained(message.json)
             self._exchange.effects.append(Completed(message.request, outcome))
 
-    # --- at the home -----------------------------------------------------------------------------
+    # --- at the coordinator ----------------------------------------------------------------------
 
     def asked(self, sender: Contact, message: ExplainSubscription) -> None:
-        """Explain a subscription whose home is this peer, to the peer that asks.
+        """Explain a subscription that this peer coordinates to the asking peer.
 
-        That nothing is handed out because the home still compares what it keeps is explained, too.  That there is no
-        such subscription is said only when that is certain.
+        An explanation also covers a coordinator that delivers nothing because it still compares its records.  The peer
+        reports an unknown subscription only when that is certain.
         """
         number, key = message.subscription, subscription_home(message.subscription)
         if not self._host.at_owner(key, message, sender):
@@ -189,7 +191,7 @@ class Explanations(Component):
     # --- rates -----------------------------------------------------------------------------------
 
     def _begin(self, group: Group, subscription: Subscription | None, done: Outcome) -> _Case | None:
-        """Take up an explanation; refuse it if there are too many, or no room for the query's terms."""
+        """Start an explanation; refuse it if there are too many, or no room for the query's terms."""
         if len(self._cases) >= CASES_MAX:
             done(_busy())
             return None
@@ -216,7 +218,7 @@ class Explanations(Component):
         self._plan_if_known(case)
 
     def rates(self, message: Rates) -> bool:
-        """Note what an owner counted, if an explanation has asked for it; return whether one has."""
+        """Note an owner's rates if an explanation has asked for them; return whether one has."""
         for case in self._cases.values():
             at = (message.request - case.number) % (1 << 64)
             if case.question is None and at < len(case.group.leaves):
@@ -244,7 +246,7 @@ class Explanations(Component):
     # --- counts ----------------------------------------------------------------------------------
 
     def _ask_counts(self, case: _Case) -> None:
-        """Count here, and ask everybody else to."""
+        """Count here, and ask all other peers to count."""
         exchange = self._exchange
         case.question = self._question(case)
         self._add(case, self._counts.take(case.question))
@@ -276,7 +278,7 @@ class Explanations(Component):
         return AskCounts(case.number, since, make(leaves), *(make(column, "uint32") for column in columns))
 
     def _counted_under(self, step: Step, *, per_event: bool) -> int:
-        """Return the role under which triples of a pattern are best counted: its constants', its own, or any."""
+        """Return the index with the best count of a pattern's triples: of its constants, its own, or any."""
         bits, events = self._indexes.counted, 0
         if per_event:
             bits, events = bits >> keys.EVENT_SHIFT, EVENTS_COUNTED
@@ -286,11 +288,11 @@ class Explanations(Component):
         return NOT_COUNTED
 
     def count(self, sender: Contact, message: AskCounts) -> None:
-        """Tell another peer what this one holds."""
+        """Send this peer's counts to another peer."""
         self._host.reply(sender, self._counts.take(message))
 
     def counted(self, sender: Contact, message: TellCounts) -> None:
-        """Add up what another peer holds; finish if it was the last one."""
+        """Add the counts of another peer; finish after the last one."""
         case = self._cases.get(message.request)
         if case is None or case.unheard.pop(sender.key, None) is None:
             return
@@ -310,7 +312,7 @@ class Explanations(Component):
             step.young += young
             step.estimated |= estimated
 
-    # --- telling ---------------------------------------------------------------------------------
+    # --- the answer ------------------------------------------------------------------------------
 
     def _finish(self, case: _Case) -> None:
         del self._cases[case.number]
@@ -335,14 +337,14 @@ class Explanations(Component):
         case.done(Explained(json.dumps(said)))
 
     def _nodes(self, key: int) -> list[str]:
-        """Return who keeps a key, as far as this peer knows, its owner first."""
+        """Return the replicas of a key that this peer knows, the primary first."""
         exchange = self._exchange
         if exchange.replicated and (keepers := exchange.replica_set(key)):
             return [address(each) for each in keepers]
         return [address(exchange.contact(number)) for number in as_list(exchange.closest_known([key]))]
 
     def _problems(self, case: _Case, missing: list[str], *, complete: bool) -> Iterator[str]:
-        """Say what keeps answers from coming beside the patterns, and what is not counted."""
+        """Name obstacles to solutions other than the patterns, and the peers that are not counted."""
         if case.subscription is not None:
             yield from self._problems_at_home(case.subscription)
         if missing:
@@ -369,7 +371,7 @@ class Explanations(Component):
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Go on without what is not answered in time."""
+        """Continue without answers that are overdue."""
         now = self._exchange.now
         for case in list(self._cases.values()):
             if case.due <= now:
@@ -388,13 +390,16 @@ class Explanations(Component):
 
     @property
     def deadline(self) -> float | None:
-        """When something is due."""
+        """When the next action is due."""
         cases = [case.due if case.again_at is None else min(case.due, case.again_at) for case in self._cases.values()]
         return min([*self._at_homes.values(), *cases], default=None)
 
 
 def _steps(group: Group) -> Iterator[tuple[int, Leaf, Step, int]]:
-    """Yield the steps of all leaves in order of evaluation, at most ``STEPS_MAX``, with the number of leaf and step."""
+    """Yield the steps of all leaves in order of evaluation with the numbers of leaf and step.
+
+    At most ``STEPS_MAX`` steps.
+    """
     left = STEPS_MAX
     for at, leaf in enumerate(group.leaves):
         assert leaf.plan is not None, "whatever is explained is planned"

@@ -1,8 +1,7 @@
-"""What an explanation of a query says: its plan, where each step lives, what waits there, and where everything stops.
+"""The explanation of a query as JSON values: plan, steps, their rows, and where evaluation stops.
 
-This is the sheet alone, as plain JSON values; :mod:`p2prdf.peer.explain.explain` finds out what stands on it.
-docs/reference/explain.md lists the keys.
-Its size is bounded whatever the query: at most ``STEPS_MAX`` steps, and every text is cut.
+:mod:`p2prdf.peer.explain.explain` collects the data.  docs/reference/explain.md lists the keys.  The size is bounded:
+at most ``STEPS_MAX`` steps, and every text is cut.
 """
 
 from __future__ import annotations
@@ -28,16 +27,19 @@ from p2prdf.wire.messages import NOT_COUNTED, Contact
 __all__ = ["FINDINGS_MAX", "STEPS_MAX", "Sheet", "StepCounts", "address", "step_keys"]
 
 STEPS_MAX: Final = 256
-"""Steps of all leaves that are counted and told; what is left out is said."""
+"""How many steps of all leaves are counted and listed; the sheet names the number of omitted steps."""
 FINDINGS_MAX: Final = 40
 PAST_MS: Final = 60_000
-"""A stream lies in the past if its watermark is further back than this."""
+"""A stream lies in the past if its watermark is older than this."""
 _PARTS: Final = ((keys.S, 0), (keys.P, 1), (keys.O, 2))
 
 
 @dataclass(slots=True)
 class StepCounts:
-    """A step, and what all peers that answered hold of it.  ``under``: the role by which triples were counted."""
+    """A step, and the sums of rows and triples over all peers that answered.
+
+    ``under``: the index by which triples were counted.
+    """
 
     leaf: int
     number: int
@@ -50,18 +52,18 @@ class StepCounts:
 
     @property
     def counted(self) -> bool:
-        """Whether any node keeps triples for it."""
+        """Whether any node stores triples under this index."""
         return self.under != NOT_COUNTED
 
 
 def address(contact: Contact) -> str:
-    """Return where a peer is reached, as its node tells it."""
+    """Return the address of a peer, as its node advertises it."""
     host = f"[{contact.host}]" if ":" in contact.host else contact.host
     return f"{host}:{contact.port}"
 
 
 def step_keys(leaf: Leaf, step: Step, hash_of: Callable[[str], int]) -> list[int]:
-    """Return the ring keys at which a step waits if constants alone decide: one, or those of all buckets; else none."""
+    """Return the ring keys of a step if its constants alone decide: one, those of all buckets, or none."""
     if step.role == keys.ANY:
         return [int(key) for key in keys.BUCKET_KEYS]
     if step.role & ~constant_mask(step.pattern):
@@ -72,9 +74,9 @@ def step_keys(leaf: Leaf, step: Step, hash_of: Callable[[str], int]) -> list[int
 
 
 class Sheet:
-    """The explanation of a query or, with ``subscription``, of one that is left standing.
+    """The explanation of a query or, with ``subscription``, of a standing one.
 
-    ``nodes`` names the peers that keep a ring key, the first of them first; ``hash_of`` is that of a term.
+    ``nodes`` returns the replicas of a ring key, the primary first; ``hash_of`` returns the hash of a term.
     """
 
     def __init__(
@@ -91,9 +93,9 @@ class Sheet:
         self._names = Names(self._query)
 
     def told(self, problems: Sequence[str], *, now: float, clock: int | None = None) -> dict[str, Any]:
-        """Return the whole; ``problems`` are what is found to be wrong beside the steps.
+        """Return the explanation; ``problems`` are findings that do not concern single steps.
 
-        ``clock``: the time of day in milliseconds since 1970, by which streams may lie in the past.
+        ``clock``: the time of day in milliseconds since 1970.  Streams may lie in the past of it.
         """
         group, query = self._group, self._query
         standing = isinstance(query, StandingQuery)
@@ -131,7 +133,7 @@ class Sheet:
     def _step(self, counts: StepCounts) -> Step:
         return self._plan(self._group.leaves[counts.leaf]).steps[counts.number]
 
-    # --- what there is ---------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------
 
     @staticmethod
     def _told_subscription(subscription: Subscription, now: float) -> dict[str, Any]:
@@ -179,7 +181,7 @@ class Sheet:
         varying = step.role & ~constant_mask(step.pattern)
         ring = step_keys(leaf, step, self._hash_of)
         rate = leaf.counts.get(step.position)
-        known = self._subscription is None or leaf.counts  # else another node has planned it
+        known = self._subscription is None or leaf.counts  # else another node has planned the query
         expected = expected_triples(step.pattern, query.constants, rate) if known else None
         said: dict[str, Any] = {
             "pattern": step.position + 1,
@@ -204,7 +206,7 @@ class Sheet:
             }
         return said
 
-    # --- what it means ---------------------------------------------------------------------------
+    # --- findings --------------------------------------------------------------------------------
 
     def _findings(self, by_leaf: Sequence[Sequence[StepCounts]]) -> Iterator[str]:
         if self._subscription is None:
@@ -228,7 +230,7 @@ class Sheet:
             yield "every pattern matches some triples"
 
     def _where_it_stops(self, leaf: Leaf, counts: Sequence[StepCounts], answers: int) -> str:
-        """Say which is the first step that nothing has come of."""
+        """Name the first step without results."""
         complete = len(counts) == len(leaf.query.patterns)
         for at, each in enumerate(counts):
             last = at + 1 == len(counts)
@@ -242,7 +244,7 @@ class Sheet:
         return f"part {counts[0].leaf + 1}: all patterns match: {found} so far"
 
     def _unreported(self, clock: int | None) -> Iterator[str]:
-        """Say why nothing is reported of a query with windows, if so; ``clock``: the time of day (ms)."""
+        """Explain why a query with windows reports nothing, if so; ``clock``: the time of day (ms)."""
         evaluation = None if self._subscription is None else self._subscription.evaluation
         reports = None if evaluation is None else evaluation.reports
         if reports is not None and reports["watermark"] is None:
@@ -253,7 +255,10 @@ class Sheet:
                 yield self._in_the_past(self._query, known, clock)
 
     def _in_the_past(self, query: StandingQuery, known: int, clock: int) -> str:
-        """Say which elements the next report waits for; ``known``: up to when all of them are there (ms)."""
+        """Name the elements for which the next report waits.
+
+        ``known``: the time (ms) up to which all elements have arrived.
+        """
         named = {parts[1] for leaf in query.leaves for each in leaf.constants if (parts := stream_parts_of(each))}
         named |= {window.stream for window in query.windows if isinstance(window, CountWindow)}
         every = 0 if query.report is None else query.report.every
@@ -265,7 +270,7 @@ class Sheet:
         )
 
     def _why_it_stops(self, each: StepCounts, taken_back: int) -> str:
-        """Say why nothing comes of a step."""
+        """Explain why a step has no results."""
         named, number = self._named(each), each.number
         alone = len(self._group.leaves) == 1
         nothing = "nothing fires" if alone else f"part {each.leaf + 1} has no answer"

@@ -1,4 +1,4 @@
-"""Messages of single subscriptions and groups: they go to the owner of a key, or back to who asked."""
+"""Routing of messages about single subscriptions and groups to the owner of a key, and of replies."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ __all__ = ["ByKey"]
 
 
 class ByKey:
-    """The way to the owners of single keys."""
+    """Sends messages to the owners of single keys."""
 
     def __init__(self, exchange: Exchange):
         self._exchange = exchange
 
     def at_owner(self, key: int, message: Message, sender: Contact) -> bool:
-        """Return whether this peer owns ``key``; if not, pass the message on to who does.
+        """Return whether this peer owns ``key``; if not, forward the message to the owner.
 
-        While views of the ring disagree it may find nobody.  Without replicas this peer is as good as any then.
-        With replicas it is not: only the primary may say that something does not exist.  Who asked asks again.
+        While views disagree there may be no owner to find.  Without replicas, this peer then answers like any other.
+        With replicas it does not answer, because only the primary may report that something does not exist.  The sender
+        asks again.
         """
         config = self._exchange.config
         owner = as_list(self._exchange.closest_known([key]))[0]
@@ -50,7 +51,7 @@ class ByKey:
             exchange.send(owner, message, tokens)
 
     def to_all(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
-        """Send a message to all who keep a key; this peer may be one of them."""
+        """Send a message to all replicas of a key; this peer may be one of them."""
         exchange = self._exchange
         if not exchange.replicated:
             self.to_owner(key, message, tokens)

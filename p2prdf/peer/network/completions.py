@@ -1,12 +1,14 @@
-"""Tokens: what an undertaking waits for, counted.
+"""Completion counters: the number of events and acknowledgements that an operation waits for.
 
-An undertaking waits for *things*, each of which must come to pass, and for *peers* that are to acknowledge
-what was sent to them.  Of the peers a few may be outstanding: with ``r`` copies under way per item, each at
-another peer, and ``spare`` peers outstanding, every item has at least ``r - spare`` copies.  That asks for more
-than needed where many peers are concerned (two slow ones may hold copies of different items), and never for
-less; and it costs one number per peer, not one per item.  A peer that is lost is outstanding no more: what was
-sent there has been sent to others then.  With fewer peers there are fewer copies to spare; and if more come, no more of
-what is under way goes to them.  So what counts is the least since an undertaking was begun.
+A counter (identified by a *token*) waits for local events, all of which must happen, and for peers, each of which must
+acknowledge its messages.  A few peers may be outstanding.  With ``r`` copies under way per item, each at another peer,
+and ``spare`` peers outstanding, every item has at least ``r - spare`` copies.  If many peers are involved this requires
+more than necessary (two slow peers may hold copies of different items), and never less.  It costs one number per peer
+instead of one per item.
+
+A lost peer is no longer outstanding, because its messages have been sent to other peers.  If members are lost, fewer
+copies are spare.  Members that come later receive no messages under way, so the minimum of ``spare`` since the start of
+the operation counts.
 """
 
 from __future__ import annotations
@@ -18,27 +20,27 @@ from typing import Final
 __all__ = ["Tokens"]
 
 NOBODY: Final = -1
-"""No peer's key."""
+"""Stands for a peer's key: there is none."""
 
 
 @dataclass(slots=True)
 class _Token:
-    """How much an undertaking still waits for, and what to do then."""
+    """One completion counter."""
 
     left: int
     done: Callable[[], None] | None
-    """None: it is done, and what is outstanding is only waited for to be forgotten."""
+    """None: it has run, and the outstanding peers only delay the removal of the counter."""
     spare: int
-    """How many peers may be outstanding: the least since it was begun."""
+    """How many peers may be outstanding: the minimum since the operation began."""
     peers: dict[int, int] = field(default_factory=dict)
-    """Messages outstanding per peer."""
+    """Outstanding messages per peer."""
 
 
 class Tokens:
-    """All undertakings of a peer that wait for something."""
+    """All completion counters of a peer."""
 
     def __init__(self, spare: Callable[[], int] = lambda: 0) -> None:
-        """``spare``: how many peers may be outstanding where an undertaking allows for it."""
+        """``spare``: how many peers may be outstanding if an operation permits it."""
         self._spare = spare
         self._open: dict[int, _Token] = {}
         self._last = 0
@@ -47,17 +49,17 @@ class Tokens:
         return len(self._open)
 
     def token(self, done: Callable[[], None], *, sparing: bool = False) -> int:
-        """Return a new token, held once.
+        """Return a new counter with the value 1.
 
-        ``done`` runs when it is released as often as held, and all peers have acknowledged; with ``sparing`` as
-        many as are needed.
+        ``done`` runs when each hold is released and all peers have acknowledged.  With ``sparing``, ``spare`` peers may
+        be outstanding.
         """
         self._last += 1
         self._open[self._last] = _Token(1, done, self._spare() if sparing else 0)
         return self._last
 
     def hold(self, tokens: Sequence[int], peer: int = NOBODY) -> None:
-        """Count one more to wait for on behalf of each token: a message to a peer (by its key), or else a thing."""
+        """Increment each counter, for a message to a peer (by its key) or for a local event."""
         for number in tokens:
             token = self._open[number]
             if peer != NOBODY:
@@ -66,7 +68,7 @@ class Tokens:
                 token.left += 1
 
     def release(self, tokens: Sequence[int], peer: int = NOBODY) -> None:
-        """Count one less, and finish what is complete."""
+        """Decrement each counter, and finish those that are complete."""
         for number in tokens:
             token = self._open[number]
             if peer == NOBODY:

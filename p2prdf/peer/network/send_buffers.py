@@ -1,7 +1,7 @@
-"""What one turn of a peer has gathered for other peers, and how it is sent.
+"""The send buffers of one turn: triples, rows and solutions for other peers.
 
-One message per destination and kind, or more where one would be too large.  Each triple and row keeps
-the tokens of who waits for it until all messages that carry some of them are acknowledged.
+A turn sends one message per destination and type, or more where one would be too large.  Each triple and row holds its
+completion counters until all messages with a part of it are acknowledged.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["Outgoing"]
 
 
 class Outgoing:
-    """Triples, rows and answers for others, by contact number; sent by :meth:`send`."""
+    """Triples, rows and solutions for other peers, by contact number; :meth:`send` sends them."""
 
     def __init__(self, exchange: Exchange, tables: Tables, cutter: Cutter, complete: Callable[[], int]):
-        """``complete`` tells up to which stamp all that was published here is at its owners."""
+        """``complete`` returns the stamp up to which all publications of this peer have reached their owners."""
         self._exchange = exchange
         self._tables = tables
         self._columns = tables.columns
@@ -40,15 +40,15 @@ class Outgoing:
         self._triples: dict[tuple[int, int, int, int, int, bool], list[TripleBatch]] = {}
         self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[int, int], list[Derived]] = {}
-        self._view: int | None = None  # what was known of the ring while all was routed; 0 if that changed meanwhile
+        self._view: int | None = None  # the view while messages were routed; 0: it changed meanwhile
 
     def __bool__(self) -> bool:
         return bool(self._triples or self._rows or self._answers)
 
-    # --- gathering -------------------------------------------------------------------------------
+    # --- buffering -------------------------------------------------------------------------------
 
     def add_triples(self, owner: int, part: TripleBatch) -> None:
-        """Send triples to another peer, whose tokens are held already."""
+        """Buffer triples for another peer; their completion counters are held already."""
         self._routed()
         elements = bool(part.stamp)
         self._triples.setdefault((owner, part.hops, part.origin, part.published, part.words, elements), []).append(part)
@@ -56,29 +56,29 @@ class Outgoing:
     def add_rows(
         self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = (), *, kept: bool = False
     ) -> None:
-        """Send rows to another peer, on behalf of some tokens; ``kept`` as in Forward."""
+        """Buffer rows for another peer and hold completion counters; ``kept`` as in Forward."""
         self._exchange.hold(tokens)
         self._routed()
         place = (owner, hops, False, kept, rows.plan, rows.step, rows.refresh)
         self._rows.setdefault(place, []).append((rows, tokens))
 
     def add_copies(self, holder: int, rows: Derived) -> None:
-        """Send copies of rows to a holder; what is known of the ring does not matter there."""
+        """Buffer copies of rows for a holder of sub-keys; the view does not matter there."""
         self._rows.setdefault((holder, 0, True, False, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
 
     def add_answers(self, home: int, answers: Derived) -> None:
-        """Send answers to the home of their groups."""
+        """Buffer solutions for the coordinator of their groups."""
         self._answers.setdefault((home, len(answers.plan.answer)), []).append(answers)
 
     def _routed(self) -> None:
-        """Note what is known of the ring while something is gathered."""
+        """Record the view in which an item is routed."""
         view = self._exchange.view
         self._view = view if self._view in (None, view) else 0
 
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Send all that was gathered."""
+        """Send all buffers."""
         triples, rows, answers, view = self._triples, self._rows, self._answers, self._view or 0
         self._clear()
         for (owner, hops, *_), batches in triples.items():
@@ -99,7 +99,7 @@ class Outgoing:
     def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
         exchange = self._exchange
         tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
-        once = tuple(dict.fromkeys(tokens))  # else they multiply each time that what was sent is routed anew
+        once = tuple(dict.fromkeys(tokens))  # else they multiply each time these triples are routed again
         whole = joined_batches(self._columns, batches)
         columns = whole.columns()
         if whole.origin == exchange.own.key:
@@ -117,7 +117,7 @@ class Outgoing:
         self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...],
         *, copied: bool = False, kept: bool = False,
     ) -> None:  # fmt: skip
-        """Send rows now, and release the tokens held for them."""
+        """Send rows now, and release the completion counters held for them."""
         once = tuple(dict.fromkeys(tokens))
         for message in self.forwards(whole, hops, view, copied=copied, kept=kept):
             self._exchange.send(self._exchange.contact(owner), message, once)
@@ -126,7 +126,7 @@ class Outgoing:
     def forwards(
         self, whole: Derived, hops: int = 0, view: int = 0, *, copied: bool = False, kept: bool = False
     ) -> Iterator[Forward]:
-        """Return rows as messages, none of them too large."""
+        """Return rows as messages of bounded size."""
         rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
         for start, stop in self._cutter.slices(len(rows), rows.bindings):
             piece = _slice_rows(rows, start, stop)
@@ -136,7 +136,7 @@ class Outgoing:
             )
 
     def answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
-        """Return the groups and rows of answers of several plans of one width."""
+        """Return the groups and rows of solutions of several plans of one width."""
         concat = self._columns.concat
         ids = concat([self._tables.group_ids(part.plan, part.group) for part in parts])
         if isinstance(ids, list):

@@ -1,22 +1,17 @@
-"""What a peer holds of one kind of items, with fingerprints of any part of it that two peers share.
+"""A digest index: the items of one type that a peer holds, with digests of the part it shares.
 
-The problem.  Replicas compare what they both keep: first one fingerprint per kind, then one per bucket of identities,
-then the identities themselves.  Which items two peers share follows from their ring keys and from the view of the
-ring, and is another for each fellow.  Looking through all that is held for each question costs by what is held,
-while mostly next to nothing has changed since the last one.
+The items that two replicas share depend on their keys and the view.  A scan of all items for each question would be
+slow, while few items have changed since the last one.  All keys of an *arc* of the ring have the same replicas
+(:class:`p2prdf.overlay.replicas.ReplicaMap`), and a peer replicates few arcs.  The index is a table of sums of hashed
+identities, one row per arc and one column per bucket (the low bits of an identity).  The digest shared with a peer is
+the sum of some rows; fewer buckets are sums of columns.  A change of an item is a subtraction and an addition, in any
+order.
 
-The idea.  All keys of a *stretch* of the ring have the same replicas (:class:`p2prdf.overlay.replicas.ReplicaMap`), and
-a peer keeps but a few stretches.  So there is one table of sums, a row per stretch and a column per bucket.  The
-fingerprint of what is shared with a fellow is the sum of some of its rows, fewer buckets are sums of columns (a bucket
-is the low bits of an identity), and an item that came or changed is a subtraction and an addition.  Sums, because
-items come one by one and in any order.
+A new view rebuilds the table with one search per key.  Memory: some 20 bytes per item, and the table with at most
+16,384 columns.
 
-Only another view makes the table anew: a search for each key held.  Some 20 bytes an item, and the table, which has at
-most 16,384 columns: of a million items, some thousands of which differ, a part has to be looked at.
-
-A peer also holds what it does not keep any more, for it is not dropped.  That is to be with those who keep it.  So of
-each such item is noted which peer has said to have it; as long as that one is there and keeps it, what it compares with
-its fellows is enough (:meth:`Holdings.elsewhere`).  That takes some 30 bytes for each of these items.
+For each misplaced item, the index records a replica that has confirmed it (:meth:`Holdings.elsewhere`): some 30 bytes
+each.
 """
 
 from __future__ import annotations
@@ -38,14 +33,14 @@ __all__ = ["Changes", "Holdings", "Items", "Source", "buckets_of"]
 
 BUCKETS_MAX: Final = 1 << 14
 BUCKET_ITEMS: Final = 32
-"""Items per bucket, about."""
+"""Approximate number of items per bucket."""
 _GROWN: Final = 4
-"""When there are so many times more, buckets are made more."""
+"""The number of buckets grows when there are this many times more items than ``BUCKET_ITEMS`` per bucket."""
 _SIEVE: Final = np.uint64((1 << 16) - 1)
 _TOLD_FACTOR: Final = 2
-"""Up to so many times as many identities as are held are remembered as being with others."""
+"""Bound on confirmed identities, as a multiple of the items held."""
 _NOTHING: Final = -1
-"""In place of a stretch: there is no item."""
+"""Stands for an arc: there is no item."""
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
@@ -55,7 +50,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Items:
-    """Items of one kind: ring key and identity of each, and the place by which its source finds it again."""
+    """Items of one type: key and identity of each, and the row id by which its source finds it."""
 
     keys: U64
     identities: U64
@@ -65,17 +60,17 @@ class Items:
         return len(self.identities)
 
     def only(self, chosen: npt.NDArray[Any]) -> Items:
-        """Return some of them."""
+        """Return some of the items."""
         return Items(self.keys[chosen], self.identities[chosen], self.places[chosen])
 
     def ordered(self) -> Items:
-        """Return them in the order of their identities."""
+        """Return the items by ascending identity."""
         return self.only(np.argsort(self.identities))
 
 
 @dataclass(slots=True)
 class Changes:
-    """All that is held (``whole``); or what of it came or changed, and places at which there is nothing any more."""
+    """All items (``whole``), or the new and changed ones and the row ids that have become empty."""
 
     whole: bool
     items: Items
@@ -83,54 +78,54 @@ class Changes:
 
 
 class Source(Protocol):
-    """Where the items of a kind come from."""
+    """The origin of the items of one type."""
 
     @property
     def dense(self) -> bool:
-        """Whether places are numbers from 0 with few gaps; only then changes may be other than whole."""
+        """Whether row ids count from 0 with few gaps; only then may changes be other than whole."""
         ...
 
     @property
     def version(self) -> int:
-        """A number that changes when anything held does."""
+        """A number that changes whenever an item does."""
         ...
 
     def changes(self) -> Changes:
-        """Return what came or changed since the last call."""
+        """Return the changes since the last call."""
         ...
 
 
 class Holdings:
-    """The items of one kind that a peer holds."""
+    """The digest index of one item type."""
 
     def __init__(self, source: Source):
         self._source = source
         self._version: int | None = None
         self._key, self._identity = GrowingColumn(np.uint64), GrowingColumn(np.uint64)
-        """Where there is no item the identity is 0."""
+        """Key and identity of each item; the identity is 0 where there is no item."""
         self._stretch = GrowingColumn(np.int32)
-        """Per item its stretch, the last one (-1) where there is none."""
+        """Per item the number of its arc; -1, the last one, where there is no item."""
         self._told, self._told_by = HashIndex(), GrowingColumn(np.int32)
-        """Identities that another has said to have, and the number of that contact, or 0."""
+        """Identities that another peer has confirmed, and the number of that contact, or 0."""
         self._place: I64 | None = None
-        """Places of items; None: each lies at its place."""
+        """Row ids of the items; None: each item lies at its row id."""
         self._map: ReplicaMap | None = None
         self._stretches: I64 = np.zeros(0, np.int64)
-        """Per row of the table its stretch."""
+        """Per row of the table its arc."""
         self._row_of: I32 = np.zeros(0, np.int32)
-        """Per stretch its row of the table."""
+        """Per arc its row of the table."""
         self._sums: U64 = np.zeros((0, 1), np.uint64)
 
     def __len__(self) -> int:
-        """Return the number of items, about: places without one count, too."""
+        """Return the approximate number of items: empty row ids count as well."""
         return len(self._identity)
 
     # --- keeping up ------------------------------------------------------------------------------
 
     def update(self, found: ReplicaMap | None) -> None:
-        """Take in what came or changed, and who keeps what now: what else is asked is answered as of then.
+        """Apply the changes of the source and the replica map; later questions are answered as of now.
 
-        Without a map only :meth:`find` and :meth:`all` may be asked.
+        Without a map only :meth:`find` and :meth:`all` may be used.
         """
         version = self._source.version
         if version != self._version:
@@ -144,7 +139,7 @@ class Holdings:
         self.follow(found)
 
     def follow(self, found: ReplicaMap | None) -> None:
-        """Go by a map of who keeps what."""
+        """Apply a replica map."""
         if self._map is not found:
             self._map = found
             if found is not None:
@@ -171,7 +166,7 @@ class Holdings:
         self._identity.values[items.places] = items.identities
 
     def _drop(self, places: I64, found: ReplicaMap | None) -> None:
-        """Note that there are no items at some places, if there were."""
+        """Note that some row ids are empty now."""
         known = places[places < len(self)]
         known = known[self._identity.values[known] != 0]
         if found is not None and self._map is found:
@@ -180,8 +175,8 @@ class Holdings:
         self._stretch.values[known] = _NOTHING
 
     def _renew(self, items: Items, found: ReplicaMap | None) -> None:
-        """Take in items that came or changed."""
-        if found is None or self._map is not found:  # all will be summed up anew
+        """Store new and changed items."""
+        if found is None or self._map is not found:  # a rebuild will compute all sums
             self._map = None
             self._write(items)
             return
@@ -195,10 +190,10 @@ class Holdings:
             self._sum_all()
 
     def _spread(self, found: ReplicaMap) -> None:
-        """Find the stretch of each item, and sum up."""
+        """Find the arc of each item, and compute all sums."""
         kept = found.kept(0)
         self._stretches = np.flatnonzero(kept)
-        self._row_of = np.full(len(kept) + 1, _NOTHING, np.int32)  # also of no stretch
+        self._row_of = np.full(len(kept) + 1, _NOTHING, np.int32)  # one more row, for "no arc"
         self._row_of[self._stretches] = np.arange(len(self._stretches), dtype=np.int32)
         if len(self):
             stretches = found.stretches(self._key.values)
@@ -219,22 +214,22 @@ class Holdings:
         at = rows[kept].astype(np.int64) * buckets + buckets_of(identities, buckets)
         add.at(self._sums.reshape(-1), at, keys.fmix_array(identities))
 
-    # --- what is shared with another -------------------------------------------------------------
+    # --- items shared with another replica -------------------------------------------------------
 
     def _rows_with(self, number: int) -> Bools:
-        """Return which rows of the table a contact keeps as well."""
+        """Return which rows of the table a contact replicates as well."""
         assert self._map is not None
         rows: Bools = self._map.kept(number)[self._stretches]
         return rows
 
     def total(self, number: int) -> int:
-        """Return the fingerprint of what a contact keeps as well."""
+        """Return the digest of the items that a contact replicates as well."""
         return int(self._sums[self._rows_with(number)].sum(dtype=np.uint64)) if len(self) else 0
 
     def sums(self, number: int, buckets: int | None = None) -> U64:
-        """Return the fingerprint of each bucket of what a contact keeps as well; of an empty one it is 0.
+        """Return the digest per bucket of the items that a contact replicates as well; 0 for an empty one.
 
-        ``buckets`` is a power of two, or None: as is fit.
+        ``buckets`` is a power of two, or None for the size of this index.
         """
         rows, own = self._rows_with(number), self._sums.shape[1]
         wanted = own if buckets is None else buckets
@@ -247,19 +242,19 @@ class Holdings:
         return sums
 
     def _kept_by_both(self, number: int) -> Bools:
-        """Return for each stretch, and for none, whether this peer and a contact keep it."""
+        """Return for each arc, and for "no arc", whether this peer and a contact replicate it."""
         assert self._map is not None
         return np.append(self._map.kept(0) & self._map.kept(number), False)
 
     def shared(self, number: int, buckets: int, chosen: npt.NDArray[Any]) -> Items:
-        """Return the items in some buckets of what a contact keeps as well."""
+        """Return the items in some buckets that a contact replicates as well."""
         flags = np.zeros(buckets, np.bool_)
         flags[chosen.astype(np.int64)] = True
         candidates = np.flatnonzero(flags[buckets_of(self._identity.values, buckets)])
         kept = self._kept_by_both(number)[self._stretch.values[candidates]]
         return self._at(candidates[kept])
 
-    # --- what is held at all ---------------------------------------------------------------------
+    # --- all items -------------------------------------------------------------------------------
 
     def _at(self, index: I64) -> Items:
         places = index if self._place is None else self._place[index]
@@ -270,7 +265,7 @@ class Holdings:
         return self._at(np.flatnonzero(self._identity.values))
 
     def elsewhere(self) -> Items:
-        """Return the items that this peer does not keep, and of which nobody who does has said to have them."""
+        """Return the misplaced items that no present replica of their key has confirmed."""
         assert self._map is not None
         foreign = np.flatnonzero(np.append(~self._map.kept(0), False)[self._stretch.values])
         ordinals = self._told.find(self._identity.values[foreign])
@@ -282,19 +277,19 @@ class Holdings:
         return self._at(foreign[wanted])
 
     def told(self, identities: U64, number: int) -> None:
-        """Note that a contact has some items, under whatever keys."""
-        if len(self._told) > _TOLD_FACTOR * max(len(self), BUCKETS_MAX):  # most of that is not held any more
+        """Note that a contact has confirmed some items, under any keys."""
+        if len(self._told) > _TOLD_FACTOR * max(len(self), BUCKETS_MAX):  # most of these are not held any more
             self._told, self._told_by = HashIndex(), GrowingColumn(np.int32)
         ordinals, fresh = self._told.insert(identities)
         self._told_by.extend(int(np.count_nonzero(fresh)))
         self._told_by.values[ordinals] = number
 
     def forget(self, number: int) -> None:
-        """Note that a contact is gone, and what it had perhaps with it."""
+        """Note that a contact, and perhaps its data, is gone."""
         self._told_by.values[self._told_by.values == number] = 0
 
     def find(self, identities: U64) -> Items:
-        """Return the items that have one of some identities."""
+        """Return the items with the given identities."""
         return self._at(self._index_of(identities))
 
     def _index_of(self, identities: U64) -> I64:
@@ -309,10 +304,10 @@ class Holdings:
 
 
 def bucket_count(count: int) -> int:
-    """Return into how many buckets so many items are parted, a power of two."""
+    """Return the number of buckets for so many items, a power of two."""
     return int(min(1 << (count // BUCKET_ITEMS).bit_length(), BUCKETS_MAX)) if count >= BUCKET_ITEMS else 1
 
 
 def buckets_of(identities: U64, buckets: int) -> I64:
-    """Return the bucket of each identity, of a number that is a power of two."""
+    """Return the bucket of each identity; ``buckets`` is a power of two."""
     return (identities & np.uint64(buckets - 1)).astype(np.int64)

@@ -1,25 +1,18 @@
-"""Rolling forward: a publication of which something is kept becomes whole, whoever fails.
+"""Redelivery: replicas complete a publication if its origin fails before it has reached all owners.
 
-The problem.  A publication is many messages, to the keepers of each of its keys.  If the peer where it was
-published fails on the way and does not come back, some keys have it and others never will: a query would see it
-or not, depending on the pattern it starts from.  Its publisher was told nothing, so it may exist or not; but as a
-whole.
+A publication is many messages, to the replicas of each of its keys.  If its origin fails on the way, some keys lack the
+triples, and the result of a query would depend on its first pattern.
 
-The idea.  Every message names where its triples were published (``origin``) and all the roles they go under.
-Whoever keeps triples remembers those whose publication may be unfinished.  The origin says with its messages, and
-once more when it has nothing under way, up to which stamp all it published in this life of its own is complete
-(and from which stamp on it lives); what is in between is forgotten.  When the origin is lost, or tells of a new
-life, or this peer starts anew, everything that is still remembered is sent to all its keys.  That is idempotent,
-so all keepers may do it.  Who does it may be the next to fail, so it is under way there as if it had been published
-there just now.  What is given to others by repair meanwhile says where it was published as well, for the same reason.
+- Every message names its origin and all indexes of its publication.  A peer that stores triples remembers them until
+  their publication is complete.
+- The origin reports the stamp up to which its publications are complete, with its messages and when it has none under
+  way.  It also reports the stamp at which its process began.
+- A peer redelivers the remembered triples when the origin is lost or reports a new process, and when it restarts
+  itself.  Redelivery is idempotent, and makes this peer the new origin.
+- An origin outside the view that does not report in ``STRANGER_SECONDS`` counts as lost.  Triples redelivered for such
+  an origin are not redelivered for another one until peers come.
 
-An origin that is not seen is not noticed to be lost, so if it does not say soon that it is complete it is finished for
-as if it were.  Perhaps it lives, and takes in what was finished by one that it does not see either, for a third sees
-both: so what was finished for such an origin is not finished for one again, until peers come.
-
-Bounds: what one origin has under way is bounded by its own bound on publications; what is remembered of it
-here is no more than that, plus what came since it last said anything: with the next message, or after
-``TELL_SECONDS``.
+Bounds: an origin bounds its publications under way; those completed since its last report come on top.
 """
 
 from __future__ import annotations
@@ -41,32 +34,32 @@ __all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "RollForward"]
 
 TELL_SECONDS: Final = 1.0
 STRANGER_SECONDS: Final = 5.0
-"""For so long an origin that is not seen is waited for to say that its publications are complete."""
+"""How many seconds a peer waits for an origin outside its view to report complete publications."""
 STRANGERS_ROWS_MAX: Final = 10_000
-"""Of so many that were finished for such origins it is remembered."""
+"""How many rows redelivered for such origins are remembered."""
 
 _Row: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class RollForward(Component):
-    """What is kept here of publications that may be unfinished, and which of this peer's own are."""
+    """The stored triples of incomplete publications, and the publications under way of this peer."""
 
     def __init__(self, exchange: Exchange, route: Callable[[TripleBatch], None]):
         self._exchange = exchange
         self._route = route
         self._kept: dict[int, list[tuple[int, TripleBatch]]] = {}
-        """By origin, with the latest stamp in each."""
+        """By origin: batches with the latest stamp in each."""
         self._strangers: dict[int, float] = {}
-        """Of which origins that are not seen something is kept, and until when they are waited for."""
+        """By origin outside the view that has batches here: until when it is waited for."""
         self._done: dict[_Row, None] = {}
-        """What was finished for such origins, each with the roles it was published under; the latest last."""
+        """Rows redelivered for such origins, each with the indexes of its publication, the latest last."""
         self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
         self._last = 0  # of own publications
         self._tell_at: float | None = None
         self._life_told = False
-        """Whether others were told of this life."""
+        """Whether the other peers have received the start of this process."""
         self.began = 0
-        """Stamp from which on this peer lives; 0: nothing has happened yet."""
+        """The stamp at which this process began; 0: nothing has happened yet."""
 
     def _begin_life(self) -> None:
         if not self.began and self._exchange.replicated:
@@ -76,26 +69,26 @@ class RollForward(Component):
     # --- own publications ------------------------------------------------------------------------
 
     def begin(self, stamp: int) -> None:
-        """Note that something is being published here."""
+        """Note that a publication begins here."""
         self._begin_life()
         self._open[stamp] = None
         self._last = stamp
 
     def end(self, stamp: int) -> None:
-        """Note that a publication is at its owners."""
+        """Note that a publication has reached its owners."""
         self._open.pop(stamp, None)
         self.told(self._exchange.own.key, self.began, self.complete())
         if self._tell_at is None and self._exchange.replicated:
             self._tell_at = self._exchange.now + TELL_SECONDS
 
     def complete(self) -> int:
-        """Return the stamp up to which all that was published here is at its owners."""
+        """Return the stamp up to which all publications of this peer have reached their owners."""
         return next(iter(self._open)) - 1 if self._open else self._last
 
-    # --- what others published -------------------------------------------------------------------
+    # --- publications of other peers -------------------------------------------------------------
 
     def note(self, batch: TripleBatch) -> None:
-        """Remember triples that are stored here, until their publication is complete."""
+        """Remember stored triples until their publication is complete."""
         if not batch.origin or not len(batch) or not self._exchange.replicated:
             return
         if batch.origin == self._exchange.own.key and not self._exchange.restoring:
@@ -108,9 +101,9 @@ class RollForward(Component):
             self._strangers.setdefault(batch.origin, self._exchange.now + STRANGER_SECONDS)
 
     def restored(self) -> None:
-        """Forget what was complete when a former life ended, as far as it was kept."""
+        """Forget publications that were complete before the restart, as far as the log shows."""
         for origin, batches in list(self._kept.items()):
-            complete: dict[int, int] = {}  # per life of the origin
+            complete: dict[int, int] = {}  # per process of the origin
             for _, batch in batches:
                 complete[batch.began] = max(complete.get(batch.began, 0), batch.complete)
             left = [(last, batch) for last, batch in batches if last > complete[batch.began]]
@@ -120,7 +113,7 @@ class RollForward(Component):
                 del self._kept[origin]
 
     def told(self, origin: int, began: int, complete: int) -> None:
-        """Forget what is complete, and finish what a former life of its origin has left."""
+        """Handle an origin's report: forget complete publications, redeliver those of its earlier processes."""
         if not began:
             return
         left, kept = [], []
@@ -136,12 +129,12 @@ class RollForward(Component):
         self._finish(left)
 
     def finish(self, origin: int) -> None:
-        """Send to all its keys what a peer that is gone may not have finished."""
+        """Redeliver the publications that a lost peer may have left incomplete."""
         self._strangers.pop(origin, None)
         self._finish([batch for _, batch in self._kept.pop(origin, ())])
 
     def _not_done(self, origin: int) -> Iterator[TripleBatch]:
-        """Return what is kept of an origin, and kept no more, but for what was finished for others already."""
+        """Forget the batches of an origin and return them, without those redelivered for another one already."""
         for _, batch in self._kept.pop(origin, ()):
             rows = {(*row[:-1], batch.published): None for row in _rows(batch)}
             if not rows.keys() <= self._done.keys():
@@ -151,13 +144,13 @@ class RollForward(Component):
             del self._done[next(iter(self._done))]
 
     def finish_all(self) -> None:
-        """Send on all that may be unfinished: this peer has started anew."""
+        """Redeliver all publications that may be incomplete, after a restart of this peer."""
         kept, self._kept = self._kept, {}
         self._strangers.clear()
         self._finish([batch for _, batch in chain.from_iterable(kept.values())])
 
     def _finish(self, batches: list[TripleBatch]) -> None:
-        """Send publications to all their keys; until they are there this peer is where they are published."""
+        """Send publications to all their keys; this peer is their origin until they have arrived."""
         if not batches:
             return
         exchange = self._exchange
@@ -174,10 +167,10 @@ class RollForward(Component):
         exchange.release((token,))
 
     def _once(self, batches: list[TripleBatch]) -> Iterator[tuple[int, TripleBatch | IndexTriples]]:
-        """Return the rows of batches by the roles they are published under, each of them once.
+        """Return the rows of batches, each once, by the indexes of their publication.
 
-        What several have finished, and nobody has brought to its end, is kept of each of them: if it were sent on as
-        often, there would be ever more of it with each peer that fails.
+        If several peers have redelivered a publication and none has completed it, there is a batch of each of them.
+        Sending all of them would multiply the messages with each failing peer.
         """
         if len(batches) == 1:
             yield batches[0].published, batches[0]
@@ -190,17 +183,17 @@ class RollForward(Component):
         for (published, _), rows in found.items():
             yield published, self._message(list(rows))
 
-    # --- telling ---------------------------------------------------------------------------------
+    # --- reporting -------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Tell others what is complete, if nothing else has told them; at first, that there is new life.
+        """Report the start of this process and complete publications, unless messages have reported them.
 
-        And finish for those that are not seen.
+        Also redeliver for origins outside the view.
         """
         self._begin_life()
         for origin in [each for each, at in self._strangers.items() if at <= self._exchange.now]:
             del self._strangers[origin]
-            if not self._exchange.cache.knows(origin):  # else it would be noticed to be lost
+            if not self._exchange.cache.knows(origin):  # the loss of a known peer would be noticed
                 self._exchange.trace("publications-of-a-stranger", origin=origin)
                 self._finish(list(self._not_done(origin)))
         if self._tell_at is None or self._exchange.now < self._tell_at:
@@ -216,7 +209,7 @@ class RollForward(Component):
                 self._tell(contact)
 
     def met(self, contact: Contact) -> None:
-        """Tell a peer that came of this life: what it was told before, or was to be, may have been lost."""
+        """Report this process to a peer that came: an earlier report may have been lost."""
         self._done.clear()
         if self._life_told:
             self._tell(contact)
@@ -225,20 +218,20 @@ class RollForward(Component):
         self._exchange.send(contact, PublicationsComplete(self.began, self.complete()))
 
     def complete_told(self, sender: Contact, message: PublicationsComplete) -> None:
-        """Take in what a peer says of its own publications."""
+        """Handle a peer's report of its own publications."""
         self.told(sender.key, message.began, message.complete)
 
     @property
     def deadline(self) -> float | None:
-        """When others are to be told, or it is to be finished for one that is not seen."""
+        """When a report or a redelivery for an origin outside the view is due."""
         due = [*self._strangers.values(), *([] if self._tell_at is None else [self._tell_at])]
         return min(due, default=None)
 
     def with_origin(self, message: IndexTriples) -> Iterator[IndexTriples]:
-        """Return what is to be given to another peer, that apart whose publication may be unfinished.
+        """Split a message for another replica: rows of publications that may be incomplete name their origin.
 
-        Such rows say where they were published, as they did when they came here.  ``message``: triples, or events,
-        under one role; a triple (its event is 0) goes as all the events in which it was published then.
+        ``message`` holds triples or events under one index.  A triple (its event is 0) becomes all events in which it
+        was published at that time.
         """
         times = set(as_list(message.time))
         kept = chain.from_iterable(self._kept.values())
@@ -272,7 +265,7 @@ class RollForward(Component):
         )  # fmt: skip
 
     def kept(self) -> Iterator[IndexTriples]:
-        """Return what is remembered as messages."""
+        """Return the remembered batches as messages."""
         for batches in list(self._kept.values()):
             for _, batch in batches:
                 yield batch.message()
@@ -283,12 +276,12 @@ class RollForward(Component):
 
     @property
     def remembered(self) -> int:
-        """Triples remembered."""
+        """Number of remembered triples."""
         return sum(len(each) for batches in self._kept.values() for _, each in batches)
 
 
 
 def _rows(triples: TripleBatch | IndexTriples) -> Iterator[_Row]:
-    """Return term ids, stamp, event and roles of each triple."""
+    """Return the term ids, stamp, event and indexes of each triple."""
     columns = (triples.s, triples.p, triples.o, triples.time, triples.event, triples.roles)
     return zip(*map(as_list, columns), strict=True)
