@@ -79,20 +79,20 @@ def interests(
     async def action() -> ExitCode:
         from p2prdf.replica.credentials import read_credentials
         from p2prdf.replica.hosts import Hosts
-        from p2prdf.replica.keeper import Keeper, KeeperConfig
-        from p2prdf.replica.keeper_metrics import exposition
+        from p2prdf.replica.worker import InterestWorker, InterestWorkerConfig
+        from p2prdf.replica.worker_metrics import exposition
 
         tell = event_teller(as_json=as_json)
         hosts = Hosts(allow_host or os.environ.get(HOSTS_VARIABLE, "").split(), private=allow_private)
         if not hosts.entries:
             print("p2prdf: no host is allowed, so no target is touched: --allow-host", file=sys.stderr)
-        keeper = Keeper(
+        worker = InterestWorker(
             # A connection attempt to a silent address must end well before the lease.
             lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),
             _opener(hosts, read_credentials(auth_file), update_triples),
-            KeeperConfig(
+            InterestWorkerConfig(
                 tuple(hosts.entries),
                 lease_seconds=lease,
                 check_seconds=min(2.0, lease / 4),
@@ -100,8 +100,8 @@ def interests(
             ),
             tell=tell,
         )
-        async with turning(alive), watched(metrics, keeper, lambda: exposition(keeper), tell):
-            await keeper.run(wait=wait)
+        async with turning(alive), watched(metrics, worker, lambda: exposition(worker), tell):
+            await worker.run(wait=wait)
         return ExitCode.OK
 
     run(action())

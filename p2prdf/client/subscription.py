@@ -26,7 +26,7 @@ ACKNOWLEDGE_EVERY: Final = 256
 """Automatic acknowledgements are sent after this many solutions, and when no solution is waiting."""
 
 
-class Home(Protocol):
+class SubscriptionClient(Protocol):
     """The client's methods that a subscription calls."""
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
@@ -49,7 +49,7 @@ class Subscription:
     """
 
     def __init__(
-        self, client: Home, number: int, names: tuple[str, ...], since: float, order: tuple[int, ...],
+        self, client: SubscriptionClient, number: int, names: tuple[str, ...], since: float, order: tuple[int, ...],
         ledger: Ledger, *, opened: float = 0.0, query_mark: int = 0, auto_acknowledge: bool = True,
         bookmarks: bool = False, hurry: bool = False,
     ):  # fmt: skip

@@ -5,5 +5,5 @@ from a stream of added and removed triples.  ``member`` is the base class of a w
 the leases of the others, reads the registry and does its share.  ``answering`` answers requests to workers, ``union``
 writes the standing query of a registry, ``overlay`` is the client interface that workers need.
 
-Sync workers of replicas (:mod:`p2prdf.replica.keeper`) and channel workers (:mod:`p2prdf.hosting.worker`) build on it.
+Sync workers of replicas (:mod:`p2prdf.replica.worker`) and channel workers (:mod:`p2prdf.hosting.worker`) build on it.
 """

@@ -6,7 +6,7 @@ interface, ``endpoint``, ``embedded`` and ``triple_files`` are its implementatio
 changesets to a target under an interest; :mod:`p2prdf.interest` computes the changes. ``following`` uses a
 standing query in an overlay instead, to which ``publishing`` brings a dataset's changesets.
 
-A ``keeper`` (interest worker) maintains the interests registered in an overlay: ``registry`` assigns its share,
-``dataset_pass`` reads a dataset for all of them (``candidates`` makes the query), ``kept_target`` updates each
+A ``worker`` (interest worker) maintains the interests registered in an overlay: ``registry`` assigns its share,
+``dataset_pass`` reads a dataset for all of them (``candidates`` makes the query), ``maintained_target`` updates each
 target, and ``answers`` answers requests.
 """

@@ -17,7 +17,7 @@ from p2prdf.presence.overlay import Writing
 from p2prdf.replica.dataset_pass import Sizes
 
 if TYPE_CHECKING:
-    from p2prdf.replica.keeper import Keeper, Kept
+    from p2prdf.replica.worker import InterestWorker, Maintained
 
 __all__ = ["STATES", "answer", "report"]
 
@@ -27,30 +27,30 @@ STATES: Final = ("current", "behind", "reading", "paused", "failing", "refused")
 Told: TypeAlias = dict[str, object]
 
 
-async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
+async def answer(worker: InterestWorker, overlay: Writing, request: Triple) -> None:
     """Answer a request, if it is valid and concerns this worker."""
     asked = read_request(request)
     if asked is None:
         return
     what, name = asked
     if what == "status" and (name is None or isinstance(name, str)):
-        told = await report(keeper, None if name is None else [name])
-    elif what in ("verify", "repair") and isinstance(name, str) and name in keeper.kept:
-        told = [await _compared(keeper, name, mend=what == "repair")]
-    elif what in ("verify", "repair") and isinstance(name, str) and name in keeper.refused:
-        told = [{"name": name, "error": keeper.refused[name].reason}]
+        told = await report(worker, None if name is None else [name])
+    elif what in ("verify", "repair") and isinstance(name, str) and name in worker.kept:
+        told = [await _compared(worker, name, mend=what == "repair")]
+    elif what in ("verify", "repair") and isinstance(name, str) and name in worker.refused:
+        told = [{"name": name, "error": worker.refused[name].reason}]
     else:
         told = []
-    await publish_answer(overlay, request, told, member=keeper.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
+    await publish_answer(overlay, request, told, member=worker.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
 
 
-async def _compared(keeper: Keeper, name: str, *, mend: bool) -> Told:
+async def _compared(worker: InterestWorker, name: str, *, mend: bool) -> Told:
     """Compare a target with its expected content; ``mend``: read evicted triples again, then repair.
 
     Triples read again are in transit like any change. They count as lacking only if they have not arrived yet.
     """
-    kept = keeper.kept[name]
-    dataset = keeper.passes.get(kept.registration.dataset)
+    kept = worker.kept[name]
+    dataset = worker.passes.get(kept.registration.dataset)
     try:
         given_up = 0 if dataset is None else await dataset.given_up_of(name)
         if mend and dataset is not None and given_up:
@@ -65,7 +65,7 @@ async def _compared(keeper: Keeper, name: str, *, mend: bool) -> Told:
     return told | ({"given_up_triples": given_up} if given_up else {})
 
 
-async def report(keeper: Keeper, names: Iterable[str] | None = None) -> list[Told]:
+async def report(worker: InterestWorker, names: Iterable[str] | None = None) -> list[Told]:
     """Return the state of a worker's interests; ``names``: only of these.
 
     ``as_of`` and ``position``: the time, and the changeset, up to which the target has the dataset;
@@ -74,21 +74,21 @@ async def report(keeper: Keeper, names: Iterable[str] | None = None) -> list[Tol
     that.
     """
     wanted = None if names is None else frozenset(names)
-    kept = {name: each for name, each in keeper.kept.items() if wanted is None or name in wanted}
+    kept = {name: each for name, each in worker.kept.items() if wanted is None or name in wanted}
     sizes: dict[str, Sizes] = {}
     for dataset in {each.registration.dataset for each in kept.values()}:
-        if dataset in keeper.passes:
+        if dataset in worker.passes:
             here = [name for name, each in kept.items() if each.registration.dataset == dataset]
-            sizes.update(await keeper.passes[dataset].sizes(here))
-    told = [_state(keeper, name, each, sizes) for name, each in sorted(kept.items())]
-    for name, (registration, reason) in sorted(keeper.refused.items()):
+            sizes.update(await worker.passes[dataset].sizes(here))
+    told = [_state(worker, name, each, sizes) for name, each in sorted(kept.items())]
+    for name, (registration, reason) in sorted(worker.refused.items()):
         if wanted is None or name in wanted:
             told.append({"name": name, "state": "refused", "error": reason, **_what(registration)})
     return told
 
 
-def _state(keeper: Keeper, name: str, kept: Kept, sizes: Mapping[str, Sizes]) -> Told:
-    target, dataset = kept.target, keeper.passes.get(kept.registration.dataset)
+def _state(worker: InterestWorker, name: str, kept: Maintained, sizes: Mapping[str, Sizes]) -> Told:
+    target, dataset = kept.target, worker.passes.get(kept.registration.dataset)
     error = target.error or (None if dataset is None else dataset.error)
     if target.paused:
         state = "paused"
@@ -101,7 +101,7 @@ def _state(keeper: Keeper, name: str, kept: Kept, sizes: Mapping[str, Sizes]) ->
     told: Told = {"name": name, "state": state, **_what(kept.registration), "pending_triples": target.pending}
     if target.reached:
         reached = target.reached / 1000
-        told |= {"as_of": reached, "lag_seconds": round(max(0.0, keeper.now() - reached), 3)}
+        told |= {"as_of": reached, "lag_seconds": round(max(0.0, worker.now() - reached), 3)}
     if target.reached_position is not None:
         told["position"] = target.reached_position
     if name in sizes:

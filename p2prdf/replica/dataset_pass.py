@@ -34,7 +34,7 @@ from p2prdf.rdf.standing.syntax import is_variable
 from p2prdf.replica.candidates import POSITION, branches_of, candidates_text
 from p2prdf.replica.changeset_files import position_order
 from p2prdf.replica.dataset_reading import Reading, Step
-from p2prdf.replica.kept_target import Content, KeptTarget
+from p2prdf.replica.maintained_target import Content, MaintainedTarget
 from p2prdf.replica.replica import START
 from p2prdf.replica.target import Digest
 
@@ -91,7 +91,7 @@ class DatasetPass:
         self._evaluated: dict[str, Registration] = {}
         """The interests that the engine evaluates."""
         self._wanted: dict[str, Registration] = {}
-        self._targets: dict[str, KeptTarget] = {}
+        self._targets: dict[str, MaintainedTarget] = {}
         self._lock = asyncio.Lock()
         self._on_refused = on_refused
         self._on_error = on_error
@@ -104,7 +104,7 @@ class DatasetPass:
 
     # --- interests ---------------------------------------------------------------------------------------------
 
-    def want(self, wanted: Mapping[str, Registration], targets: Mapping[str, KeptTarget]) -> None:
+    def want(self, wanted: Mapping[str, Registration], targets: Mapping[str, MaintainedTarget]) -> None:
         """Maintain exactly these interests, at these targets, from now on."""
         if dict(wanted) != self._wanted:
             self._wanted, self._targets = dict(wanted), dict(targets)

@@ -69,7 +69,7 @@ class Registry:
         if not self._triples.take(triple, removed=removed):
             self._read.pop(triple, None)
 
-    def keepers(self) -> dict[str, frozenset[str]]:
+    def workers(self) -> dict[str, frozenset[str]]:
         """Return the registered workers that are not considered gone, with their permitted hosts."""
         return {s: read_hosts(o) for s, _, o in self.roll.said()}
 
@@ -103,14 +103,14 @@ class Registry:
                     wrong[name] = Refusal(registration, reason)
         return Share({name: each for name, each in found.items() if name not in wrong}, wrong)
 
-    def share(self, keeper: str, hosts: Collection[str]) -> Share:
+    def share(self, worker: str, hosts: Collection[str]) -> Share:
         """Return a worker's share among the live workers; ``hosts``: those that it permits."""
-        keepers = {**self.keepers(), keeper: frozenset(hosts)}
+        workers = {**self.workers(), worker: frozenset(hosts)}
         registered, wrong = self.registrations()
-        refused = {name: each for name, each in wrong.items() if ranked(name, keepers)[0] == keeper}
+        refused = {name: each for name, each in wrong.items() if ranked(name, workers)[0] == worker}
         own = {}
         for name, registration in registered.items():
-            if keeper_of(registration, keepers) != keeper:
+            if keeper_of(registration, workers) != worker:
                 continue
             if is_listed(registration, hosts):
                 own[name] = registration

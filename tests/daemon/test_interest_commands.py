@@ -12,7 +12,7 @@ import pytest
 from commands import SECONDS, command, fetched
 from sparql_endpoint import EndpointProcess
 
-from p2prdf.replica.keeper_metrics import METRICS
+from p2prdf.replica.worker_metrics import METRICS
 
 INTEREST = "SELECT * { ?a <urn:type> <urn:A> ; <urn:goals> ?g }"
 ONE = '<urn:x> <urn:type> <urn:A> .\n<urn:x> <urn:goals> "1" .\n<urn:y> <urn:goals> "2" .\n'
@@ -61,13 +61,13 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
     assert (code, "this is the target of the interest x" in err) == (4, True)
     assert (run(*add, "--target", "http://far.example/update", "--name", "far"))[0] == 0
     assert (run("interest", "status", "x", *peer))[:2] == (1, "x\tunkept\t\t\t\tno interest worker answers for it\n")
-    keeper = subprocess.Popen(
+    worker = subprocess.Popen(
         [sys.executable, "-m", "p2prdf_cli", "serve", "interests", *peer, "--allow-host", f"127.0.0.1:{endpoint.port}",
          "--allow-private", "--auth-file", str(tmp_path / "auth"), "--metrics", "127.0.0.1:0"],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        metrics = keeper.stdout.readline().split()[1]
+        metrics = worker.stdout.readline().split()[1]
         code, found = state("x", "current")
         assert (code, found["position"], found["target_triples"], found["potential_triples"]) == (0, "start", 2, 1)
         (tmp_path / "changes/000001.added.nt").write_text("<urn:y> <urn:type> <urn:A> .\n")
@@ -103,9 +103,9 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
         assert (code, "there is no interest x" in err) == (4, True)
         assert (run("interest", "list", *peer))[:2] == (0, "")
     finally:
-        keeper.send_signal(signal.SIGTERM)
-        said, _ = keeper.communicate()
-    assert keeper.returncode == 143
+        worker.send_signal(signal.SIGTERM)
+        said, _ = worker.communicate()
+    assert worker.returncode == 143
     events = [line.split()[0] for line in said.splitlines()]
     assert events == ["ready", "took", "left"]
     assert "abc" not in said

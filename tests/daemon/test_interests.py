@@ -20,8 +20,8 @@ from p2prdf.errors import TargetRefused
 from p2prdf.interest import Changeset
 from p2prdf.replica.endpoint import Endpoint, EndpointConfig
 from p2prdf.replica.hosts import Hosts
-from p2prdf.replica.keeper import Keeper, KeeperConfig
 from p2prdf.replica.publishing import DatasetPublisher
+from p2prdf.replica.worker import InterestWorker, InterestWorkerConfig
 
 SECONDS = 60.0
 OTHER = "SELECT * { ?t <urn:label> ?l . ?t <urn:in> ?c }"
@@ -51,11 +51,11 @@ def opened(registration, hosts=None):
 
 
 @contextlib.asynccontextmanager
-async def keeping(addresses, *, lease_seconds=4.0, kind=Keeper, potential_max=None):
+async def keeping(addresses, *, lease_seconds=4.0, kind=InterestWorker, potential_max=None):
     """Run a sync worker in this process; it leaves in order."""
     keeper = kind(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds), opened,
-        KeeperConfig(
+        InterestWorkerConfig(
             ("127.0.0.1",), lease_seconds=lease_seconds, check_seconds=0.5, potential_max=potential_max or {}
         ),
     )  # fmt: skip
@@ -193,7 +193,7 @@ async def test_a_target_that_a_bound_left_wanting_is_made_whole_by_repair(keepin
         await client.interests.remove("one")
 
 
-class Stubborn(Keeper):
+class Stubborn(InterestWorker):
     """A sync worker that takes itself for the only one."""
 
     def _keep(self, overlay, own):
@@ -288,7 +288,7 @@ async def test_two_hundred_interests_are_one_subscription(keeping_all, dataset, 
         await publisher.start([])
         async with keeping(keeping_all[2].address, lease_seconds=1000) as keeper:  # it renews nothing meanwhile
             async with asyncio.timeout(SECONDS):
-                while not keeper.registry.keepers():
+                while not keeper.registry.workers():
                     await asyncio.sleep(0.05)
             before = await subscriptions(keeping_all)
             registered = [

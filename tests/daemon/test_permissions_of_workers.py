@@ -15,8 +15,8 @@ from p2prdf.interest import Changeset
 from p2prdf.reasoning import parse_rules
 from p2prdf.replica.endpoint import Endpoint, EndpointConfig
 from p2prdf.replica.hosts import Hosts
-from p2prdf.replica.keeper import Keeper, KeeperConfig
 from p2prdf.replica.publishing import DatasetPublisher
+from p2prdf.replica.worker import InterestWorker, InterestWorkerConfig
 
 SECONDS = 60.0
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
@@ -103,11 +103,11 @@ def opened(registration):
 @contextlib.asynccontextmanager
 async def keeping(place, name):
     tls = place.tls(name)
-    keeper = Keeper(
+    worker = InterestWorker(
         lambda reconnect_seconds: p2prdf.connect(place.node.address, reconnect_seconds=reconnect_seconds, tls=tls),
-        opened, KeeperConfig(("127.0.0.1",), lease_seconds=4.0, check_seconds=0.5),
+        opened, InterestWorkerConfig(("127.0.0.1",), lease_seconds=4.0, check_seconds=0.5),
     )  # fmt: skip
-    task = asyncio.create_task(keeper.run())
+    task = asyncio.create_task(worker.run())
     try:
         yield task
     finally:

@@ -21,7 +21,7 @@ from p2prdf.gateway.metrics import METRICS as OF_NODES
 from p2prdf.gateway.problems import described
 from p2prdf.hosting.worker_metrics import METRICS as OF_CHANNELS
 from p2prdf.monitoring.exposition import Metric
-from p2prdf.replica.keeper_metrics import METRICS as OF_INTERESTS
+from p2prdf.replica.worker_metrics import METRICS as OF_INTERESTS
 from p2prdf_cli import exits
 from p2prdf_cli.app import app
 from p2prdf_cli.exits import ExitCode, complain

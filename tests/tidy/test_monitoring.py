@@ -17,7 +17,7 @@ import yaml
 from p2prdf.gateway.metrics import METRICS as OF_NODES
 from p2prdf.hosting.worker_metrics import METRICS as OF_HOSTS
 from p2prdf.monitoring.exposition import Metric
-from p2prdf.replica.keeper_metrics import METRICS as OF_KEEPERS
+from p2prdf.replica.worker_metrics import METRICS as OF_KEEPERS
 from p2prdf_node.config import NodeConfig
 
 METRICS: tuple[Metric, ...] = (*OF_NODES, *OF_KEEPERS, *OF_HOSTS)

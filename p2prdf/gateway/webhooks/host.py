@@ -53,7 +53,7 @@ class WebhookConfig:
     """Bounds and times of webhooks.
 
     ``subscription_lease_seconds``: lease of a webhook's subscription without a gateway, at most ``lease_seconds_max``
-    of the nodes.  ``lease_seconds``, ``check_seconds``: as in :class:`p2prdf.replica.keeper.KeeperConfig`.
+    of the nodes.  ``lease_seconds``, ``check_seconds``: as in :class:`p2prdf.replica.worker.InterestWorkerConfig`.
     """
 
     webhooks_max: int = 1024

@@ -21,7 +21,7 @@ from p2prdf.replica import dataset_pass
 from p2prdf.replica.candidates import POSITION
 from p2prdf.replica.dataset_pass import DatasetPass
 from p2prdf.replica.embedded import EmbeddedStore
-from p2prdf.replica.kept_target import KeptTarget
+from p2prdf.replica.maintained_target import MaintainedTarget
 
 OTHER = "SELECT * { ?t <urn:label> ?l . ?p <urn:other> ?t }"
 DATASET = "<urn:d>"
@@ -107,7 +107,7 @@ class Overlay:
             query.tell(gone, come)
 
 
-class Kept:
+class Maintained:
     """A pass over the scripted overlay, with targets in memory."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, potential_max: int | None = None):
@@ -118,7 +118,7 @@ class Kept:
             self.overlay, DATASET, on_refused=self.refused.__setitem__,  # type: ignore[arg-type]
             on_error=lambda _: None, potential_max=potential_max,
         )  # fmt: skip
-        self.targets: dict[str, KeptTarget] = {}
+        self.targets: dict[str, MaintainedTarget] = {}
         self.stores: dict[str, EmbeddedStore] = {}
         self.wanted: dict[str, Registration] = {}
 
@@ -129,7 +129,7 @@ class Kept:
         for name in queries:
             if name not in self.targets:
                 self.stores[name] = EmbeddedStore(None, dataset=name)
-                self.targets[name] = KeptTarget(self.stores[name], partial(self.run.content, name))
+                self.targets[name] = MaintainedTarget(self.stores[name], partial(self.run.content, name))
         self.run.want(self.wanted, {name: self.targets[name] for name in queries})
 
     async def exact(self, position: str) -> None:
@@ -154,13 +154,13 @@ class Kept:
 
 
 @pytest.fixture
-async def kept(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
-    async with running(Kept(monkeypatch)) as made:
+async def kept(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Maintained]:
+    async with running(Maintained(monkeypatch)) as made:
         yield made
 
 
 @contextlib.asynccontextmanager
-async def running(made: Kept) -> AsyncIterator[Kept]:
+async def running(made: Maintained) -> AsyncIterator[Maintained]:
     task = asyncio.create_task(made.run.run())
     yield made
     task.cancel()
@@ -171,7 +171,7 @@ async def running(made: Kept) -> AsyncIterator[Kept]:
     assert made.overlay.live == []
 
 
-async def test_interests_come_and_go_and_share_a_query(kept: Kept) -> None:
+async def test_interests_come_and_go_and_share_a_query(kept: Maintained) -> None:
     days = [(position, held) for position, _, held in history(Random(1), 8)]
 
     def on() -> str:
@@ -202,14 +202,14 @@ async def test_interests_come_and_go_and_share_a_query(kept: Kept) -> None:
     await kept.exact(on())
 
 
-def potential(kept: Kept, name: str) -> Any:
+def potential(kept: Maintained, name: str) -> Any:
     interests = Interests()
     interests.add("it", parse_interest(kept.wanted[name].query))
     interests.apply(Changeset.of((), kept.overlay.held))
     return interests.potential("it")
 
 
-async def test_the_former_query_serves_until_the_wider_one_has_reported_all(kept: Kept) -> None:
+async def test_the_former_query_serves_until_the_wider_one_has_reported_all(kept: Maintained) -> None:
     days = [(position, held) for position, _, held in history(Random(2), 5)]
     kept.want(one=INTEREST)
     kept.overlay.publish(days[0][1], days[0][0])
@@ -244,7 +244,7 @@ async def test_the_former_query_serves_until_the_wider_one_has_reported_all(kept
 
 
 @pytest.mark.parametrize("trouble", [Unavailable("no node"), SubscriptionGone("no lease"), None])
-async def test_an_ended_query_is_renewed_and_the_difference_sent(kept: Kept, trouble: Exception | None) -> None:
+async def test_an_ended_query_is_renewed_and_the_difference_sent(kept: Maintained, trouble: Exception | None) -> None:
     days = [(position, held) for position, _, held in history(Random(3), 3)]
     kept.want(one=INTEREST, two=OTHER)
     for position, held in days:
@@ -261,7 +261,7 @@ async def test_an_ended_query_is_renewed_and_the_difference_sent(kept: Kept, tro
     assert len(kept.overlay.queries) >= 3
 
 
-async def test_an_interest_with_too_many_matches_goes_alone(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interest_with_too_many_matches_goes_alone(kept: Maintained, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset_pass, "Interests", lambda **_: Interests(matches_max=3))
     kept.run._interests = dataset_pass.Interests()
     circle = "SELECT * { ?a <urn:team> ?b . ?b <urn:team> ?c . ?c <urn:team> ?a }"
@@ -283,7 +283,7 @@ async def test_a_bound_costs_triples_adds_none_and_a_new_reading_makes_targets_w
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     lacking = 0
-    async with running(Kept(monkeypatch, potential_max=2)) as kept:
+    async with running(Maintained(monkeypatch, potential_max=2)) as kept:
         kept.want(one=INTEREST, two=OTHER)
         for position, _, held in history(Random(seed), 12):
             kept.overlay.publish(held, position)
@@ -305,13 +305,13 @@ async def test_a_bound_costs_triples_adds_none_and_a_new_reading_makes_targets_w
     assert lacking > 0, "a bound that costs nothing was not reached"
 
 
-def potential_of(kept: Kept) -> set[Triple]:
+def potential_of(kept: Maintained) -> set[Triple]:
     """Return the triples held that are in no target."""
     return set(kept.run._interests.held()) - set(kept.run._interests.union())
 
 
 async def test_a_bound_that_is_not_reached_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running(Kept(monkeypatch, potential_max=10_000)) as kept:
+    async with running(Maintained(monkeypatch, potential_max=10_000)) as kept:
         kept.want(one=INTEREST, two=OTHER)
         for position, _, held in history(Random(2), 8):
             kept.overlay.publish(held, position)
@@ -321,7 +321,7 @@ async def test_a_bound_that_is_not_reached_costs_nothing(monkeypatch: pytest.Mon
 
 
 async def test_an_interest_is_added_although_a_bookmark_came_from_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running(Kept(monkeypatch)) as kept:
+    async with running(Maintained(monkeypatch)) as kept:
         versions = list(history(Random(3), 4))
         kept.want(one=INTEREST)
         kept.overlay.now = time.time() + 3600.0
@@ -340,7 +340,7 @@ async def test_an_interest_that_is_added_when_triples_were_given_up_begins_whole
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other interest has the same patterns, but has evicted their triples."""
-    async with running(Kept(monkeypatch, potential_max=0)) as kept:
+    async with running(Maintained(monkeypatch, potential_max=0)) as kept:
         kept.want(one=INTEREST)
         for position, _, held in history(Random(3), 6):
             kept.overlay.publish(held, position)
@@ -351,7 +351,7 @@ async def test_an_interest_that_is_added_when_triples_were_given_up_begins_whole
 
 
 async def test_waiting_for_a_reading_fails_when_there_will_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running(Kept(monkeypatch)) as kept:
+    async with running(Maintained(monkeypatch)) as kept:
         kept.want(one=INTEREST)
         ((position, _, held),) = history(Random(4), 1)
         kept.overlay.publish(held, position)

@@ -78,14 +78,14 @@ def test_names_are_plain() -> None:
 
 
 def test_a_datasets_interests_are_with_one_worker_and_move_only_if_it_goes() -> None:
-    keepers = dict.fromkeys(NAMES, HOSTS)
+    workers = dict.fromkeys(NAMES, HOSTS)
     datasets = [f"<urn:d{number}>" for number in range(60)]
-    before = {each: keeper_of(made(dataset=each), keepers) for each in datasets}
-    assert {keeper_of(made(name, datasets[0]), keepers) for name in ("a", "b", "c")} == {before[datasets[0]]}
-    shares = [sum(1 for each in before.values() if each == keeper) for keeper in NAMES]
+    before = {each: keeper_of(made(dataset=each), workers) for each in datasets}
+    assert {keeper_of(made(name, datasets[0]), workers) for name in ("a", "b", "c")} == {before[datasets[0]]}
+    shares = [sum(1 for each in before.values() if each == worker) for worker in NAMES]
     assert min(shares) > 10
-    del keepers[NAMES[0]]
-    after = {each: keeper_of(made(dataset=each), keepers) for each in datasets}
+    del workers[NAMES[0]]
+    after = {each: keeper_of(made(dataset=each), workers) for each in datasets}
     assert {each for each in datasets if before[each] != after[each]} == {
         each for each in datasets if before[each] == NAMES[0]
     }
@@ -93,14 +93,14 @@ def test_a_datasets_interests_are_with_one_worker_and_move_only_if_it_goes() -> 
 
 
 def test_an_interest_is_with_a_worker_that_allows_its_host() -> None:
-    keepers = {NAMES[0]: frozenset({"a"}), NAMES[1]: frozenset({"b:80"}), NAMES[2]: frozenset({"b:81"})}
+    workers = {NAMES[0]: frozenset({"a"}), NAMES[1]: frozenset({"b:80"}), NAMES[2]: frozenset({"b:81"})}
     for number in range(20):
         dataset = f"<urn:d{number}>"
-        assert keeper_of(made(dataset=dataset, host="a"), keepers) == NAMES[0]
-        assert keeper_of(made(dataset=dataset, host="b"), keepers) == NAMES[1]
-        assert keeper_of(made(dataset=dataset, host="[::1]"), keepers) in NAMES, "who says that it is refused"
+        assert keeper_of(made(dataset=dataset, host="a"), workers) == NAMES[0]
+        assert keeper_of(made(dataset=dataset, host="b"), workers) == NAMES[1]
+        assert keeper_of(made(dataset=dataset, host="[::1]"), workers) in NAMES, "who says that it is refused"
         elsewhere = made(dataset=dataset, host="a", query_url="http://b/query")
-        assert keeper_of(elsewhere, {**keepers, NAMES[2]: frozenset({"a", "b"})}) == NAMES[2]
+        assert keeper_of(elsewhere, {**workers, NAMES[2]: frozenset({"a", "b"})}) == NAMES[2]
 
 
 def registry_of(*triples: tuple[str, str, str]) -> Registry:
@@ -110,8 +110,8 @@ def registry_of(*triples: tuple[str, str, str]) -> Registry:
     return registry
 
 
-def sign(keeper: str, hosts: object = ("127.0.0.1",)) -> tuple[str, str, str]:
-    return keeper, KEEPS, terms.literal(json.dumps({"hosts": hosts}))
+def sign(worker: str, hosts: object = ("127.0.0.1",)) -> tuple[str, str, str]:
+    return worker, KEEPS, terms.literal(json.dumps({"hosts": hosts}))
 
 
 def test_workers_share_registrations_without_asking_one_another() -> None:
@@ -149,14 +149,14 @@ def test_errors_in_the_registry_are_reported_once_and_stop_nobody() -> None:
         ("<urn:x>", KEEPS, '"{}"'), ("<urn:p2prdf:keeper:zz>", KEEPS, '"{}"'), sign(NAMES[0], 7), sign(NAMES[1]),
         ("<urn:x>", "<urn:y>", "<urn:z>"),
     )  # fmt: skip
-    assert registry.keepers() == {NAMES[0]: frozenset(), NAMES[1]: HOSTS}
+    assert registry.workers() == {NAMES[0]: frozenset(), NAMES[1]: HOSTS}
     own, wrong = registry.registrations()
     assert set(own) == {"good"}
     assert {name: each.reason.partition(":")[0] for name, each in wrong.items()} == {
         "broken": "broken", "twice": "it is registered twice",
         "late": "its target graph belongs to the interest good; a graph has one interest",
     }
-    told = [name for keeper in NAMES[:2] for name in registry.share(keeper, HOSTS).refused]
+    told = [name for worker in NAMES[:2] for name in registry.share(worker, HOSTS).refused]
     assert sorted(told) == ["broken", "late", "twice"]
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from p2prdf.hosting import worker_metrics
+from p2prdf.hosting import worker_metrics as hosting_metrics
 from p2prdf.interest.registration import Registration
 from p2prdf.monitoring.histogram import Histogram
 from p2prdf.presence.member_metrics import lacking
-from p2prdf.replica import keeper_metrics
+from p2prdf.replica import worker_metrics
 from p2prdf.replica.dataset_pass import Sizes
-from p2prdf.replica.keeper import Kept
 from p2prdf.replica.registry import Refusal
+from p2prdf.replica.worker import Maintained
 
 
 def registration(name: str) -> Registration:
@@ -44,18 +44,18 @@ def target(**state: Any) -> SimpleNamespace:
     } | state))  # fmt: skip
 
 
-def keeper(**kept: SimpleNamespace) -> Any:
+def worker(**kept: SimpleNamespace) -> Any:
     return SimpleNamespace(
         began=0.0, is_ready=True, is_sure=lambda: False, disconnections=3, lapses=4, now=lambda: 100.0,
         known=SimpleNamespace(roll=SimpleNamespace(members=lambda: ["a", "b"])), passes={"<urn:d>": Pass()},
-        kept={name: Kept(registration(name), each) for name, each in kept.items()},  # type: ignore[arg-type]
+        kept={name: Maintained(registration(name), each) for name, each in kept.items()},  # type: ignore[arg-type]
         refused={"far": Refusal(registration("far"), "no host")},
     )  # fmt: skip
 
 
 async def test_metrics_of_a_sync_worker_show_its_state() -> None:
-    text = await keeper_metrics.exposition(
-        keeper(one=target(), two=target(paused=True, reached=70_000, pending=9, is_current=False))
+    text = await worker_metrics.exposition(
+        worker(one=target(), two=target(paused=True, reached=70_000, pending=9, is_current=False))
     )
     told = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     name = "p2prdf_keeper_"
@@ -75,20 +75,20 @@ async def test_metrics_of_a_sync_worker_show_its_state() -> None:
     }  # fmt: skip
     assert {key: told.get(f"{name}{key}") for key in expected} == expected
     assert f'{name}interest_updates_total{{interest="far"}}' not in told
-    for metric in keeper_metrics.METRICS:
+    for metric in worker_metrics.METRICS:
         assert f"# TYPE {metric.name} {metric.kind}\n" in text, metric.name
 
 
 async def test_of_too_many_interests_the_failing_ones_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_metrics, "INTERESTS_TOLD", 3)
+    monkeypatch.setattr(worker_metrics, "INTERESTS_TOLD", 3)
     kept = {f"a{number}": target() for number in range(5)}
-    text = await keeper_metrics.exposition(keeper(**kept, x=target(error="no"), y=target(is_current=False)))
+    text = await worker_metrics.exposition(worker(**kept, x=target(error="no"), y=target(is_current=False)))
     assert re.findall(r'interest_state\{interest="(\w+)"', text) == ["x", "far", "y"]
     assert "p2prdf_keeper_interests_untold 5\n" in text
     assert 'p2prdf_keeper_interests{state="current"} 5\n' in text, "counted are all"
 
 
-@pytest.mark.parametrize("metrics", [keeper_metrics.METRICS, worker_metrics.METRICS])
+@pytest.mark.parametrize("metrics", [worker_metrics.METRICS, hosting_metrics.METRICS])
 def test_names_of_metrics_follow_the_conventions_of_prometheus(metrics: Any) -> None:
     for each in metrics:
         assert (each.kind == "counter") == each.name.endswith("_total"), each.name

@@ -14,7 +14,7 @@ from p2prdf.monitoring.exposition import Metric, counter, gauge, lines, seconds
 from p2prdf.presence.member_metrics import member_metrics, member_state
 from p2prdf.replica.answers import STATES, report
 from p2prdf.replica.dataset_pass import DatasetPass
-from p2prdf.replica.keeper import Keeper
+from p2prdf.replica.worker import InterestWorker
 
 __all__ = ["INTERESTS_TOLD", "METRICS", "exposition"]
 
@@ -55,23 +55,23 @@ METRICS: Final = (
 )  # fmt: skip
 
 
-async def exposition(keeper: Keeper) -> str:
+async def exposition(worker: InterestWorker) -> str:
     """Return all metrics of a worker."""
-    return "".join(f"{line}\n" for line in lines(METRICS, await _state(keeper)))
+    return "".join(f"{line}\n" for line in lines(METRICS, await _state(worker)))
 
 
-async def _state(keeper: Keeper) -> dict[str, Any]:
-    told = await report(keeper)
+async def _state(worker: InterestWorker) -> dict[str, Any]:
+    told = await report(worker)
     states = Counter(str(each["state"]) for each in told)
     well = len(_UNWELL)
     rank = {state: number for number, state in enumerate(_UNWELL)}
     told.sort(key=lambda each: (rank.get(str(each["state"]), well), str(each["name"])))
     return {
-        **member_state(keeper),
+        **member_state(worker),
         "states": {state: states[state] for state in STATES},
         "untold": max(0, len(told) - INTERESTS_TOLD),
-        "datasets": _datasets(keeper.passes, keeper.now()),
-        "interests": _interests(keeper, told[:INTERESTS_TOLD]),
+        "datasets": _datasets(worker.passes, worker.now()),
+        "interests": _interests(worker, told[:INTERESTS_TOLD]),
     }
 
 
@@ -91,7 +91,7 @@ def _datasets(passes: Mapping[str, DatasetPass], now: float) -> dict[str, dict[s
     return found
 
 
-def _interests(keeper: Keeper, told: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _interests(worker: InterestWorker, told: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return values by metric, then by interest."""
     found: dict[str, dict[str, Any]] = {}
     known = ("lag_seconds", "target_triples", "potential_triples", "given_up_triples", "pending_triples")
@@ -100,7 +100,7 @@ def _interests(keeper: Keeper, told: Iterable[Mapping[str, Any]]) -> dict[str, d
         mine = {key: each[key] for key in known if key in each}
         if "target_triples" in mine:
             mine.setdefault("given_up_triples", 0)
-        kept = keeper.kept.get(name)
+        kept = worker.kept.get(name)
         if kept is not None:
             mine |= {"updates": kept.target.updates, "failures": kept.target.failures}
         _put(found, name, {"state": {each["state"]: 1}, **mine})

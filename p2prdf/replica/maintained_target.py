@@ -35,7 +35,7 @@ from p2prdf.replica.replica import Comparison
 from p2prdf.replica.spelling import Variants, by_value
 from p2prdf.replica.target import Digest, Target, parts_of
 
-__all__ = ["PENDING_MAX", "Ahead", "Content", "Cursor", "KeptTarget"]
+__all__ = ["PENDING_MAX", "Ahead", "Content", "Cursor", "MaintainedTarget"]
 
 PENDING_MAX: Final = 200_000
 """Bound on pending triples; beyond it the target is read again instead."""
@@ -49,7 +49,10 @@ class Ahead(Unavailable):
 
 
 class Cursor(NamedTuple):
-    """The content of a cursor: number of the update, time in milliseconds, digest of the triples."""
+    """The content of a cursor: number of the update, time in milliseconds, digest of the triples.
+
+    After the last part of a change, no publication acknowledged before ``as_of`` is missing.
+    """
 
     number: int
     as_of: int
@@ -72,7 +75,7 @@ class Content(NamedTuple):
     as_of: int
 
 
-class KeptTarget:
+class MaintainedTarget:
     """A target and its interest.  ``error``: the last one, None after a later successful update."""
 
     def __init__(

@@ -14,8 +14,8 @@ from p2prdf.interest import Triple
 from p2prdf.interest.registration import INTEREST, KEEPERS, KEEPS, Registration
 from p2prdf.presence import member
 from p2prdf.replica.embedded import EmbeddedStore
-from p2prdf.replica.keeper import Keeper, KeeperConfig
 from p2prdf.replica.registry import REGISTRY
+from p2prdf.replica.worker import InterestWorker, InterestWorkerConfig
 
 ONE = Registration("one", "<urn:d>", "http://h/update", "http://h/query", None, "SELECT * { ?a <urn:p> ?b }")
 
@@ -114,9 +114,9 @@ class Run:
         monkeypatch.setattr(member, "_GATHER_SECONDS", 0)
         self.overlay = Overlay()
         self.told: list[str] = []
-        self.keeper = Keeper(
+        self.worker = InterestWorker(
             self.overlay.connect, lambda _: EmbeddedStore(None, dataset="d"),  # type: ignore[arg-type]
-            KeeperConfig(("h",), lease_seconds=0.02, check_seconds=0.01),
+            InterestWorkerConfig(("h",), lease_seconds=0.02, check_seconds=0.01),
             tell=lambda event, _: self.told.append(event),
         )  # fmt: skip
 
@@ -127,7 +127,7 @@ class Run:
 
     @contextlib.asynccontextmanager
     async def running(self, *, wait: bool = False) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.keeper.run(wait=wait))
+        task = asyncio.create_task(self.worker.run(wait=wait))
         try:
             yield
         finally:
@@ -139,38 +139,38 @@ class Run:
 async def test_a_worker_leaves_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
-        await run.until(lambda: "one" in run.keeper.kept)
-        sign = (run.keeper.name, KEEPS, '"{\\"hosts\\": [\\"h\\"]}"')
+        await run.until(lambda: "one" in run.worker.kept)
+        sign = (run.worker.name, KEEPS, '"{\\"hosts\\": [\\"h\\"]}"')
         assert run.overlay.published == [sign]
     assert run.overlay.published == []
     assert not any(run.overlay.leases.values())
-    assert (run.keeper.kept, run.keeper.passes) == ({}, {})
+    assert (run.worker.kept, run.worker.passes) == ({}, {})
 
 
 async def test_a_worker_comes_again_when_the_overlay_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
-        await run.until(lambda: "one" in run.keeper.kept)
-        first = run.keeper.name
+        await run.until(lambda: "one" in run.worker.kept)
+        first = run.worker.name
         run.overlay.reachable = False
         run.overlay.registry().queue.put_nowait(Unavailable("no node answers"))
         await run.until(lambda: run.told.count("disconnected") >= 2)
-        assert run.keeper.kept == {}
+        assert run.worker.kept == {}
         run.overlay.reachable = True
-        await run.until(lambda: "one" in run.keeper.kept)
-        assert run.keeper.name != first
+        await run.until(lambda: "one" in run.worker.kept)
+        assert run.worker.name != first
 
 
 async def test_a_worker_with_an_expired_lease_takes_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
-        await run.until(lambda: "one" in run.keeper.kept)
-        first, kept = run.keeper.name, run.keeper.kept["one"]
+        await run.until(lambda: "one" in run.worker.kept)
+        first, kept = run.worker.name, run.worker.kept["one"]
         for number in run.overlay.leases:
             run.overlay.leases[number] = False
         await run.until(lambda: run.told.count("ready") == 2)
-        await run.until(lambda: [each[0] for each in run.overlay.published] == [run.keeper.name] != [first])
-        assert run.keeper.kept["one"] is kept, "it goes on meanwhile"
+        await run.until(lambda: [each[0] for each in run.overlay.published] == [run.worker.name] != [first])
+        assert run.worker.kept["one"] is kept, "it goes on meanwhile"
 
 
 async def test_a_worker_that_is_gone_is_found_and_its_triple_removed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,38 +179,38 @@ async def test_a_worker_that_is_gone_is_found_and_its_triple_removed(monkeypatch
     run.overlay.published.append(other)
     run.overlay.leases[77] = True
     async with run.running():
-        await run.until(lambda: run.keeper.registry.keepers().keys() == {KEEPERS.subject(77), run.keeper.name})
+        await run.until(lambda: run.worker.registry.workers().keys() == {KEEPERS.subject(77), run.worker.name})
         run.overlay.leases[77] = False
         await run.until(lambda: other in run.overlay.retracted)
-        await run.until(lambda: "one" in run.keeper.kept)
+        await run.until(lambda: "one" in run.worker.kept)
     assert run.told.count("gone") == 1
 
 
 async def test_an_interest_given_up_is_not_read_again_for_a_waiting_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     async with run.running():
-        await run.until(lambda: "one" in run.keeper.kept)
-        kept = run.keeper.kept["one"]
+        await run.until(lambda: "one" in run.worker.kept)
+        kept = run.worker.kept["one"]
         solution = Solution(ONE.triple)
         solution.removed = True
         assert solution.terms[1] == INTEREST
         run.overlay.registry().queue.put_nowait(Batch([solution], 3.0))
-        await run.until(lambda: not run.keeper.passes)
+        await run.until(lambda: not run.worker.passes)
         with pytest.raises(Unavailable, match="no longer read here"):
-            async with run.keeper._content(kept.registration):
+            async with run.worker._content(kept.registration):
                 pass
-        assert (run.keeper.passes, run.keeper.kept) == ({}, {})
+        assert (run.worker.passes, run.worker.kept) == ({}, {})
 
 
 async def test_an_overlay_unreachable_at_first_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
     run.overlay.reachable = False
     with pytest.raises(Unavailable, match="no node answers"):
-        await run.keeper.run()
+        await run.worker.run()
     assert run.told == []
     for seconds in (0.0, float("inf")):
         with pytest.raises(LocalProtocolError, match="positive numbers"):
-            KeeperConfig((), lease_seconds=seconds).validate()
+            InterestWorkerConfig((), lease_seconds=seconds).validate()
 
 
 async def test_a_waiting_worker_reports_each_reason_once_and_no_disconnection(
@@ -222,5 +222,5 @@ async def test_a_waiting_worker_reports_each_reason_once_and_no_disconnection(
         await run.until(lambda: run.overlay.refused >= 3)
         assert run.told == ["waiting"]
         run.overlay.reachable = True
-        await run.until(lambda: "one" in run.keeper.kept)
-        assert (run.told.count("waiting"), run.keeper.disconnections) == (1, 0)
+        await run.until(lambda: "one" in run.worker.kept)
+        assert (run.told.count("waiting"), run.worker.disconnections) == (1, 0)

@@ -2,7 +2,7 @@
 
 It is a member of a worker group (:mod:`p2prdf.presence.member`). It maintains its share of the registered
 interests (:mod:`p2prdf.interest.registration`), dataset by dataset (:mod:`p2prdf.replica.dataset_pass`). Two
-workers at the same target are harmless (:mod:`p2prdf.replica.kept_target`).
+workers at the same target are harmless (:mod:`p2prdf.replica.maintained_target`).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from p2prdf.presence.member import Member, check_times, ended
 from p2prdf.presence.overlay import Connect, Writing
 from p2prdf.replica.answers import answer
 from p2prdf.replica.dataset_pass import DatasetPass
-from p2prdf.replica.kept_target import Content, KeptTarget
+from p2prdf.replica.maintained_target import Content, MaintainedTarget
 from p2prdf.replica.registry import REGISTRY, Refusal, Registry
 from p2prdf.replica.target import Target
 
-__all__ = ["Keeper", "KeeperConfig", "Kept"]
+__all__ = ["InterestWorker", "InterestWorkerConfig", "Maintained"]
 
 _HOST_TARGETS: Final = 8
 """Targets of one host updated at a time: a host that does not answer delays only its own targets."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeeperConfig:
+class InterestWorkerConfig:
     """Configuration of an interest worker.
 
     ``hosts``: permitted by the operator, as in :attr:`p2prdf.replica.hosts.Hosts.entries`. ``lease_seconds``:
@@ -60,18 +60,18 @@ class KeeperConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Maintained:
     """An interest that the worker maintains."""
 
     registration: Registration
-    target: KeptTarget
+    target: MaintainedTarget
 
 
-class Keeper(Member):
+class InterestWorker(Member):
     """Maintains its share of the interests until cancelled."""
 
     def __init__(
-        self, connect: Connect, open_target: Callable[[Registration], Target], config: KeeperConfig, *,
+        self, connect: Connect, open_target: Callable[[Registration], Target], config: InterestWorkerConfig, *,
         tell: Callable[[str, Mapping[str, object]], None] = lambda _event, _what: None,
         now: Callable[[], float] = time.time,
     ):  # fmt: skip
@@ -84,7 +84,7 @@ class Keeper(Member):
         self.config = config
         self.passes: dict[str, DatasetPass] = {}
         """By dataset."""
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, Maintained] = {}
         self.refused: dict[str, Refusal] = {}
         self.now = now
         self._open_target = open_target
@@ -133,7 +133,7 @@ class Keeper(Member):
                 except P2PRDFError as error:
                     self._turn_down(name, registration, str(error))
                     continue
-                self.kept[name] = Kept(registration, self._target(registration, target))
+                self.kept[name] = Maintained(registration, self._target(registration, target))
             self.kept[name].target.pause(paused=registration.triple[0] in paused)
             by_dataset.setdefault(registration.dataset, {})[name] = registration
         for dataset in [each for each in self.passes if each not in by_dataset]:
@@ -142,10 +142,10 @@ class Keeper(Member):
         for dataset, wanted in by_dataset.items():
             self._take_up(overlay, dataset).want(wanted, {name: self.kept[name].target for name in wanted})
 
-    def _target(self, registration: Registration, target: Target) -> KeptTarget:
+    def _target(self, registration: Registration, target: Target) -> MaintainedTarget:
         name = registration.name
         place = host_entry(*checked_url(registration.target))
-        return KeptTarget(
+        return MaintainedTarget(
             target, lambda: self._content(registration),
             on_error=lambda text: self._tell("error", {"interest": name, "error": text}),
             slots=self._host_slots.setdefault(place, asyncio.Semaphore(_HOST_TARGETS)),

@@ -12,9 +12,9 @@ import pytest
 
 from p2prdf.errors import DataRefused, TargetMoved, Unavailable
 from p2prdf.interest import Triple
-from p2prdf.replica import kept_target
+from p2prdf.replica import maintained_target
 from p2prdf.replica.embedded import EmbeddedStore
-from p2prdf.replica.kept_target import Content, Cursor, KeptTarget
+from p2prdf.replica.maintained_target import Content, Cursor, MaintainedTarget
 from p2prdf.replica.target import Digest
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -84,7 +84,7 @@ class Goal:
     def __init__(self, target: Memory | EmbeddedStore, held: Iterable[Triple] = (), as_of: int = 1):
         self.held = set(held)
         self.as_of = as_of
-        self.kept = KeptTarget(target, self._content, pause=self._no_pause)
+        self.kept = MaintainedTarget(target, self._content, pause=self._no_pause)
         self.kept.begin(Digest(self.held))
         self.kept.reach(as_of, None)
 
@@ -148,24 +148,24 @@ async def test_targets_end_exact_though_answers_are_lost_and_two_workers_write(s
 
     target = Memory(fails)
     held: set[Triple] = {triple(n) for n in range(6)}
-    keepers = [Goal(target, held), Goal(target, held)]
+    workers = [Goal(target, held), Goal(target, held)]
     for _ in range(30):
         gone, come = ([triple(rng.randrange(12)) for _ in range(rng.randrange(8))] for _ in "ab")
-        for keeper in rng.sample(keepers, 2):
-            keeper.change(gone, come)
+        for worker in rng.sample(workers, 2):
+            worker.change(gone, come)
             for _ in range(rng.randrange(30)):
                 await asyncio.sleep(0)
         if rng.random() < 0.2:  # one is replaced
-            await keepers[0].kept.close()
-            keepers[0] = Goal(target, keepers[1].held, keepers[1].as_of)
+            await workers[0].kept.close()
+            workers[0] = Goal(target, workers[1].held, workers[1].as_of)
     failing = False
-    assert keepers[0].held == keepers[1].held
-    for keeper in keepers:
-        await keeper.rest()
-    assert target.held == keepers[0].held
-    for keeper in keepers:
-        assert (await keeper.kept.verify()).equal
-        await keeper.kept.close()
+    assert workers[0].held == workers[1].held
+    for worker in workers:
+        await worker.rest()
+    assert target.held == workers[0].held
+    for worker in workers:
+        assert (await worker.kept.verify()).equal
+        await worker.kept.close()
 
 
 async def test_a_worker_that_lags_behind_sets_nothing_back() -> None:
@@ -196,7 +196,7 @@ async def test_a_target_that_was_brought_to_a_time_in_the_future_is_followed_on(
 
 
 async def test_a_paused_target_stays_as_it_is_and_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_target, "PENDING_MAX", 5)
+    monkeypatch.setattr(maintained_target, "PENDING_MAX", 5)
     for count in (3, 30):  # pending changes are kept, or too many
         target = Memory()
         goal = Goal(target, [triple(0)])
@@ -235,7 +235,7 @@ async def test_a_paused_target_is_not_tried_again() -> None:
 
 
 async def test_changes_while_a_target_is_read_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_target, "PENDING_MAX", 12)
+    monkeypatch.setattr(maintained_target, "PENDING_MAX", 12)
     for count in (2, 40):
         target = Memory()
         await (first := Goal(target, [triple(1), triple(77)])).rest()
@@ -253,7 +253,7 @@ async def test_changes_while_a_target_is_read_are_not_lost(monkeypatch: pytest.M
 
 
 async def test_changes_while_an_update_is_under_way_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_target, "PENDING_MAX", 12)
+    monkeypatch.setattr(maintained_target, "PENDING_MAX", 12)
     for count in (2, 40):
         target = Memory()
         target.gate = asyncio.Event()
@@ -301,7 +301,7 @@ async def test_foreign_triples_are_left_alone_without_explicit_permission() -> N
 
 
 async def test_the_dataset_has_to_be_read_first() -> None:
-    kept = KeptTarget(Memory(), lambda: pytest.fail("nothing is asked"))
+    kept = MaintainedTarget(Memory(), lambda: pytest.fail("nothing is asked"))
     for ask in (kept.verify, kept.repair):
         with pytest.raises(Unavailable, match="not been read"):
             await ask()
