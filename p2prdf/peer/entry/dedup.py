@@ -1,19 +1,18 @@
-"""What was settled not long ago: an answer of which a peer was told so is handed to its subscriber no more.
+"""Recently stable solutions: late repetitions are dropped before they reach the subscriber.
 
-A home says that an acknowledged answer is settled when all replicas know of it: none will tell it again.  But one of
-them may have told it before, and the message may still be on its way: late, lost and sent again, or from a peer that
-was the primary then and keeps the home no longer.  Such a message belongs to another epoch than the one
-in which the answer was settled.  So where answers come in another epoch, those that were settled are taken out; in
-the epoch at hand nothing is looked up.
+A solution is stable when all replicas of its coordinator know its acknowledgement.  None sends it again, but an earlier
+message may still be in flight: a retransmission, or a message of a former primary.  Such a message belongs to another
+epoch than the one in which the solution became stable.  Solutions are therefore looked up in the other epochs only, and
+the current epoch costs nothing.
 
-A withdrawal may come that way, too, told before the home that told it knew that the answer is acknowledged.  So it does
-not say so (``SURE``), and the subscriber, which has forgotten what was settled, would take the answer for one that
-it never had.  What was settled is acknowledged: here it is said.
+A late retraction of an acknowledged solution may lack the flag ``SURE``, because its sender did not know the
+acknowledgement.  The subscriber has forgotten the stable solution and would take it for undelivered, so the flag is
+added here.
 
-Two homes that change over may both settle answers for a while, each in its own epoch.
+During a failover, two coordinators may both report stable solutions, each in its own epoch.
 
-Bounds: two minutes, and a million identities at a peer; the oldest are forgotten first.  Once asked for, what an epoch
-had is found until all of it is to be forgotten: as many again at the most.
+Bounds: two minutes and a million identities per peer, the oldest are forgotten first; sorted copies of epochs that were
+looked up, up to the same size.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ _GONE, _SURE, _WITHDRAWN = (np.uint64(each) for each in (GONE, SURE, WITHDRAWN))
 
 
 class RecentlySettled:
-    """Identities of settled answers, by subscription and the epoch in which they were."""
+    """Identities of stable solutions, by subscription and epoch."""
 
     def __init__(self, *, seconds: float = SETTLED_SECONDS, most: int = SETTLED_MAX):
-        """``seconds``: how long each is remembered at least; ``most``: how many at once."""
+        """``seconds``: minimum time to remember each; ``most``: how many are remembered at once."""
         self._seconds = seconds
         self._most = most
         self._held: dict[int, dict[int, deque[npt.NDArray[np.uint64]]]] = {}
         self._sorted: dict[tuple[int, int], npt.NDArray[np.uint64]] = {}
-        """All that was held of a subscription and an epoch when it was asked for, since something was added last."""
+        """Sorted identities of a subscription and epoch, cached since the last lookup or addition."""
         self._order: deque[tuple[float, int, int]] = deque()
         self._count = 0
 
@@ -52,7 +51,7 @@ class RecentlySettled:
         return self._count
 
     def add(self, subscription: int, identities: Column, epoch: int, now: float) -> None:
-        """Note answers that were settled in an epoch, at ``now`` seconds."""
+        """Note solutions that became stable in an epoch, at ``now`` seconds."""
         if len(identities):
             self._sorted.pop((subscription, epoch), None)
             self._held.setdefault(subscription, {}).setdefault(epoch, deque()).append(as_array(identities))
@@ -71,14 +70,14 @@ class RecentlySettled:
             del self._held[subscription]
 
     def places_left(self, subscription: int, identities: Column, epoch: int) -> list[int] | None:
-        """Return the places of the answers that were not settled; None if none was."""
+        """Return the places of the solutions that are not stable; None if none is stable."""
         if not self._elsewhere(subscription, epoch):
             return None
         found = self._found(subscription, as_array(identities), epoch)
         return np.flatnonzero(~found).tolist() if found.any() else None
 
     def made_sure(self, subscription: int, identities: Column, times: Column, epoch: int) -> Column:
-        """Return the times of what came, with ``SURE`` where the answer that is taken back was settled."""
+        """Return the times of solutions, with ``SURE`` at retractions of stable ones."""
         if not self._elsewhere(subscription, epoch):
             return times
         made = as_array(times).copy()
@@ -88,13 +87,13 @@ class RecentlySettled:
         return made.tolist() if isinstance(times, list) else made
 
     def _elsewhere(self, subscription: int, epoch: int) -> list[int]:
-        """Return the other epochs in which something of a subscription was settled."""
+        """Return the other epochs with stable solutions of a subscription."""
         return [each for each in self._held.get(subscription, ()) if each != epoch]
 
     def _found(
         self, subscription: int, identities: npt.NDArray[np.uint64], epoch: int
     ) -> npt.NDArray[np.bool_]:  # fmt: skip
-        """Return which of some answers were settled in another epoch."""
+        """Return which solutions became stable in another epoch."""
         found = np.zeros(len(identities), np.bool_)
         for other in self._elsewhere(subscription, epoch):
             known = self._sorted.get((subscription, other))

@@ -1,17 +1,15 @@
-"""The entry side of a peer: what its local application asks for.
+"""The entry side of a peer: requests of its local publishers and subscribers.
 
-A publication is stamped here, once, and indexed at the owners of its keys; it is complete when
-all of them have taken it in; its publisher may be told before (:mod:`p2prdf.peer.replication.staging`).
+A publication is stamped here, once, and indexed at the owners of its keys.  It is complete when all of them have stored
+it; its publisher may receive an earlier acknowledgement (:mod:`p2prdf.peer.replication.staging`).
 
-A subscription is opened at its home and its solutions come back here, perhaps out of order or twice;
-within an epoch of its home they are put in order and handed on once.
+A subscription is opened at its coordinator.  Its solutions arrive here, perhaps out of order or twice, and are
+delivered in order and once within each epoch of a coordinator.  The last few epochs are tracked in parallel: their
+numbers are random, so none is known to be the latest, and the current primary's messages need not arrive last.  The
+subscriber drops solutions that arrive in two epochs, by identity.
 
-Epochs do not end each other here: whoever is home now may not be the one whose messages come last, and
-there is no telling which of two random numbers is the later one.  Each of the last few has a numbering of its
-own, so whichever is alive gets on; what comes in two of them is told apart by identity, by the subscriber.
-
-What a home is asked and does not answer is asked again, wherever the home is then: it may have been
-taken over, or have forgotten what it was about to answer.  All these requests may come twice.
+Unanswered requests to a coordinator are repeated, to its present owner: a failover may have moved it, or lost the
+pending answer.  All these requests are idempotent.
 """
 
 from __future__ import annotations
@@ -88,25 +86,25 @@ from p2prdf.wire.messages import (
 __all__ = ["Entry"]
 
 _EPOCHS_MAX = 4
-"""Epochs of a subscription that are told apart; the one heard of longest ago is forgotten."""
+"""Epochs tracked per subscription; the one with the oldest message is forgotten first."""
 _ORPHANS_MAX = 4096
-"""Deliveries that came before the answer to their opening."""
+"""Deliveries that arrived before the answer to the request that opened their subscription."""
 _BOOKMARKS_MAX = 16_384
-"""Subscriptions asked about in one message."""
+"""Subscriptions per request for bookmarks."""
 _HURRY_SECONDS = 30.0
-"""How long bookmarks are told eight times a second to who is in a hurry."""
+"""How many seconds an urgent reader receives bookmarks eight times a second."""
 _RENEW_SECONDS_MAX = 30.0
-"""Where homes have replicas a lease is renewed as often as this: who was not told of its end hears of it then."""
+"""Longest interval between renewals of a replicated lease; a renewal reveals an end that was lost."""
 _RENEW_SOON_SECONDS = 1.0
 _RENEWED_MAX = 1024
 """Leases renewed in one turn."""
 _REPEAT_SECONDS = 2.0
-"""First wait for a home's answer; doubles each time."""
+"""Initial time to wait for a coordinator's answer; doubled each time."""
 
 
 @dataclass(slots=True)
 class _Epoch:
-    """A numbering of answers: how far they were told, and what came too early."""
+    """A numbering of solutions: the last one delivered, and those that arrived out of order."""
 
     told: int = 0
     early: dict[int, Deliver] = field(default_factory=dict)
@@ -114,36 +112,39 @@ class _Epoch:
 
 @dataclass(slots=True)
 class _Local:
-    """A subscription whose subscriber is here."""
+    """A subscription with its subscriber at this peer."""
 
     number: int
     request: int
-    """By which it was opened or attached here."""
+    """The request that opened or attached it here."""
     lease_seconds: float
     renew_at: float = 0.0
     epochs: dict[int, _Epoch] = field(default_factory=dict)
     first_epochs: dict[int, int] = field(default_factory=dict)
-    """By the home that has answered an attachment: the epoch that it told in then."""
+    """By key of the coordinator that answered an attach request: its epoch at that time."""
     early: list[tuple[Contact, Deliver]] = field(default_factory=list)
-    """What came before that answer."""
+    """Deliveries that arrived before that answer."""
     bookmark: int | None = None
-    """The last stamp told, 0: none yet; None: nobody wants any."""
+    """The last bookmark delivered, 0: none yet; None: bookmarks are not requested."""
     hurry_until: float = 0.0
-    """Until when bookmarks are wanted soon."""
+    """Until when bookmarks are urgent."""
     taken: bool = False
-    """Whether it was told to be elsewhere while an attachment was not answered, which may be so since."""
+    """Whether ``SubscriptionClosed(elsewhere=True)`` arrived while an attach request was pending.
+
+    The lease is renewed after the attachment, to learn whether the subscription is still here.
+    """
     seeking: Seeking | None = None
-    """None: all has come to its home that was true when it was opened or attached."""
+    """None: its coordinator has received all earlier solutions since it was opened or attached."""
     reaching: tuple[int, int, int] | None = None
-    """Of the next: an epoch, a number that the subscriber must have been given of it before, and the stamp."""
+    """The next bookmark: an epoch, the number that must be delivered in it before, and the stamp."""
 
     def told(self, number: int) -> int:
-        """Return the number of the last answer of an epoch that the subscriber was given."""
+        """Return the number of the last solution of an epoch delivered to the subscriber."""
         found = self.epochs.get(number)
         return 0 if found is None else found.told
 
     def epoch(self, number: int) -> _Epoch:
-        """Return an epoch, as the one heard of last."""
+        """Return an epoch, and mark it as the latest in use."""
         found = self.epochs.pop(number, None) or _Epoch()
         self.epochs[number] = found
         if len(self.epochs) > _EPOCHS_MAX:
@@ -153,7 +154,7 @@ class _Local:
 
 @dataclass(slots=True)
 class _Pending:
-    """A request that a home has not answered yet."""
+    """An unanswered request to a coordinator."""
 
     request: int
     kind: type
@@ -161,7 +162,7 @@ class _Pending:
     message: Message
     due: float
     asked: int
-    """The key of the peer that was asked last."""
+    """The key of the peer that received the request last."""
     subscription: int = 0
     lease_seconds: float = 0.0
     repeat_seconds: float = _REPEAT_SECONDS
@@ -180,9 +181,9 @@ class Entry(Component):
         self._columns = exchange.columns
         self._locals: dict[int, _Local] = {}
         self._wanting: dict[int, None] = {}
-        """Subscriptions here that bookmarks are wanted of, or were."""
+        """Local subscriptions for which bookmarks are, or were, requested."""
         self._hurried: list[_Local] = []
-        """Those of which they are wanted soon, or were."""
+        """Local subscriptions with urgent bookmarks, now or before."""
         self._orphans: dict[int, list[tuple[Contact, Deliver]]] = {}
         self._pending: dict[int, _Pending] = {}
         self._settled = RecentlySettled()
@@ -197,7 +198,7 @@ class Entry(Component):
     # --- contract --------------------------------------------------------------------------------
 
     def handlers(self) -> Handlers:
-        """Return the handlers of what coordinators say to subscribers of this peer."""
+        """Return the handlers of coordinators' messages to subscribers of this peer."""
         return {
             Deliver: self.deliver,
             SettledAnswers: lambda _, message: self.settled(message),
@@ -270,10 +271,10 @@ class Entry(Component):
         token = self._exchange.token(done, sparing=True)
         roles, words = self._engine.indexes.used, self._engine.words
         time: Column
-        if times is not None:  # an element is an event, and no fact
+        if times is not None:  # an element is an event, not a fact
             roles = (roles | self._exchange.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
             time = self._columns.adopt(times)
-        elif message.removed:  # what has happened stays so: events are not removed
+        elif message.removed:  # a deletion affects facts only, not events
             roles &= (1 << keys.EVENT_SHIFT) - 1
             time = self._columns.full(count, stamp | GONE)
         else:
@@ -299,22 +300,22 @@ class Entry(Component):
                     batch, *([] if more is None else [more]), accepted=acknowledge if wants else None
                 )
             else:
-                self._engine.indexes.remember(batch)  # if somebody waits after all, this peer has not heard of it
+                self._engine.indexes.remember(batch)  # a query may need it that this peer has not heard of yet
         traces.gathered()
         self._exchange.release((token,))
 
     def _sampled(self) -> bool:
-        """Return whether a publication is traced because its turn has come."""
+        """Return whether a publication is traced by sampling."""
         every = self._exchange.config.trace_every
         self._publications += 1
         return every > 0 and self._publications % every == 0
 
     def _indexed(self, message: Publish) -> tuple[Column, Column, Column, Column]:
-        """Return a publication's triples and the identities of their events; what its graphs take is behind them."""
+        """Return a publication's triples and event identities; rows of the graph directory follow them."""
         count = len(message.s)
         events: Column
         if message.by_content:
-            events = self._columns.full(count, 0)  # they follow from the triples, as they are indexed
+            events = self._columns.full(count, 0)  # computed below from the indexed triples
         elif isinstance(self._columns.full(0, 0), list):
             events = [keys.event_id(message.publisher, message.first_event + at) for at in range(count)]
         else:
@@ -334,21 +335,24 @@ class Entry(Component):
         return s, p, o, events
 
     def heartbeat(self, message: Heartbeat) -> None:
-        """Note how far a publisher is with a stream; others are told with the next low mark."""
+        """Note a publisher's watermark of a stream; the next low watermark reports it to other peers."""
         if not self._sources.take(message, self._exchange.now):
             self._exchange.trace("too-many-sources", publisher=message.publisher)
 
     @property
     def streams(self) -> frozenset[int]:
-        """The streams of which publishers said something here that is not forgotten yet."""
+        """The streams with watermarks of publishers at this peer."""
         return self._sources.streams
 
     def sources(self, streams: Collection[int]) -> Iterable[Source]:
-        """Return what publishers said here of some streams."""
+        """Return the watermarks of publishers of some streams at this peer."""
         return [each for each in self._sources.told(self._exchange.now) if each.stream in streams]
 
     def end_stream(self, request: EndStream) -> None:
-        """Have a publisher's end kept where its stream is; that is acknowledged when enough copies are safe."""
+        """Store a publisher's end of a stream at the replicas of the stream's key.
+
+        It is acknowledged when enough copies are safe.
+        """
         token = self._exchange.token(lambda: self._complete(request.request, StreamEnded()), sparing=True)
         each = (request.stream, request.publisher, request.opening, request.began, request.upto)
         columns = (self._columns.column([value]) for value in each)
@@ -364,7 +368,7 @@ class Entry(Component):
         self, request: Subscribe | Attach | Unsubscribe | AcknowledgeAnswers, key: int, message: Message,
         lease_seconds: float = 0.0,
     ) -> None:  # fmt: skip
-        """Send a request to the home of ``key``, and again until it is answered or given up."""
+        """Send a request to the coordinator of ``key``, and repeat it until it is answered or times out."""
         number, now = request.request, self._exchange.now
         subscription = 0 if isinstance(request, Subscribe) else request.subscription
         due = now + self._exchange.config.request_seconds
@@ -380,7 +384,7 @@ class Entry(Component):
         self._host.to_owner(pending.key, pending.message)
 
     def contact_lost(self, contact: Contact) -> None:
-        """Ask another peer what a lost one has not answered."""
+        """Repeat to another peer the requests that a lost one has not answered."""
         for pending in list(self._pending.values()):
             if pending.asked == contact.key:
                 self._send(pending)
@@ -392,16 +396,16 @@ class Entry(Component):
 
     def _renew_later(self, local: _Local) -> None:
         seconds = local.lease_seconds / 3
-        if self._exchange.replicated:  # else whoever is asked while its home is away says that there is no such
+        if self._exchange.replicated:  # without replicas, another peer would answer "unknown" while the owner is away
             seconds = min(seconds, _RENEW_SECONDS_MAX)
         local.renew_at = self._exchange.now + seconds
         heapq.heappush(self._renewals, (local.renew_at, local.number))
 
     def _renew(self, *some: _Local) -> None:
-        """Have subscriptions live on; their homes say which do not, or are delivered elsewhere."""
+        """Renew leases; the coordinators report the subscriptions that have ended or moved."""
         make, at = self._columns.column, dict[int, list[_Local]]()
         homes = as_list(self._exchange.owners(make([subscription_home(local.number) for local in some])))
-        for local, home in zip(some, homes, strict=True):  # by itself if its home is not known yet
+        for local, home in zip(some, homes, strict=True):  # separately if the owner is not known yet
             at.setdefault(~local.number if home < 0 else home, []).append(local)
         for there in at.values():
             numbers, requests = make([each.number for each in there]), make([each.request for each in there])
@@ -409,13 +413,13 @@ class Entry(Component):
             self._host.to_owner(subscription_home(there[0].number), message)
 
     def _renew_what_is_due(self) -> None:
-        """Renew leases, together with those that are due soon: homes get few messages about many then."""
+        """Renew leases, with those due soon, so that coordinators receive few messages about many leases."""
         now, due = self._exchange.now, dict[int, _Local]()
         soon = now + _RENEW_SOON_SECONDS
         while self._renewals and self._renewals[0][0] <= (soon if due else now) and len(due) < _RENEWED_MAX:
             when, number = heapq.heappop(self._renewals)
             local = self._locals.get(number)
-            if local is not None and when == local.renew_at:  # else it is gone, or kept anew since
+            if local is not None and when == local.renew_at:  # else it is gone, or was attached again
                 due[number] = local
         for local in due.values():
             self._renew_later(local)
@@ -423,7 +427,7 @@ class Entry(Component):
             self._renew(*due.values())
 
     def subscribe(self, request: Subscribe) -> None:
-        """Open a subscription at its home."""
+        """Open a subscription at its coordinator."""
         why = _not_per_event(request.query) if request.per_event else ""
         rule = isinstance(request.query, ConjunctiveQuery) and request.query.concludes
         if rule and (request.per_event or request.algorithm is Algorithm.CQC):
@@ -444,18 +448,19 @@ class Entry(Component):
         self._ask(request, key, message, request.lease_seconds)
 
     def _waiting(self, request: Subscribe) -> Query:
-        """Return a query as it is to wait: by words where that is wanted, and it counts what is published from now on.
+        """Return the query in the form in which it is installed: with keyword routing where that is enabled.
 
-        Per event it is not, nor are rules: their events and facts are not indexed by words.
+        Only a query without ``since`` is routed by keywords, because earlier triples are not indexed by them.  Nor are
+        events and derived facts, so queries per event and rules keep their form.
         """
         if not self._exchange.config.hot_text or request.since or request.per_event:
             return request.query
-        from p2prdf.text.by_words import by_words  # the index comes along: only when it is needed
+        from p2prdf.text.by_words import by_words  # imported on demand, because it loads the keyword index
 
         return by_words(request.query, self._engine.words.allowed)
 
     def attach(self, request: Attach) -> None:
-        """Take up a subscription again."""
+        """Attach a subscription again."""
         self._give_up(request.subscription, Failed(Unavailable.code, "it was attached again"))
         self._keep(_Local(request.subscription, request.request, self._exchange.config.request_seconds))
         have = self._columns.adopt(request.have)
@@ -465,24 +470,24 @@ class Entry(Component):
         self._ask(request, subscription_home(request.subscription), message)
 
     def detach(self, request: Detach) -> None:
-        """The subscriber left; its lease runs on."""
+        """Handle the departure of a subscriber; the lease remains."""
         self._give_up(request.subscription, Failed(Unavailable.code, "its subscriber left"))
         self._locals.pop(request.subscription, None)
 
     def _give_up(self, number: int, failed: Failed) -> None:
-        """End attempts to attach a subscription: repeated, they would take it from who attached it since."""
+        """End attempts to attach a subscription: a repetition would take it from a later subscriber."""
         for pending in self._asked_about(number):
             if pending.kind is Attach:
                 del self._pending[pending.request]
                 self._fail(pending, failed)
 
     def _asked_about(self, number: int) -> list[_Pending]:
-        """Return the requests about a subscription that are not answered."""
+        """Return the unanswered requests about a subscription."""
         return [each for each in self._pending.values() if each.subscription == number]
 
     @property
     def wants_bookmarks(self) -> bool:
-        """Whether anybody here does."""
+        """Whether a local subscriber requests bookmarks."""
         while self._wanting:
             local = self._locals.get(next(iter(self._wanting)))
             if local is not None and local.bookmark is not None:
@@ -491,7 +496,7 @@ class Entry(Component):
         return False
 
     def want_bookmarks(self, request: WantBookmarks) -> None:
-        """Tell bookmarks of a subscription from now on."""
+        """Deliver bookmarks of a subscription from now on."""
         local = self._locals.get(request.subscription)
         if local is None:
             return
@@ -504,7 +509,7 @@ class Entry(Component):
 
     @property
     def wants_bookmarks_soon(self) -> bool:
-        """Whether anybody here is in a hurry for them."""
+        """Whether a local subscriber needs bookmarks urgently."""
         now = self._exchange.now
         self._hurried = [
             each for each in self._hurried if each.hurry_until > now and self._locals.get(each.number) is each
@@ -512,9 +517,10 @@ class Entry(Component):
         return bool(self._hurried)
 
     def low_mark(self, known: Known) -> None:
-        """All that is born up to a stamp has reached its home: ask homes whether it is handed out.
+        """Handle a low watermark: ask the coordinators whether they have delivered everything up to it.
 
-        But not before all has that was true when it was opened or attached, of whatever stamp.
+        A subscription is left out until its coordinator has received all solutions that were true when it was opened or
+        attached, of any stamp.
         """
         exchange, upto = self._exchange, known.upto
         at: dict[int, tuple[Contact, list[int]]] = {}
@@ -533,7 +539,7 @@ class Entry(Component):
                 self._host.reply(home, AskBookmarks(exchange.own, upto, exchange.view, some))
 
     def bookmarks(self, message: TellBookmarks) -> None:
-        """Tell bookmarks when all answers before them have been told."""
+        """Deliver bookmarks once all solutions before them have been delivered."""
         columns = (as_list(column) for column in (message.subscriptions, message.epoch, message.sent))
         for number, epoch, sent in zip(*columns, strict=True):
             local = self._locals.get(number)
@@ -554,7 +560,7 @@ class Entry(Component):
         self._ask(request, subscription_home(request.subscription), message)
 
     def acknowledge(self, request: AcknowledgeAnswers) -> None:
-        """Tell the home what the subscriber has dealt with."""
+        """Report to the coordinator which solutions the subscriber has processed."""
         identity = self._columns.adopt(request.identity)
         if self._exchange.traces.active:
             self._exchange.traces.handed("acknowledge", request.subscription, identity)
@@ -564,10 +570,10 @@ class Entry(Component):
         self._ask(request, subscription_home(request.subscription), message)
 
     def settled(self, message: SettledAnswers) -> None:
-        """What was acknowledged will not come again, once what the home has handed out is here.
+        """Report acknowledged solutions as stable, once all earlier deliveries of the coordinator are here.
 
-        Messages overtake each other: an answer that was handed out again before it was acknowledged may be on its
-        way.  Then this is left, and asked for again.
+        Messages overtake each other: a solution that was delivered again before its acknowledgement may still be in
+        flight.  The answer is then ignored, and requested again.
         """
         local = self._locals.get(message.subscription)
         if local is not None and message.epoch and local.told(message.epoch) < message.sent:
@@ -580,7 +586,7 @@ class Entry(Component):
             self._complete(message.request, Settled(message.subscription))
 
     def opened(self, sender: Contact, message: SubscriptionOpened) -> None:
-        """A subscription is live, or delivered here again."""
+        """Handle the answer that a subscription is live, or is delivered here again."""
         pending = self._pending.pop(message.request, None)
         if pending is None:
             self._opened_again(message)
@@ -612,7 +618,7 @@ class Entry(Component):
             self.deliver(home, delivery)
 
     def _opened_again(self, message: SubscriptionOpened) -> None:
-        """Leave one that was told twice; end one that two homes have opened for the same request."""
+        """Ignore a repeated answer; end a duplicate that a second coordinator opened for the request."""
         for local in self._locals.values():
             if local.request == message.request and local.number != message.subscription:
                 close = CloseSubscription(0, message.subscription, self._exchange.own)
@@ -620,7 +626,7 @@ class Entry(Component):
                 return
 
     def refused(self, message: SubscriptionRefused) -> None:
-        """The home refused a request."""
+        """Handle the refusal of a request by the coordinator."""
         pending = self._pending.pop(message.request, None)
         if pending is not None:
             self._fail(pending, Failed(message.code, message.text))
@@ -628,16 +634,17 @@ class Entry(Component):
     def _fail(self, pending: _Pending, failed: Failed) -> None:
         local = self._locals.get(pending.subscription)
         if pending.kind is Attach and local is not None and local.request == pending.request:
-            del self._locals[local.number]  # there is nothing to be delivered here
+            del self._locals[local.number]  # not attached here
         elif pending.kind is Unsubscribe and local is not None:
-            self._renew(local)  # another may have ended it, and what was said of that was left for this answer
+            self._renew(local)  # it may have ended meanwhile: such a report was ignored in favour of this answer
         self._complete(pending.request, failed)
 
     def closed(self, message: SubscriptionClosed) -> None:
-        """A subscription is ended, or delivered elsewhere.
+        """Handle the end of a subscription, or its delivery elsewhere.
 
-        Whoever ends it here is told that first; whoever it is delivered to here, or attaches it, that it is gone.  That
-        may be said before the home has answered all who end it here: these answers are waited for.
+        A pending unsubscription is answered first.  After that, a local subscriber and pending attach requests learn
+        that the subscription is gone.  While unsubscriptions are unanswered, the report is ignored in favour of their
+        answers.
         """
         number = message.subscription
         if message.elsewhere:
@@ -656,14 +663,15 @@ class Entry(Component):
     def _closed_elsewhere(self, message: SubscriptionClosed, local: _Local | None) -> None:
         why = "it was attached by another client"
         pending = self._pending.get(message.request)
-        if pending is not None and pending.kind is Attach:  # the home has answered it before, and will again
+        if pending is not None and pending.kind is Attach:  # the coordinator answers again on each repetition
             del self._pending[message.request]
             self._fail(pending, Failed(Unavailable.code, why))
         elif local is not None and local.request == message.request:
             self._end(local, Unavailable.code, why)
-        elif local is not None and local.request in self._pending:  # it will be here; or is it taken by then?
+        # it may have moved again before the attachment completes
+        elif local is not None and local.request in self._pending:
             local.taken = True
-        elif local is not None:  # it is back here; or was it taken since?
+        elif local is not None:  # it may be back here, or have moved again since
             self._renew(local)
 
     def _end(self, local: _Local, code: str, text: str) -> None:
@@ -673,16 +681,16 @@ class Entry(Component):
     # --- solutions -------------------------------------------------------------------------------
 
     def deliver(self, sender: Contact, message: Deliver) -> None:
-        """Hand solutions to the local subscriber, in order and once.
+        """Deliver solutions to the local subscriber, in order and once.
 
-        What a home told before the subscriber was attached here may still be on its way, and have been settled where
-        the subscriber was meanwhile.  So until its home has answered all waits, and then what is of an epoch before
-        that of the answer is left out: if it is not settled, it comes in that epoch, too.
+        Deliveries from before an attachment may still be in flight, although their solutions have become stable
+        elsewhere meanwhile.  All deliveries therefore wait for the coordinator's answer.  Those of an earlier epoch
+        than the answer's are dropped: a solution that is not stable arrives in the later epoch as well.
         """
         local = self._locals.get(message.subscription)
         if local is None:
             opening = any(each.kind is Subscribe for each in self._pending.values())
-            if opening and len(self._orphans) < _ORPHANS_MAX:  # told before the opening was: messages overtake
+            if opening and len(self._orphans) < _ORPHANS_MAX:  # the answer may arrive after the first delivery
                 self._orphans.setdefault(message.subscription, []).append((sender, message))
             return
         pending = self._pending.get(local.request)
@@ -699,9 +707,9 @@ class Entry(Component):
             first = min(epoch.early)
             following = epoch.early[first]
             if first - following.lost > epoch.told + 1:
-                return  # one before it is still on its way
+                return  # an earlier delivery is still in flight
             del epoch.early[first]
-            known = max(0, epoch.told + 1 - first)  # told already: it was cut otherwise the last time
+            known = max(0, epoch.told + 1 - first)  # delivered already, in messages cut differently
             if known and known >= len(following):
                 continue
             epoch.told = first + len(following) - 1
@@ -709,7 +717,7 @@ class Entry(Component):
         self._tell_bookmark(local)
 
     def _notify(self, message: Deliver, known: int) -> None:
-        """Hand on what follows the first ``known`` answers, as is fit after what was settled."""
+        """Deliver the solutions after the first ``known`` ones, without those that became stable lately."""
         identity, born = message.identity[known:], message.born[known:]
         bindings = tuple(column[known:] for column in message.bindings)
         lost = 0 if known else message.lost
@@ -730,7 +738,7 @@ class Entry(Component):
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Renew leases; fail what was not answered."""
+        """Renew leases; fail requests that timed out."""
         now = self._exchange.now
         self._renew_what_is_due()
         while self._deadlines and self._deadlines[0][0] <= now:
@@ -751,7 +759,7 @@ class Entry(Component):
 
     @property
     def deadline(self) -> float | None:
-        """When something is due."""
+        """When the next action is due."""
         for timers in (self._deadlines, self._repeats):
             while timers and timers[0][1] not in self._pending:
                 heapq.heappop(timers)
@@ -762,7 +770,7 @@ class Entry(Component):
 
     @property
     def subscriptions(self) -> int:
-        """Number of subscriptions whose subscriber is here."""
+        """Number of subscriptions with a subscriber at this peer."""
         return len(self._locals)
 
 
@@ -771,7 +779,7 @@ def _seeking(opened: SubscriptionOpened) -> Seeking:
 
 
 def _not_per_event(query: Query) -> str:
-    """Say why a query is not answered per event; "" if it is."""
+    """Return why a query is not evaluated per event; "" if it is."""
     if isinstance(query, StandingQuery):
         return "per event only conjunctive queries are answered: a basic graph pattern with filters"
     if any(map(is_directory, query.constants)):

@@ -1,7 +1,7 @@
-"""Statements of named graphs, as they are indexed: triples with qualified predicates, and the directory behind them.
+"""Statements of named graphs in their indexed form: qualified predicates and the graph directory.
 
-What these are is told in :mod:`p2prdf.rdf.quads`.  Here a whole publication is turned into them at once: terms are
-made for each distinct pair of predicate and graph, not for each statement.
+:mod:`p2prdf.rdf.quads` defines the form.  This module converts a whole publication at once, and creates terms per
+distinct pair of predicate and graph.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ I64 = npt.NDArray[np.int64]
 
 _GRAPH_OF_PREDICATE: Final = np.uint64(0x6772617068)
 _PREDICATE: Final = np.uint64(0x7072656469)
-"""Mixed into an event's identity they give those of the directory's rows that come with it: these are no events of
-the publisher's, but whoever publishes the same events again gives the rows the same identities."""
+"""Mixed into an event's identity, these two constants give the identities of its directory rows.
+
+The rows are not events of the publisher, but a repeated publication gives them the same identities.
+"""
 
 
 class Indexed(NamedTuple):
-    """A publication's statements as triples, in their order, and behind them the directory's."""
+    """The statements of a publication as triples, in order, followed by the directory's rows."""
 
     s: U32
     p: U32
@@ -42,7 +44,9 @@ class Indexed(NamedTuple):
 def index_quads(
     dictionary: TermDictionary, s: Column, p: Column, o: Column, graph: Column, event: Column, *, removed: bool
 ) -> Indexed:
-    """Return statements, each in the graph named beside it, as they are indexed; what is removed needs no directory.
+    """Return statements, each in the graph at its place, in indexed form.
+
+    Deletions (``removed``) add no directory rows.
 
     Raises DataRefused for a predicate and a graph that are too long for one term, Busy if there is no room for terms.
     """
@@ -71,10 +75,10 @@ def index_quads(
 
 
 def index_elements(dictionary: TermDictionary, p: Column, stream: Column) -> Column:
-    """Return the predicates of elements of streams, as they are indexed.
+    """Return the predicates of stream elements in indexed form.
 
-    Raises DataRefused for what has no stream, or a predicate and stream too long for one term; Busy if there is no
-    room for terms.
+    Raises DataRefused for an element without a stream, or a predicate and stream too long for one term; Busy if there
+    is no room for terms.
     """
     predicates, streams = as_array(p, np.uint32), as_array(stream, np.uint32)
     pairs = predicates.astype(np.uint64) << np.uint64(32) | streams
@@ -88,7 +92,7 @@ def index_elements(dictionary: TermDictionary, p: Column, stream: Column) -> Col
 
 
 def element_times(dictionary: TermDictionary, time: Column, stream: Column) -> U64:
-    """Return the times of elements: their event times (milliseconds since 1970) and the marks of their streams.
+    """Return the times of elements: event times (ms since 1970), with the marks of their streams.
 
     Raises DataRefused for an event time that is out of range.
     """

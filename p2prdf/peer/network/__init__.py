@@ -1,1 +1,1 @@
-"""Messages between peers: sending until acknowledged, receiving once, batches by destination, members and quorum."""
+"""Messages between peers: reliable delivery, batches by destination, membership and quorum."""

@@ -1,24 +1,19 @@
-"""What a peer tells of publications that are traced: where their triples and rows came, and what became of them.
+"""The spans of traced publications: the origin of their triples and rows, and each peer's work on them.
 
-**The idea.**  A publication has a stamp, triples keep it, and a row has the earliest and the latest stamp of its
-triples.  So rows that come of a traced publication are known by a number that they have in any case: no table, row or
-message has a column more, and what is not traced costs a look at whether anything is.  The stamp of a traced
-publication is drawn apart (:meth:`Exchange.tick_apart`), so that no other peer has given out the same one.
+Triples carry the stamp of their publication, and a row carries the earliest and latest stamp of its triples.  These
+stamps identify the rows of a trace, so no table or message needs another column.  A traced publication draws its stamp
+at random (:meth:`Exchange.tick_apart`), so that no other peer issues it too.
 
-**On its way** the trace goes beside: before a message with traced rows goes a :class:`Traced`, which says which stamps
-belong to which trace, and in which span it was sent.  A peer that does not hear of it only tells nothing.  It takes
-rows of these stamps for traced as long as ``LIVE_SECONDS``, whichever way they came.
+A :class:`Traced` message precedes a message with traced rows: it maps stamps to traces and names the sending span.  A
+peer that misses it reports no spans.
 
-**Spans.**  What a peer does with traced rows in one turn is a span: ``index`` (triples stored and joined), ``join``
-(rows stored and joined), ``answer`` (taken in by a home), ``deliver`` (handed to the subscriber's connection),
-``acknowledge``.  ``publish`` lasts until all owners have the triples; ``take`` and ``send`` are moments.  A span's
-parent is the one that led to it.  Where several did, they are its ``links``: it has one parent.
+Spans: ``index``, ``join``, ``answer`` (at the coordinator), ``deliver``, ``acknowledge``, ``publish`` (until all owners
+have the triples), and the moments ``take`` and ``send``.  A span has one parent; further causes are ``links``.
 
-**What it does not follow.**  Of three triples or more that were joined, the one that is neither the oldest nor the
-youngest.  Elements of streams beyond their owners: rows have event times for stamps.  What is derived by rules.  What
-repair copies, or what is joined again later.
+Not traced: of three or more joined triples, those neither oldest nor latest; stream elements beyond their owners;
+derived facts; anti-entropy; recomputation.
 
-**Bounds.**  ``LIVE_MAX`` traces at a time, of which each makes ``SPANS_MAX`` spans here at most; beyond is counted.
+Bounds: ``LIVE_MAX`` traces, ``SPANS_MAX`` spans of each.  Reference: docs/how-to/trace-a-publication.md.
 """
 
 from __future__ import annotations
@@ -47,21 +42,21 @@ __all__ = [
 ]  # fmt: skip
 
 LIVE_MAX: Final = 256
-"""Traces that a peer follows at a time."""
+"""Number of traces that a peer follows at a time."""
 LIVE_SECONDS: Final = 30.0
-"""For how long it does."""
+"""How many seconds a peer follows a trace."""
 SPANS_MAX: Final = 64
-"""Spans of one trace at one peer."""
+"""Bound on the spans of one trace at one peer."""
 ANSWERS_MAX: Final = 4096
-"""Traced answers that are known by their identity."""
+"""Bound on the traced solutions that a peer recognises by identity."""
 _MARKS_MAX: Final = 64
-"""Traces that are told with one message."""
+"""Bound on the traces in one message."""
 _LINKS_MAX: Final = 8
 
 INDEX, JOIN, ANSWER, DELIVER = 1, 2, 3, 4
 _KINDS: Final[dict[type, int]] = {IndexTriples: INDEX, Forward: JOIN, Answers: ANSWER, Deliver: DELIVER}
 _PLAIN: Final = np.uint64(~(WITHDRAWN | SURE) & (1 << 64) - 1)
-"""Of a time: without what it says of removals and withdrawals."""
+"""Masks the flags of deletion and retraction in a time."""
 
 Ints = npt.NDArray[np.uint64]
 
@@ -73,30 +68,30 @@ class _Trace:
     trace: int
     until: float
     span: int
-    """The last of its spans here, or that of who told of it: the parent of what has no other."""
+    """Its last span here, or the span of the peer that reported it: the default parent."""
     left: int = SPANS_MAX
     came: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
-    """By kind, what has been told and is not worked off: spans that messages were sent in, and when they came."""
+    """By kind of message: the spans of unprocessed messages and their times of arrival."""
 
 
 class Work:
-    """Traced rows that are worked off together: from :meth:`Traces.work` to :meth:`end`."""
+    """Traced rows that are processed together, from :meth:`Traces.work` to :meth:`end`."""
 
     def __init__(self, traces: Traces, name: str, found: dict[int, int], begun: dict[int, tuple[list[int], float]]):
         self._traces, self._name, self._begun = traces, name, begun
         self.found = found
-        """Of each stamp how many rows."""
+        """Number of rows by stamp."""
         self.spans = {stamp: traces.new_span() for stamp in found}
         self._before = traces.current
         self._derived: dict[int, int] = {}
 
     def derived(self, rows: Derived) -> None:
-        """Count rows that came of it."""
+        """Count rows that result from this work."""
         for stamp, count in self._traces.found((rows.born, rows.oldest)).items():
             self._derived[stamp] = self._derived.get(stamp, 0) + count
 
     def end(self, **fields: object) -> None:
-        """Tell what was done."""
+        """Emit the spans."""
         for stamp, span in self.spans.items():
             parents, began = self._begun[stamp]
             more: dict[str, object] = {"rows": self.found[stamp], **fields}
@@ -112,43 +107,43 @@ class Traces:
     """The traces that a peer follows."""
 
     def __init__(self, exchange: Exchange, draw: Callable[[int], int]):
-        """``draw`` returns so many random bits."""
+        """``draw`` returns the given number of random bits."""
         self._exchange = exchange
         self.draw = draw
         self.current: dict[int, int] = {}
-        """By stamp, the spans of the work in hand."""
+        """By stamp, the span of the current work."""
         self._live: dict[int, _Trace] = {}
         self._stamps: Ints | None = None
-        """Those of the live ones; None: to be made."""
+        """The stamps of live traces; None: to be computed."""
         self._causes: dict[tuple[int, int, int], int] = {}
-        """What led to what was gathered in this turn: by kind, the key of the peer it is for, and stamp."""
+        """The spans that caused the messages of this turn, by kind, key of the receiver, and stamp."""
         self._answers: dict[int, tuple[int, int]] = {}
-        """Stamps of answers and the last span of each, by identity: operators give answers other stamps."""
+        """Stamp and last span of solutions, by identity: operators give solutions other stamps."""
         self.begun = 0
         """Traces begun here."""
         self.refused = 0
-        """Not followed: too many were."""
+        """Traces not followed because of the bound."""
         self.cut = 0
-        """Spans that were too many."""
+        """Spans not emitted because of the bound."""
 
     def __len__(self) -> int:
         return len(self._live)
 
     @property
     def active(self) -> bool:
-        """Whether anything is traced at all."""
+        """Whether any trace is live."""
         return bool(self._live)
 
     def new_span(self) -> int:
         """Draw the number of a span."""
         return self.draw(64) or 1
 
-    # --- what is traced --------------------------------------------------------------------------
+    # --- traces ----------------------------------------------------------------------------------
 
     def begin(self, stamp: int, context: TraceContext | None, **fields: object) -> Callable[[], None]:
-        """Follow a publication that is made here; return what is to be called when all owners have it.
+        """Follow a publication made here; return the call for the time when all owners have it.
 
-        ``context``: None for a trace of its own.  Until :meth:`gathered` what is gathered is its.
+        ``context``: None for a new trace.  Messages buffered until :meth:`gathered` belong to the publication.
         """
         if not self._room():
             self.refused += 1
@@ -168,11 +163,11 @@ class Traces:
         return done
 
     def gathered(self) -> None:
-        """Note that what follows is not of the publication in hand any more."""
+        """End the assignment of buffered messages to the current publication."""
         self.current = {}
 
     def told(self, message: Traced) -> None:
-        """Take in what another peer says of the message behind."""
+        """Handle another peer's report about the message that follows."""
         columns = (message.stamps, message.high, message.low, message.parents, message.answers)
         for stamp, high, low, parent, answer in zip(*map(as_list, columns), strict=True):
             trace = self._live.get(stamp)
@@ -196,7 +191,7 @@ class Traces:
         return len(self._live) < LIVE_MAX
 
     def _forget(self) -> None:
-        """Forget those that have been followed for long: they are in the order of that."""
+        """Forget expired traces; the oldest comes first."""
         now, live = self._exchange.now, self._live
         while live and live[stamp := next(iter(live))].until <= now:
             del live[stamp]
@@ -210,10 +205,10 @@ class Traces:
         if len(self._answers) > ANSWERS_MAX:
             del self._answers[next(iter(self._answers))]
 
-    # --- which rows are --------------------------------------------------------------------------
+    # --- traced rows -----------------------------------------------------------------------------
 
     def found(self, times: Sequence[Column]) -> dict[int, int]:
-        """Return how many rows are of each live stamp: they have it in one of the columns ``times``."""
+        """Return the number of rows per live stamp, which is in one of the columns ``times``."""
         self._forget()
         if not self._live:
             return {}
@@ -226,9 +221,10 @@ class Traces:
         return {stamp: int(np.logical_or.reduce([column == stamp for column in plain]).sum()) for stamp in sorted(hits)}
 
     def of_triples(self, time: Column, stamp: int) -> dict[int, int]:
-        """Return the same of triples; those of a publication of elements have its ``stamp`` beside them.
+        """Return the number of triples per live stamp.
 
-        So have those that are rolled forward; they are known by their own.
+        Elements of streams have event times, so their publication's ``stamp`` stands beside them.  Redelivered triples
+        have such a stamp too, and are found by their own.
         """
         if stamp:
             self._forget()
@@ -237,7 +233,7 @@ class Traces:
         return self.found((time,))
 
     def of_batches(self, batches: Sequence[TripleBatch]) -> dict[int, int]:
-        """Return the same of batches of triples."""
+        """Return the number of triples per live stamp in some batches."""
         found: dict[int, int] = {}
         for batch in batches:
             for stamp, rows in self.of_triples(batch.time, batch.stamp).items():
@@ -245,8 +241,8 @@ class Traces:
         return found
 
     def _answered(self, identity: Column, born: Column) -> dict[int, list[int]]:
-        """Return of each live stamp the answers made of it."""
-        found = dict.fromkeys(self.found((born,)), 0)  # it may forget, so it comes first
+        """Return the identities of solutions by live stamp."""
+        found = dict.fromkeys(self.found((born,)), 0)  # first, because this call may forget traces
         if not (found or self._answers):
             return {}
         names, times = as_array(identity) & np.uint64(WITHDRAWN - 1), as_array(born) & _PLAIN
@@ -262,7 +258,7 @@ class Traces:
     # --- work ------------------------------------------------------------------------------------
 
     def work(self, name: str, kind: int, found: dict[int, int]) -> Work | None:
-        """Begin to work off rows of some stamps; None if there are none."""
+        """Begin the processing of rows with some stamps; None if there are none."""
         if not found:
             return None
         begun = {stamp: self._came(stamp, kind) for stamp in found}
@@ -271,7 +267,7 @@ class Traces:
         return work
 
     def _came(self, stamp: int, kind: int) -> tuple[list[int], float]:
-        """Return what led to rows that are here now, and since when they are."""
+        """Return the spans that caused rows present now, and the time of their arrival."""
         now, trace = self._exchange.now, self._live[stamp]
         came = trace.came.pop(kind, [])
         local = self._causes.pop((kind, self._exchange.own.key, stamp), 0)
@@ -279,7 +275,7 @@ class Traces:
         return spans or [trace.span], min((since for _, since in came), default=now)
 
     def answers(self, identity: Column, born: Column, oldest: Column) -> Work | None:
-        """Begin to take in answers at their home."""
+        """Begin the processing of solutions at their coordinator."""
         work = self.work("answer", ANSWER, self.found((born, oldest)))
         if work is not None:
             names = as_array(identity)
@@ -291,7 +287,7 @@ class Traces:
         return work
 
     def handed(self, name: str, subscription: int, identity: Column, born: Column | None = None) -> None:
-        """Tell that answers were handed to their subscriber's connection, or acknowledged by it."""
+        """Emit spans of solutions that were passed to the subscriber's connection, or acknowledged by it."""
         times: Column = [0] * len(identity) if born is None else born
         for stamp, names in self._answered(identity, times).items():
             known = self._answers.get(names[0])
@@ -308,7 +304,7 @@ class Traces:
         self, stamp: int, name: str, span: int, parent: int, began: float, fields: dict[str, object],
         *, last: bool = True,
     ) -> None:  # fmt: skip
-        """Tell of a span, unless this trace has had enough; ``last``: what follows here may come of it."""
+        """Emit a span within the bound; ``last``: it may cause later spans here."""
         trace = self._live.get(stamp)
         if trace is None or not trace.left:
             self.cut += 1
@@ -318,15 +314,15 @@ class Traces:
             trace.span = span
         self._exchange.effects.append(Span(name, trace.trace, span, parent, began, fields))
 
-    # --- on the way ------------------------------------------------------------------------------
+    # --- messages --------------------------------------------------------------------------------
 
     def routed(self, kind: int, to: int) -> None:
-        """Note that the work in hand led to something for a peer (by its key), perhaps this one."""
+        """Note that the current work caused a message to a peer (by its key), perhaps this one."""
         for stamp, span in self.current.items():
             self._causes.setdefault((kind, to, stamp), span)
 
     def later(self, again: Callable[[], None]) -> Callable[[], None]:
-        """Return a call that goes on with the work in hand when it is put off."""
+        """Return a call that resumes the current work after a delay."""
         if not self.current:
             return again
         current = self.current
@@ -339,11 +335,11 @@ class Traces:
         return resumed
 
     def turn_over(self) -> None:
-        """Forget what led to what: all that was gathered is sent."""
+        """Forget the causes of the turn: all messages are sent."""
         self._causes.clear()
 
     def before(self, to: Contact, message: Message) -> Traced | None:
-        """Return what is to go before a message; None if nothing in it is traced."""
+        """Return the message that must precede a traced message; None for an untraced one."""
         kind = _KINDS.get(type(message))
         if kind is None:
             return None
@@ -364,7 +360,7 @@ class Traces:
         return self._message(kind, spans, marks[:_MARKS_MAX]) if marks else None
 
     def _sent(self, kind: int, to: Contact, message: Message, stamp: int, rows: int) -> int:
-        """Tell that rows are sent; return the span, or 0: this trace has had enough."""
+        """Emit the span of a sent message; return it, or 0 beyond the bound."""
         if not self._live[stamp].left:
             self.cut += 1
             return 0
@@ -383,7 +379,7 @@ class Traces:
         )  # fmt: skip
 
     def status(self) -> dict[str, int]:
-        """Return counts for people and monitoring."""
+        """Return counters for monitoring."""
         return {
             "traces_followed": len(self._live), "traces_begun": self.begun, "traces_refused": self.refused,
             "spans_cut": self.cut,
@@ -391,9 +387,9 @@ class Traces:
 
 
 def roles_told(bits: int) -> str:
-    """Return the names of the roles that triples are indexed under here."""
+    """Return the names of the indexes under which triples are stored here."""
     return keys.role_name(bits & (1 << keys.MARK_SHIFT) - 1)
 
 
 def _nothing() -> None:
-    """What is not traced is done."""
+    """Do nothing: the completion call of an untraced publication."""

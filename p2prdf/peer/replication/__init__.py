@@ -1,1 +1,1 @@
-"""The copies of a key: comparing and mending them, handing over to peers that join, publications redelivered."""
+"""The replicas of a key: anti-entropy, bootstrap streaming, staging and redelivery."""

@@ -1,10 +1,10 @@
-"""Questions of repair that wait for their share of a turn.
+"""A queue of anti-entropy questions, answered within a share of the turn.
 
-Answering one takes up to tens of milliseconds, and after a change of the view every replica asks about every kind at
-once.  So questions are taken in at once and answered a few per turn.  The acknowledgement of a question leaves when it
-has been answered, as for everything else: until then its sender counts it as under way
-(:mod:`p2prdf.peer.progress.low_watermark`). A sender that hears nothing asks again; the new question takes the place of
-the old one.
+An answer takes up to tens of milliseconds, and after a change of the view every replica asks about every item type at
+once.  Questions are therefore queued and answered a few per turn.  A question is acknowledged when it has been
+answered, like every message, so its sender counts it as in flight until then
+(:mod:`p2prdf.peer.progress.low_watermark`).  A sender without an answer repeats the question, which replaces the old
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from p2prdf.wire.messages import Contact, Message, Offer, Summary, Totals, Want
 __all__ = ["Deferred"]
 
 FIRST_SHARE: Final = 0.5
-"""Share of a turn's budget for questions about records of coordinators: subscribers wait for these."""
+"""Share of a turn's budget for questions about coordinators' records: subscribers wait for these."""
 SHARE: Final = 0.25
 """Share of a turn's budget for other questions."""
 
@@ -27,7 +27,7 @@ _Key = tuple[type, int, int, int]
 
 
 class Deferred(Component):
-    """Questions of repair in the order of their arrival, those about some kinds first."""
+    """Questions of anti-entropy in order of arrival, those about the first item types first."""
 
     def __init__(self, exchange: Exchange, answers: Handlers, first_kinds: Container[int]):
         """``answers``: the methods that answer the questions, by their type."""
@@ -39,11 +39,11 @@ class Deferred(Component):
         return len(self._first) + len(self._others)
 
     def handlers(self) -> Handlers:
-        """Return the handlers of questions: all are taken in here."""
+        """Return the handlers of questions: this queue receives all of them."""
         return dict.fromkeys(self._answers, self.add)
 
     def add(self, sender: Contact, message: Totals | Summary | Offer | Want) -> None:
-        """Take in a question; it replaces an earlier one of the same sender about the same."""
+        """Queue a question; it replaces an earlier one of the same sender about the same subject."""
         kind = -1 if isinstance(message, Totals) else message.kind
         request = message.request if isinstance(message, Offer | Want) else 0
         key = type(message), sender.key, kind, request

@@ -35,7 +35,7 @@ BUCKETS_MAX: Final = 1 << 14
 BUCKET_ITEMS: Final = 32
 """Approximate number of items per bucket."""
 _GROWN: Final = 4
-"""The number of buckets grows when there are this many times more items than ``BUCKET_ITEMS`` per bucket."""
+"""Factor by which the items may exceed ``BUCKET_ITEMS`` per bucket before buckets are added."""
 _SIEVE: Final = np.uint64((1 << 16) - 1)
 _TOLD_FACTOR: Final = 2
 """Bound on confirmed identities, as a multiple of the items held."""

@@ -1,8 +1,10 @@
-"""The last batches of triples as they came, for roles that come later (:mod:`p2prdf.peer.joins.index_advertisements`).
+"""The latest batches of triples, for indexes that are advertised later.
 
-Many publications are of one triple.  Six columns of one value each take almost a kilobyte, and may hold the whole frame
-that they were read from; so small batches that were published under the same roles are joined, which copies them.
-Who asks for all since some time is then given a few triples of before as well.
+:mod:`p2prdf.peer.joins.index_advertisements` sends them to the owners of a new index.
+
+Many publications consist of one triple.  Its six columns take almost a kilobyte, and may keep the whole received frame
+in memory.  Small batches that were published under the same indexes are therefore joined, which copies them.  A request
+for all triples since a stamp then returns a few earlier ones as well.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from p2prdf.peer.network.batches import TripleBatch, joined_batches
 __all__ = ["JOINED_ROWS", "RememberedBatches"]
 
 JOINED_ROWS: Final = 256
-"""Batches of fewer rows are joined until there are so many."""
+"""Batches of fewer rows are joined up to this size."""
 _KINDS_MAX: Final = 16
-"""Sets of roles of which small batches wait to be joined."""
+"""Number of index sets with small batches that wait to be joined."""
 
 
 class RememberedBatches:
-    """Batches, each with as many rows as it has, the latest of them ``rows_max`` rows."""
+    """The latest batches, with ``rows_max`` rows at most."""
 
     def __init__(self, columns: Columns, rows_max: int):
         self._columns = columns
@@ -31,9 +33,9 @@ class RememberedBatches:
         self._rows = 0
         self._batches: deque[TripleBatch] = deque()
         self._small: dict[int, list[TripleBatch]] = {}
-        """By the roles of events that they were published under, in the order of the oldest of each,"""
+        """Small batches by the indexes of their publication, in the order of the oldest of each."""
         self._small_rows: dict[int, int] = {}
-        """and how many rows these have."""
+        """The number of rows of these batches."""
 
     def __iter__(self) -> Iterator[TripleBatch]:
         yield from self._batches

@@ -1,33 +1,18 @@
-"""Kept whole first: publications that are safe before they are indexed.
+"""Durable staging: whole publications are stored at enough peers before they are indexed.
 
-The problem.  ``indexed`` waits for the keepers of all keys of all triples: for the slowest of many peers, and for ever
-where none of a key's keepers can be reached.  Some publishers want to hear as soon as nothing can be lost.
+The level ``indexed`` waits for the replicas of all keys, hence for the slowest of many peers.  For ``accepted``, this
+peer and the other replicas of its own key (in different failure zones) store the whole publication, in messages without
+indexes.  When ``copies_min`` peers have it, it is accepted: if all but one of them lose their disks, or all fail and
+return, redelivery completes it.  With too few peers, a lost replica or one replica in total, the publisher hears when
+the publication is indexed.
 
-The idea.  A publication whose origin is gone is rolled forward by whoever keeps something of it
-(:mod:`p2prdf.peer.replication.redelivery`).  So whole publications are kept: here, and by the fellows of this peer's
-own place on the ring (of different failure zones, as all fellows), in messages without roles, which are kept and not
-indexed. When as many peers have it as copies are needed it is *accepted*: if up to all but one of them lose their
-disks, or all fail and come back, the triples get to all their keys nevertheless.  It is forgotten when it is complete,
-as ever.
+Every deletion is staged before it takes effect, because its consequences (retractions, later validity intervals) must
+not outlive it.  Later publications of this peer about its subjects wait for it, so a new value follows the retraction
+of the old one.
 
-If fewer peers are there than copies are needed, or one of the fellows is lost meanwhile, or nothing is copied at all
-(one replica), nobody is told that it is accepted; its publisher hears when it is indexed.  The level is never lowered.
+Cost: a copy at ``replicas`` - 1 peers, and a round trip before a deletion.
 
-Price: one more copy of the publication to each of ``replicas`` - 1 peers.  Rejected: the disk of this peer alone.  It
-costs nothing but the write, but a publication that is accepted would wait for one machine to come back.
-
-Removals
---------
-Whoever holds a removal ends a stay of its triple and takes what is published later for the next one
-(:mod:`p2prdf.store.stays`): answers are taken back, and others have identities that follow from the stamp of the
-removal.  If it were forgotten after that, by a peer that loses its disk before others have it, nobody would ever
-take these answers back, and what is true again would be over at its home.  So all removals are kept whole by
-enough peers before any of them takes effect.  Price: that copy, and one round trip to the fellows before a triple is
-removed.  What was only published needs none of it: forgotten, it is published again or was never acknowledged, and its
-answers have the identities they would have had.
-
-What is published meanwhile about subjects that a removal of this peer is about waits for it: a value that is replaced
-is taken back before there is another, and what is removed and published again is told in this order.
+Design: docs/explanation/design/replication.md, "Redelivery".
 """
 
 from __future__ import annotations
@@ -53,38 +38,38 @@ __all__ = ["Safekeeping"]
 
 @dataclass(slots=True, eq=False)
 class _Queued:
-    """A publication that waits: a removal until enough peers keep it, others for such a removal."""
+    """A queued publication: a deletion until it is staged, or a later publication about its subjects."""
 
     batch: TripleBatch
     route: Callable[[], None]
-    """Has it, and what comes along, indexed."""
+    """Indexes the batch and the rows that follow from it."""
     subjects: frozenset[int]
     ready: bool
 
 
 class Safekeeping:
-    """Publications that are kept whole by enough peers before they are indexed."""
+    """Publications that are staged at enough peers before they are indexed."""
 
     def __init__(
         self, exchange: Exchange, cutter: Cutter,
         keep: Callable[[TripleBatch], None], route: Callable[[TripleBatch], None],
     ):  # fmt: skip
-        """``keep`` has a batch without roles kept by this peer, ``route`` has one indexed."""
+        """``keep`` stores a batch without indexes at this peer; ``route`` indexes one."""
         self._exchange = exchange
         self._cutter = cutter
         self._keep = keep
         self._route = route
         self._queue: list[_Queued] = []
-        """In the order of their stamps."""
+        """In the order of the stamps."""
         self._waiting: list[Callable[[], None]] = []
-        """Removals that wait until it is known who the fellows are."""
+        """Deletions that wait until the replica set is known."""
 
     def index(
         self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None
     ) -> None:
-        """Have a publication of this peer indexed, removals when enough peers keep it whole.
+        """Index a publication of this peer; deletions after staging.
 
-        ``more``: what comes along and follows from it.  ``accepted`` is called when enough peers keep it, if ever.
+        ``more``: batches that follow from it.  ``accepted`` is called when enough peers have stored it, if ever.
         """
         exchange = self._exchange
         if exchange.replicated and _removes(batch):
@@ -111,10 +96,10 @@ class Safekeeping:
         return queued
 
     def _advance(self) -> None:
-        """Have indexed what waits for nothing before it."""
+        """Index the publications that no longer wait for an earlier one."""
         left: list[_Queued] = []
         done: list[_Queued] = []
-        for queued in self._queue:  # mostly the first of them is ready, and nothing before it
+        for queued in self._queue:  # usually only the first is ready
             if queued.ready and all(queued.subjects.isdisjoint(each.subjects) for each in left):
                 done.append(queued)
             else:
@@ -129,7 +114,7 @@ class Safekeeping:
         again = partial(self._keep_removal, queued, accepted)
 
         def kept(all_there: bool) -> None:
-            if not all_there:  # one was lost, perhaps with the only other copy
+            if not all_there:  # a lost peer may have had the only other copy
                 again()
                 return
             if accepted is not None:
@@ -145,13 +130,16 @@ class Safekeeping:
             self._keep_whole(queued.batch, kept)
 
     def ring_known(self) -> None:
-        """Go on with what waited until all of the ring is known."""
+        """Continue with deletions that waited for a complete view."""
         waiting, self._waiting = self._waiting, []
         for again in waiting:
             again()
 
     def _keep_whole(self, batch: TripleBatch, kept: Callable[[bool], None]) -> None:
-        """Have a publication kept whole; call ``kept`` when enough peers do: with whether all fellows are there."""
+        """Stage a publication; call ``kept`` when enough peers have stored it.
+
+        ``kept`` receives whether all replicas are still present.
+        """
         exchange = self._exchange
         fellows = exchange.fellows(exchange.own.key)
         token = exchange.token(lambda: kept(self._all_there(fellows)), sparing=True)
@@ -174,7 +162,7 @@ def _if_all(accepted: Callable[[], None], all_there: bool) -> None:
 
 
 def _removes(batch: TripleBatch) -> bool:
-    """Return whether a batch has any removal."""
+    """Return whether a batch contains a deletion."""
     if isinstance(batch.time, list):
         return any(time >= GONE for time in batch.time)
     return bool((batch.time >= np.uint64(GONE)).any())
