@@ -144,7 +144,7 @@ class _Rewriter:
         if self._literal_depth:
             self._start_within(name, attributes)
             return
-        self._let_go(leaf=False)
+        self._flush_tag(leaf=False)
         above = self._open[-1] if self._open else None
         if len(self._open) >= RDF_XML_DEPTH_MAX:
             raise self._refuse(f"elements nest deeper than {RDF_XML_DEPTH_MAX}", self._line)
@@ -171,7 +171,7 @@ class _Rewriter:
             self._literal(f"</{element.name}>")
             return
         self._literal_depth = 0
-        self._let_go(leaf=True)
+        self._flush_tag(leaf=True)
         self._open.pop()
         self._out.append(f"</{name}>")
 
@@ -198,7 +198,7 @@ class _Rewriter:
     def _line(self) -> int:
         return self._parser.CurrentLineNumber
 
-    def _let_go(self, *, leaf: bool) -> None:
+    def _flush_tag(self, *, leaf: bool) -> None:
         """Write the pending start tag, once it is known whether the element has child elements."""
         element, self._held = self._held, None
         if element is None:

@@ -91,16 +91,16 @@ class _Reader:
 
     def accesses(self) -> Iterator[Access]:
         query = self._query
-        told: set[int] = set()
+        covered: set[int] = set()
         conclusion = query.patterns[-1] if query.concludes else None
         for pattern in query.patterns:
             s, p, _ = pattern
             if self._constant(p) == quads.OF or (s in self._directory and self._directory[s] == pattern[1:]):
                 continue  # the access of the statement's pattern covers it
             if p in self._directory:
-                told.add(p)
+                covered.add(p)
             yield self._access(pattern, writes=pattern is conclusion)
-        for qualified in self._directory.keys() - told:  # no parsed query has an unused one
+        for qualified in self._directory.keys() - covered:  # no parsed query has an unused one
             yield Access(self._graph(qualified), self._spelled((qualified, *self._directory[qualified])))
 
     def _access(self, pattern: Pattern, *, writes: bool) -> Access:

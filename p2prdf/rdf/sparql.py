@@ -53,7 +53,7 @@ _BUILT_IN: Final = tuple(f"<{RDF}{name}>" for name in ("type", "first", "rest", 
 _Slots = tuple[int, int, int]
 
 
-_ALONE: Final = threading.RLock()
+_GRAMMAR_LOCK: Final = threading.RLock()
 """Lock around each use of the grammar.
 
 On their first calls, its parse actions determine how many arguments they take.  If two threads do this at once, some
@@ -64,7 +64,7 @@ actions stay broken, and every later filter is refused.
 @contextlib.contextmanager
 def _deep() -> Iterator[None]:
     """Allow the grammar to recurse as deep as the tokenizer lets brackets nest, for one thread at a time."""
-    with _ALONE:
+    with _GRAMMAR_LOCK:
         before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
         try:

@@ -3,10 +3,10 @@
 ``index`` is the implementation of ``matcher`` that nodes use; the laboratory compares it with others.  ``by_words``
 routes publications by keywords.
 
-Their parts: ``query`` and ``publication`` are the input.  ``alternatives`` decomposes conditions.
-``features``, ``globs``, ``similars``, ``set_trie`` and ``checks`` are parts of the index.  ``joins`` compares
-variables, ``languages`` tracks which texts need stems, ``memory`` counts bytes.  ``corpus`` counts words over the
-last texts, for conditions about similarity.
+``query`` and ``publication`` are the input.  ``alternatives`` decomposes conditions.  ``features``, ``globs``,
+``similars``, ``set_trie`` and ``checks`` are parts of the index.  ``joins`` compares variables, ``languages`` tracks
+which texts need stems, ``memory`` counts bytes.  ``corpus`` counts words over the last texts, for conditions about
+similarity.
 
 :mod:`p2prdf.rdf.fulltext` defines the conditions.
 """

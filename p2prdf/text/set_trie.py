@@ -102,7 +102,7 @@ class SetTrie(Generic[_T]):
             return
         self._filed[place] = None
         self._filed_free.append(place)
-        self._give_up(block, 1 - blocks[block])
+        self._free_block(block, 1 - blocks[block])
         self._prune(above)
 
     def find(self, present: set[int]) -> list[_T]:
@@ -150,7 +150,7 @@ class SetTrie(Generic[_T]):
         self._blocks.extend(rest)
         return block
 
-    def _give_up(self, block: int, size: int) -> None:
+    def _free_block(self, block: int, size: int) -> None:
         self._free.setdefault(size, []).append(block)
 
     def _leaf(self, tail: tuple[int, ...], thing: _T) -> int:
@@ -177,7 +177,7 @@ class SetTrie(Generic[_T]):
     def _with_tail(self, leaf: int, tail: tuple[int, ...]) -> int:
         """Return a leaf that replaces another one, with a different tail."""
         place = self._blocks[leaf + 1]
-        self._give_up(leaf, 1 - self._blocks[leaf])
+        self._free_block(leaf, 1 - self._blocks[leaf])
         return self._made(-1 - len(tail), (place, *tail))
 
     # --- nodes -----------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class SetTrie(Generic[_T]):
         size = self._blocks[node]
         pairs = self._blocks[node + 1 : node + 1 + 2 * size]
         children = list(zip(pairs[::2], pairs[1::2], strict=True))
-        self._give_up(node, 1 + 2 * _ROOM[size])
+        self._free_block(node, 1 + 2 * _ROOM[size])
         return children
 
     def _place(self, node: int, element: int) -> int:

@@ -219,7 +219,7 @@ class Condition:
     def __post_init__(self) -> None:
         if self.language is not None and _RANGE.fullmatch(self.language) is None:
             raise LocalProtocolError(f"{self.language!r} is no language range: write en, en-gb or *, in lower case")
-        for leaf in _worded(self.expression):
+        for leaf in _word_leaves(self.expression):
             if leaf.using != PLAIN:
                 _check_language(leaf, self.language)
 
@@ -271,17 +271,17 @@ def _both(one: Using, other: Using) -> Using:
     return Using(one.stemming or other.stemming, one.stop_words or other.stop_words)
 
 
-def _worded(expression: Expression) -> Iterator[Phrase | Similar]:
+def _word_leaves(expression: Expression) -> Iterator[Phrase | Similar]:
     match expression:
         case Phrase() | Similar():
             yield expression
         case Near(phrases):
             yield from phrases
         case Not(part):
-            yield from _worded(part)
+            yield from _word_leaves(part)
         case And(parts) | Or(parts):
             for each in parts:
-                yield from _worded(each)
+                yield from _word_leaves(each)
 
 
 def _checked(corpus: Corpus, words: tuple[str, ...]) -> Corpus:

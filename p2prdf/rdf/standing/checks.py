@@ -85,10 +85,10 @@ def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
         case Closure(_, seeds, _, reflexive):
             _require(seeds is not None or not reflexive, "a reflexive closure without seeds")
         case Construct() | Inferred():
-            _check_what_makes_triples(operator, len(layouts[operator.input]))
+            _check_triple_source(operator, len(layouts[operator.input]))
 
 
-def _check_what_makes_triples(operator: Construct | Inferred, width: int) -> None:
+def _check_triple_source(operator: Construct | Inferred, width: int) -> None:
     if isinstance(operator, Inferred):
         _check_rules(operator.rules)
         return
