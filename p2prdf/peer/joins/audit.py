@@ -1,19 +1,19 @@
 """Audit: replicas check by samples that the primaries of their keys deliver the results of publications.
 
-The problem.  Of the replicas of a key only the primary joins.  One that acknowledges triples and derives nothing keeps
-solutions from everybody, though the other replicas hold all that they follow from, and nothing fails.
+The problem.  Of the replicas of a key only the primary joins.  One that acknowledges triples and derives nothing
+keeps solutions from everybody, though the other replicas hold all that they follow from, and nothing fails.
 
-The idea.  Each replica remembers some ring keys under which triples or partial results came that another peer joins:
-a few per second.  ``audit_seconds`` later it joins the content of these keys itself, as if it took over
-(:mod:`p2prdf.store.rejoin`), and sends what follows from triples of that time to where the primary should have sent it,
-with the primary's key (``suspect``).  Results have the same identity at every replica: a receiver that has them
-drops them.  A receiver that lacks some takes them in, so subscribers get them, and reports the primary: to the log
-(``solutions-withheld``), the status and the metrics.
+The idea.  Each replica remembers a few ring keys per second under which triples or partial results came that another
+peer joins.  ``audit_seconds`` later it joins the content of these keys itself, as after a failover
+(:mod:`p2prdf.store.rejoin`), and sends the results of triples of that time to the peers that the primary should have
+sent them to, with the key of the primary (``suspect``).  Results have the same identity at every replica, so a receiver
+drops those that it has.  A receiver that lacks some takes them, so subscribers get them, and reports the primary: to
+the log (``solutions-withheld``), the status and the metrics.
 
 Not audited are elements of streams, deletions, patterns without any constant, and groups that came to this peer after
-the publication: their primary may be busy with older triples.  Nothing is audited within ``audit_seconds`` of a change
-of the view.  A slow primary is reported like a silent one.  A member that lies can accuse an honest one, so a report
-names the replica that sent the missing solutions, too.
+the publication: their primary may be busy with older triples.  Nothing is audited within ``audit_seconds`` of a
+change of the view.  A slow primary is reported like a silent one.  A member that lies can accuse an honest one, so a
+report names the replica that sent the missing solutions, too.
 
 Cost: ``SAMPLES_PER_SECOND`` keys per role and second, and pieces of ``PAIRS_MAX`` pairs, one per turn.
 """

@@ -1,13 +1,11 @@
-"""What a peer tells others of the steps of a query: how many rows wait here, and how many triples match.
+"""Counts of the rows that wait at each step of a query, and of the triples that match its patterns.
 
-Everything has copies at several peers.  So that what all tell can be added up, each tells of what it owns the key of
-alone.  Of triples without copies it tells all: those of a split key are where they came to
+Data has copies at several peers.  Each peer therefore counts only the data under keys that it owns, so that the
+counts of all peers add up.  Data without copies counts where it is: a split key has triples at several peers
 (:mod:`p2prdf.peer.joins.hot_keys`).
 
-To count must cost a peer little, whatever it holds.  What waits of a query at a step is found by a pass over what
-waits at that step; keys are made for a part of it.  Triples are looked up where something waits under the same parts;
-where nothing does, a part of all of them is looked through.  What was counted in part is an estimate, and said to be
-one.
+The cost of a count is bounded.  Keys are computed for a sample of the rows at a step, and triples are looked up by an
+index or sampled.  A count from a sample is marked as an estimate.
 """
 
 from __future__ import annotations
@@ -27,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["ROWS_LOOKED_AT", "TRIPLES_LOOKED_AT", "Counts"]
 
 ROWS_LOOKED_AT: Final = 65_536
-"""Rows that wait of which the keys are made, in all steps of one question, about."""
+"""Waiting rows of which keys are computed for one question, over all its steps."""
 TRIPLES_LOOKED_AT: Final = 262_144
-"""Triples that are looked at for one question, about."""
+"""Triples that are read for one question, over all its steps."""
 _LOOKED_AT_MIN: Final = 1024
-"""Of either, per step."""
+"""Least number of rows, and of triples, per step."""
 
 _ROWS, _TRIPLES = 1, 2
 
 
 class Counts:
-    """Counts what this peer holds of the steps of a query."""
+    """Counts of the data of one peer by the steps of a query."""
 
     def __init__(self, exchange: Exchange, tables: Tables):
         self._exchange = exchange
@@ -66,11 +64,11 @@ class Counts:
         )
 
     def _rows(self, leaf: int, step: int, since: int, most: int) -> tuple[int, int, bool]:
-        """Return how many rows wait here and count, how many are over, and whether that is an estimate."""
+        """Return the number of valid waiting rows, the number of ended ones, and whether these are estimates."""
         rows, count = self._tables.some_waiting(leaf, step, most)
         if rows is None:
             return 0, 0, False
-        if rows.plan.steps[step].role == keys.ANY:  # at the keepers of all buckets: the first tells
+        if rows.plan.steps[step].role == keys.ANY:  # all buckets have a copy: the owner of the first counts it
             mine = self._owns([int(keys.BUCKET_KEYS[0])]) * len(rows)
         else:
             mine = self._owns(self._tables.row_keys(rows))
@@ -82,7 +80,7 @@ class Counts:
     def _triples(
         self, role: int, mask: int, parts: tuple[int, int, int], since: int, most: int, *, per_event: bool
     ) -> tuple[int, int, bool]:
-        """Return how many triples match here, how many of them count, and whether that is an estimate."""
+        """Return the number of matching triples, the number since ``since``, and whether these are estimates."""
         (s, p, o, time), each_for = self._tables.some_triples(role, mask, parts, most, per_event=per_event)
         times = as_list(time)
         if self._exchange.replicated and times:
@@ -92,5 +90,5 @@ class Counts:
         return round(len(times) * each_for), round(young * each_for), each_for > 1
 
     def _owns(self, ring: Column) -> list[bool]:
-        """Return of each key whether this peer is its owner, as far as it knows."""
+        """Return for each key whether this peer owns it by its present view."""
         return [number == 0 for number in as_list(self._exchange.closest_known(ring))]

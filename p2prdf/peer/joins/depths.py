@@ -1,6 +1,6 @@
-"""What is needed to tell hot keys: a table of depths, a sampler, a counter of frequent keys, and the decision.
+"""Parts of the detection of hot keys: depths, a sampler, a counter of frequent keys, and the decision.
 
-Pure and bounded; :mod:`p2prdf.peer.joins.hot_keys` puts them to use.
+They are pure and bounded; :mod:`p2prdf.peer.joins.hot_keys` combines them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Depths", "Frequent", "Sampler", "depth_for"]
 
 
 class Depths:
-    """Depths of keys by role: at most ``limit`` keys, the oldest makes room for a new one."""
+    """Depths of keys by index: at most ``limit`` keys; a new key replaces the oldest one."""
 
     def __init__(self, limit: int):
         self._limit = limit
@@ -33,7 +33,7 @@ class Depths:
         return table.get(key, 0) if table else 0
 
     def raise_to(self, role: int, key: int, depth: int) -> bool:
-        """Merge by maximum; return whether that changed anything."""
+        """Set the depth of a key unless it is as great already; return whether it changed."""
         if depth <= self.depth(role, key):
             return False
         if (role, key) not in self._order and len(self._order) >= self._limit:
@@ -50,7 +50,7 @@ class Depths:
             self._arrays.pop(role, None)
 
     def find(self, role: int, ring: Column) -> Column | None:
-        """Return the depth of each key, 0 where none is known; None if that is all of them."""
+        """Return the depth of each key, 0 for an unknown one; None if all are 0."""
         table = self._by_role.get(role)
         if not table:
             return None
@@ -67,7 +67,7 @@ class Depths:
 
 
 class Sampler:
-    """Picks one in ``mean`` of all rows that pass by, at gaps that no pattern of the data can keep in step with."""
+    """Samples one in ``mean`` rows on average, at pseudo-random gaps, so that no pattern in the data biases it."""
 
     def __init__(self, mean: int):
         self._mean = mean
@@ -79,7 +79,7 @@ class Sampler:
         return 1 + keys.fmix(next(self._drawn)) % (2 * self._mean - 1)
 
     def places(self, rows: int) -> list[int]:
-        """Return which of the next so many rows to look at."""
+        """Return the places of the sampled rows among the next ``rows`` rows."""
         at = self._left
         found = []
         while at < rows:
@@ -90,9 +90,9 @@ class Sampler:
 
 
 class Frequent:
-    """Counts keys in little room: what makes up more than 1 / ``limit`` of all that is counted is there.
+    """Counts of frequent keys in bounded space: every key with more than 1 / ``limit`` of all counts is kept.
 
-    A count is too small by at most total / limit (Misra and Gries 1982).
+    A count is at most total / ``limit`` too small (Misra and Gries 1982).
     """
 
     def __init__(self, limit: int):

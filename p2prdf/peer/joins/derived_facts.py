@@ -1,39 +1,22 @@
-"""Gates: what rules conclude is published, and taken back, by the owners of the facts.
+"""Derived facts: the owner of a fact publishes it when a rule derives it, and deletes it when no derivation is left.
 
-The problem.  A rule is a query with a conclusion (:mod:`p2prdf.rdf.query`).  Its body is joined in the network like any
-other, and the rows that come of it, *derivations*, wait under all three parts of the fact that they conclude.  Facts
-have several derivations, over several rules, that come and go at any time; and a fact may be its own reason, over
-however many others.  What is concluded must be published once, and taken back when it follows no more, also if it only
-holds itself up in a circle; whoever fails.
+The body of a rule is joined like a query; its rows, *derivations*, wait under all parts of the fact that they
+conclude. So the owner of a fact has the fact and all its derivations.  It compares the two, and publishes or deletes
+the fact when they disagree.  Both are replicated items, so another peer can take over.
 
-The idea.  The owner of a fact keeps its *gate*: all derivations of the fact are here, and so is the fact itself, for a
-triple is stored under all three parts, too.  Both are items like all others: they have copies, are compared, repaired,
-and derived again by whoever takes over.  So a gate keeps nothing that matters: it compares the two, and publishes or
-removes the fact if they disagree.  One derivation makes a fact, others are only more reasons for it; so a derivation
-costs one message to each keeper, and what is concluded is published and joined on once.
+Circles.  A fact holds if one derivation rests on base facts alone (``Concludes.FROM_GIVEN``).  Otherwise the
+remaining derivations may rest on the fact itself.  *As soon as a held fact loses one derivation, it is deleted*, and
+with it the facts that rest on it; if derivations remain after that, it is published again, each time after twice the
+wait.  This is Delete and Rederive without a barrier between its phases.
 
-**Circles.**  Where some derivation rests on nothing that is concluded (``Concludes.FROM_GIVEN``), the fact holds.
-Otherwise the reasons that are left may rest on the fact.  So *as soon as one derivation is lost that a fact had while
-it was held, the fact is taken back*, and with it what rests on it; if there are reasons left when that wave has run
-out, it is published again.  This is Delete and Rederive without a barrier between its two phases: a fact that is
-published again too early, on reasons that are about to go, is taken back once more, and each time it waits twice as
-long.
+At rest all held facts are well founded.  Assume some are not, and take the one that was published first.  It had a
+derivation from facts that were published before, valid in their intervals of that time.  If all these intervals last,
+those facts are well founded, and so is this one.  If one has ended, the derivation was lost while the fact was held,
+and the fact was deleted.
 
-When nothing is under way any more, all that is held is well founded.  Take, of what is not, the fact that was published
-first.  It was for a derivation that was there then, from facts that had been published before and were in stays that
-they were in then.  If all of these stays go on, the facts were published before this one, so they are well founded, and
-so is this.  If one is over, so is the derivation; it was lost while the fact was held, and the fact was taken back.
-
-**Whoever takes over** does not know what was lost while another had the gate, but for facts of which it has been told
-everything from the beginning on.  It takes a fact back unless one of its derivations is from what is given.  For the
-same reason a fact that had derivations before, and has none from what is given, is removed again before it is
-published again: whatever others published of it meanwhile is over then.
-
-Until copies have been compared after a change of the ring nothing is decided: what is held here may be long over.
-
-Rejected: a barrier (everybody would have to wait for everybody, and for whoever is missing); to say with each fact what
-it rests on in the end (sets that grow with the ways there are); facts that hold for a while and are drawn again before
-it is over (all that is concluded would be published all the time).
+A peer that takes over does not know which derivations were lost before.  It deletes a fact unless one derivation is
+from base facts, or it has heard of the fact from the beginning.  It decides nothing before copies have been compared.
+docs/explanation/design/rules-and-text.md gives the rejected alternatives.
 """
 
 from __future__ import annotations
@@ -64,54 +47,54 @@ if TYPE_CHECKING:
 __all__ = ["FIRST_SECONDS", "Gates"]
 
 FIRST_SECONDS: Final = 0.25
-"""How long a fact that was taken back waits before it is published again, if its reasons may rest on it, at first."""
+"""First wait, in seconds, before a deleted fact is published again if its derivations may rest on it."""
 LEFT_SECONDS: Final = 5.0
-"""How long who keeps a fact without any derivation leaves it to those before it to remove it: for each of them."""
+"""Seconds for which a replica leaves the deletion of an underived fact to each replica before it."""
 LONGEST_SECONDS: Final = 16.0
-"""The wait doubles each time, up to this."""
+"""Longest wait in seconds; it doubles each time."""
 FORGET_SECONDS: Final = 60.0
-"""A fact that has been held for so long begins with the first wait again."""
+"""Seconds after which a held fact begins with the first wait again."""
 AT_ONCE: Final = 4096
-"""Facts looked at per turn."""
+"""Facts decided per turn."""
 
 _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 
 _ALL_STAYS: Final = 1 << 30
 _LOST: Final = 0
-"""In place of the group of a derivation: it is over."""
+"""In place of the group of a derivation: it was lost."""
 _NEVER: Final = -1
-"""It is, and was never anything else here: somebody joined a fact with another that had been over before."""
+"""It was lost before it was known here: another peer joined a fact with one that had ended."""
 
 Fact: TypeAlias = tuple[int, int, int]
 
 
 class _Gate:
-    """What is known of one fact."""
+    """The state of one fact."""
 
     __slots__ = ("at", "derivations", "held", "last", "lost", "own", "taken_over", "tries", "witnessed")
 
     def __init__(self, *, witnessed: bool):
         self.derivations: dict[int, int] = {}
-        """The group of each derivation by its identity; or that it is over."""
+        """By identity of a derivation, its group, or that it was lost."""
         self.held: int | None = None
-        """The stamp of its latest publication, 0 if it is not held; None: to be looked up."""
+        """The stamp of its latest publication, 0 if it is not held, None if it is to be looked up."""
         self.own = 0
-        """The stamp with which it was published here, or taken over."""
+        """The stamp with which this peer published it or took it over."""
         self.taken_over = False
-        """Whether another published it."""
+        """Whether another peer published it."""
         self.lost = False
-        """Whether a derivation was lost since then."""
+        """Whether it has lost a derivation since then."""
         self.witnessed = witnessed
-        """Whether all that was ever heard of it was heard here."""
+        """Whether this peer has heard of it from the beginning."""
         self.at: float | None = None
-        """When it may be published again."""
+        """The time at which it may be published again."""
         self.tries = 0
         self.last = 0.0
-        """When it was published again."""
+        """The time at which it was published again."""
 
 
 class Gates(Component):
-    """The gates of this peer.
+    """The facts of which this peer keeps derivations.
 
     ``route`` sends triples to the replicas of the keys of their indexes.
     """
@@ -130,9 +113,9 @@ class Gates(Component):
         self._gates: dict[Fact, _Gate] = {}
         self._predicates: set[int] = set()
         self._listed: set[int] = set()
-        """Of these predicates the directory was told in this life."""
+        """Predicates that this incarnation has added to the directory of graphs."""
         self._from_given: dict[int, bool] = {}
-        """Of each group that was heard of, whether nothing it rests on is concluded."""
+        """By group of derivations, whether it rests on base facts alone."""
         self._ended: dict[int, None] = {}
         self._due: dict[Fact, None] = {}
         self._later: list[tuple[float, Fact]] = []
@@ -140,17 +123,17 @@ class Gates(Component):
         self.published = 0
         self.removed = 0
         self.repeated = 0
-        """Facts published again after they had been taken back."""
+        """Facts published again after a deletion."""
 
-    # --- what is heard ---------------------------------------------------------------------------
+    # --- arrivals --------------------------------------------------------------------------------
 
     @property
     def active(self) -> bool:
-        """Whether anything was ever concluded here."""
+        """Whether any derivation has arrived here."""
         return bool(self._predicates)
 
     def take_rows(self, rows: Derived) -> None:
-        """Take note of derivations that are stored here."""
+        """Note stored derivations."""
         ids = as_list(self._tables.group_ids(rows.plan, rows.group))
         witnessed = not self._exchange.restoring and self._exchange.recovery.compared
         from_given = rows.plan.concludes is Concludes.FROM_GIVEN
@@ -159,11 +142,11 @@ class Gates(Component):
             facts, as_list(rows.identity), as_list(rows.oldest), ids, since, strict=True
         ):
             if since_min == NEVER or group in self._ended:
-                continue  # the rule is no more, here or where the row was made
+                continue  # the rule has ended, here or where the row was made
             gate = self._gates.get(fact)
             if gate is None:
                 if self._dictionary.text(fact[0]).startswith('"'):
-                    continue  # a literal is the subject of no triple
+                    continue  # a literal cannot be a subject
                 gate = self._gates[fact] = _Gate(witnessed=witnessed)
                 self._predicates.add(fact[1])
             self._from_given[group] = from_given
@@ -172,17 +155,17 @@ class Gates(Component):
                 if known is not None and known <= _LOST:
                     continue
                 gate.derivations[identity] = _NEVER if known is None else _LOST
-                gate.lost |= known is not None or gate.taken_over  # what its publisher knew was perhaps not known here
+                gate.lost |= known is not None or gate.taken_over  # its publisher may have known more derivations
             elif known is None:
                 gate.derivations[identity] = group
                 if gate.held and gate.own == gate.held:
-                    continue  # one reason more for what is held decides nothing
+                    continue  # a further derivation of a held fact decides nothing
             else:
                 continue
             self._due[fact] = None
 
     def _facts(self, rows: Derived) -> tuple[list[Fact], list[int]]:
-        """Return the facts that rows conclude, and from when on their groups count: NEVER if they have ended."""
+        """Return the facts of rows, and for each the stamp from which on its group counts (NEVER: it has ended)."""
         step = rows.plan.steps[-1]
         groups, place = self._tables.export_groups(rows.plan, rows.group)
         params = [as_list(column) for column in groups.params]
@@ -195,7 +178,7 @@ class Gates(Component):
         return list(zip(*columns, strict=True)), [since[at] for at in places]
 
     def take_triples(self, s: Column, p: Column, o: Column) -> None:
-        """Take note of triples that are stored here: some may be facts with a gate."""
+        """Note stored triples: some may be facts with derivations."""
         concluded, take = self._predicates, self._tables.columns.take
         chosen: Index
         if isinstance(p, list):
@@ -210,7 +193,7 @@ class Gates(Component):
                 self._due[fact] = None
 
     def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget what rules have concluded that are no more: it is lost."""
+        """Drop the derivations of ended rules."""
         gone = {each for each in ids if self._from_given.pop(each, None) is not None}
         for each in ids:
             remember(self._ended, each)
@@ -224,7 +207,7 @@ class Gates(Component):
                     self._due[fact] = None
 
     def view_changed(self) -> None:
-        """Look at all facts again: some may be this peer's to decide about now."""
+        """Check all facts again: this peer may be the primary of more of them now."""
         self._due.update(dict.fromkeys(self._gates))
 
     def status(self) -> Mapping[str, object]:
@@ -234,16 +217,16 @@ class Gates(Component):
             "facts_published_again": self.repeated,
         }  # fmt: skip
 
-    # --- what follows ----------------------------------------------------------------------------
+    # --- decisions -------------------------------------------------------------------------------
 
     @property
     def restless(self) -> bool:
-        """Whether anything is to be decided, now or later."""
+        """Whether a fact is to be decided, now or later."""
         return bool(self._due or self._later)
 
     @property
     def deadline(self) -> float | None:
-        """When something is to be decided; what waits for copies to be compared is, when they have been."""
+        """The time of the next decision; facts wait while copies are being compared."""
         if self._due and self._may_decide():
             return self._exchange.now
         return self._later[0][0] if self._later else None
@@ -257,7 +240,7 @@ class Gates(Component):
         )  # fmt: skip
 
     def turn(self) -> None:
-        """Publish and remove what is due."""
+        """Publish and delete the facts that are due."""
         now = self._exchange.now
         while self._later and self._later[0][0] <= now:
             self._due[heapq.heappop(self._later)[1]] = None
@@ -287,14 +270,14 @@ class Gates(Component):
         self.removed += len(gone)
 
     def _rank(self, fact: Fact) -> int:
-        """Return which of those who keep a fact this peer is: 0 if it decides about it, -1 if it is none of them."""
+        """Return the rank of this peer among the replicas of a fact: 0 for the primary, -1 for none."""
         hashes = self._dictionary.hashes
         return self._exchange.rank(keys.role_key(keys.SPO, *(hashes[term] for term in fact)))
 
     def _see_to(self, fact: Fact, gate: _Gate, rank: int, gone: list[Fact]) -> None:
-        """Remove a fact that nothing leads to, if those who are to decide about it do not.
+        """Delete a fact without derivations if the replicas before this one do not.
 
-        They may know of nothing: what rules have derived that are no more is not given to who comes later.
+        They may not know of it: derivations of ended rules are not handed to peers that come later.
         """
         if rank < 0 or any(each > _LOST for each in gate.derivations.values()):
             gate.at = None
@@ -319,7 +302,7 @@ class Gates(Component):
             if not groups:
                 gone.append(fact)
             elif not holds:
-                if gate.own != gate.held:  # others published it
+                if gate.own != gate.held:  # another peer published it
                     gate.lost = not gate.witnessed or len(groups) < len(gate.derivations)
                     gate.own, gate.taken_over = gate.held, True
                 if gate.lost:
@@ -370,7 +353,7 @@ class Gates(Component):
         return stamp
 
     def _directory(self, facts: list[Fact]) -> list[Fact]:
-        """Return what says of the graphs of facts that they have these predicates, as far as it was not said."""
+        """Return the directory entries for the predicates of facts in named graphs that were not published yet."""
         found: list[Fact] = []
         take = self._dictionary.intern
         for predicate in dict.fromkeys(fact[1] for fact in facts):

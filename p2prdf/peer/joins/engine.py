@@ -1,12 +1,11 @@
-"""The engine of a peer: triples and rows in, joins, triples and rows on.
+"""The engine of a peer: it stores triples and rows, joins them, and routes the results.
 
-Everything that arrives between two turns is taken in first and then worked off by the batch, in
-a loop: store and probe what is this peer's, route what came out, and go on with whatever of it
-is this peer's again.  What belongs to others is gathered per destination and sent when the loop
-comes to rest, so one turn sends each other peer at most one message of a kind.
+Messages that arrive between two turns are queued.  A turn works them off in batches: store and probe the rows of this
+peer, route the results, and continue with results that belong to this peer again.  Rows for other peers are collected
+by destination and sent at the end of the turn, so one turn sends each peer at most one message of a kind.
 
 The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: tables.add_triples
--> route -> (owner) take_rows -> turn: tables.add_rows -> route -> ... -> on_answers: the home.
+-> route -> (owner) take_rows -> turn: tables.add_rows -> route -> ... -> on_answers: the coordinator.
 """
 
 from __future__ import annotations
@@ -72,22 +71,22 @@ from p2prdf.wire.messages import (
 __all__ = ["Engine"]
 
 OVER_SECONDS: Final = 120.0
-"""What has been over for so long is not met by what comes, if the ring has been the same for"""
+"""Seconds after which new rows are not joined with an ended row, if membership has been stable as well."""
 SAME_RING_SECONDS: Final = 600.0
-"""so long: nobody else has joined what comes with it while it was true."""
+"""Seconds of stable membership after which no other replica can have joined a new row with one that has ended."""
 SETTLED_SECONDS: Final = 2.0
-"""How long the ring has to be the same before this peer counts as the only one that joins under its keys."""
+"""Seconds of stable membership after which this peer counts as the only one that joins under its keys."""
 LOST_SECONDS: Final = 10.0
-"""How long after the loss of a peer this peer does not count as the only one: messages to the other may come here."""
+"""Seconds after the loss of a peer in which this peer is not the only one: messages of the other may come here."""
 PIECE_ROWS: Final = 8192
-"""A step of a turn stores about so many triples or rows: more would gain little by being stored at once."""
+"""Triples or rows that a step of a turn stores: larger batches gain little."""
 RESTORED_AT_ONCE: Final = 8192
-"""Triples of so many rows, kept in messages of a few, are stored at once after a restart."""
+"""Rows of small messages that are stored at once after a restart."""
 
 
 
 class Engine(Component):
-    """Joins what this peer owns and sends on the rest."""
+    """The joins of one peer: it keeps and joins the data under its keys and routes all other data."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class Engine(Component):
         self._triples_in: deque[tuple[Contact, IndexTriples, Arrival | None]] = deque()
         self._rows_in: deque[tuple[Contact, Forward, Arrival | None]] = deque()
         self._not_heard: dict[Contact, dict[int, None]] = {}
-        """Peers that sent something of groups that have ended here, and these groups."""
+        """Peers that sent data of groups that have ended here, with these groups."""
         self._queries_in: deque[tuple[Contact, IndexQuery, Arrival | None]] = deque()
         self._mine: list[TripleBatch] = []
         self._restored: list[TripleBatch] = []
@@ -114,7 +113,7 @@ class Engine(Component):
         self._todo = Backlog(tables.columns)
         self._copied = Backlog(tables.columns)
         self._kept = Backlog(tables.columns)
-        """Rows to store and not to join: another peer is their primary."""
+        """Rows to store without a join: another peer is their primary."""
         self._rejoins: deque[Chosen] = deque()
         self._rejoining: Iterator[list[Derived]] | None = None
         self.cutter = Cutter(exchange, dictionary, tables.columns)
@@ -133,9 +132,9 @@ class Engine(Component):
         self._view = -1
         self._same_ring_since = 0.0
         self._settled = 0
-        """For :attr:`p2prdf.store.tables.Tables.settled`; rows that are copied for a hot key are joined without it."""
+        """The value for :attr:`p2prdf.store.tables.Tables.settled`; copied rows of a hot key are joined with 0."""
         self.has_queries = False
-        """Whether any query ever waited here."""
+        """Whether a query has waited here at any time."""
 
     # --- contract --------------------------------------------------------------------------------
 
@@ -201,20 +200,20 @@ class Engine(Component):
     # --- taking in -------------------------------------------------------------------------------
 
     def take_triples(self, sender: Contact, message: IndexTriples) -> None:
-        """Take in triples from another peer."""
+        """Queue triples of another peer."""
         self._triples_in.append((sender, message, self._exchange.arrivals.current))
 
     def take_rows(self, sender: Contact, message: Forward) -> None:
-        """Take in partial results from another peer."""
+        """Queue partial results of another peer."""
         self._rows_in.append((sender, message, self._exchange.arrivals.current))
 
     def take_queries(self, sender: Contact, message: IndexQuery) -> None:
-        """Take in queries to wait here."""
+        """Queue queries that are to wait here."""
         self._queries_in.append((sender, message, self._exchange.arrivals.current))
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits to be worked off or sent."""
+        """Whether no message is queued, and no row is to be stored or sent."""
         return not (
             self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
             or self._copied or self._kept or self._out or self.hot.restless
@@ -222,15 +221,15 @@ class Engine(Component):
 
     @property
     def rejoining(self) -> bool:
-        """Whether rows are to be joined again, a piece per turn."""
+        """Whether joins are being recomputed, one piece per turn."""
         return self._rejoining is not None or bool(self._rejoins)
 
     # --- a turn ----------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Work off the messages taken in, and send other peers their rows, until the budget of the turn is spent.
+        """Process queued messages and send rows to other peers until the budget of the turn is spent.
 
-        One step is done at least.  The next call works off the rest; until then the engine is not idle.
+        At least one step is done.  The next call continues; until then the engine is not idle.
         """
         self._note_ring()
         self._tables.settled = self._settled
@@ -241,7 +240,7 @@ class Engine(Component):
         self._traces.turn_over()
 
     def _accept_next(self) -> bool:
-        """Accept the next message taken in, queries first; return whether there was one."""
+        """Accept the next queued message, queries first; return whether there was one."""
         if self._queries_in:
             sender, query, arrival = self._queries_in.popleft()
             self._guarded(self._accept_queries, sender, query, arrival)
@@ -271,7 +270,7 @@ class Engine(Component):
         return True
 
     def _note_ring(self) -> None:
-        """See what is over for so long that it need not be met any more."""
+        """Set the age from which on ended rows are skipped, and whether this peer joins alone."""
         exchange = self._exchange
         if exchange.view != self._view:
             self._view, self._same_ring_since = exchange.view, exchange.now
@@ -280,7 +279,7 @@ class Engine(Component):
         self._settled = hlc.from_seconds(exchange.now) if self._joins_alone() else 0
 
     def _joins_alone(self) -> bool:
-        """Return whether no other peer joins, or has joined unknown to this one, what lies under this peer's keys."""
+        """Return whether no other peer joins, or may have joined lately, the data under the keys of this peer."""
         exchange = self._exchange
         return (
             self._tables.ever_removed and exchange.now >= self._same_ring_since + SETTLED_SECONDS
@@ -288,12 +287,12 @@ class Engine(Component):
         )  # fmt: skip
 
     def rejoin(self, chosen: Chosen) -> None:
-        """Join all rows under chosen keys again with all triples held, a piece per call of :meth:`rejoin_some`."""
+        """Recompute the joins of all rows under chosen keys, one piece per call of :meth:`rejoin_some`."""
         if chosen not in self._rejoins:
             self._rejoins.append(chosen)
 
     def rejoin_some(self) -> None:
-        """Join the next piece of what is to be joined again."""
+        """Recompute the next piece of joins."""
         if self._rejoining is None:
             if not self._rejoins:
                 return
@@ -309,7 +308,7 @@ class Engine(Component):
         self, accept: Callable[[Contact, Any, Arrival | None], None], sender: Contact, message: Any,
         arrival: Arrival | None,
     ) -> None:  # fmt: skip
-        """Take in a message whose plan may turn out not to be executable: then it is refused alone."""
+        """Accept a message; refuse it alone if its plan cannot be executed."""
         try:
             accept(sender, message, arrival)
         except P2PRDFError as error:
@@ -340,7 +339,7 @@ class Engine(Component):
             self._exchange.release(each.tokens)
 
     def _take_mine(self) -> list[TripleBatch]:
-        """Take out triples to store, batch by batch, until there are ``PIECE_ROWS``."""
+        """Return queued triples, batch by batch, up to ``PIECE_ROWS``."""
         rows = count = 0
         while count < len(self._mine) and rows < PIECE_ROWS:
             rows += len(self._mine[count])
@@ -349,13 +348,13 @@ class Engine(Component):
         return mine
 
     def _route(self, rows: Derived, work: Work | None) -> None:
-        """Send on what came of triples or rows, some of which may be traced."""
+        """Route results, and record those of traced publications."""
         if work is not None:
             work.derived(rows)
         self.route(rows)
 
     def _note(self, batch: TripleBatch) -> None:
-        """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
+        """Persist triples, remember their unfinished publication, and add indexes that their publisher did not know."""
         self.roll_forward.note(batch)
         self._exchange.persist(batch.message())
         if batch.published and not (self.words.digest and self.words.only_words(batch)):
@@ -402,7 +401,7 @@ class Engine(Component):
                 self._exchange.persist(message)
 
     def restore(self, message: IndexTriples | Forward | IndexQuery) -> None:
-        """Take in what was kept by a former life, without joining it."""
+        """Restore a record of the earlier incarnation, without a join."""
         tables, full = self._tables, self._columns.full
         match message:
             case IndexTriples():
@@ -413,7 +412,7 @@ class Engine(Component):
                 )  # fmt: skip
                 self.introductions.restore(message)
                 self.roll_forward.note(batch)
-                indexed = union(batch.roles) != 0  # else it is only kept
+                indexed = union(batch.roles) != 0  # 0: the triples are staged only
                 if batch.published and indexed:
                     self.indexes.remember(batch)
                 self.words.note_restored(batch)
@@ -435,11 +434,11 @@ class Engine(Component):
                 tables.add_queries(message.plan, message.step, group, message.refresh, probed)
 
     def restored(self) -> None:
-        """Note that all that was kept is here."""
+        """Store the last restored triples."""
         self._store_restored()
 
     def _store_restored(self) -> None:
-        """Store triples of many messages at once: those of each alone would take much longer."""
+        """Store the triples of many messages at once, which is much faster than message by message."""
         batches, self._restored, self._restored_rows = self._restored, [], 0
         if batches:
             whole = joined_batches(self._columns, batches)
@@ -449,7 +448,7 @@ class Engine(Component):
     # --- triples ---------------------------------------------------------------------------------
 
     def _accept_triples(self, sender: Contact, message: IndexTriples, arrival: Arrival | None) -> None:
-        """Keep what this peer owns; pass on the rest and tell the sender."""
+        """Keep the triples that this peer owns; pass the others on and correct the sender."""
         batch = TripleBatch(
             message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
             message.origin, message.published, message.began, message.complete, message.stamp, message.words,
@@ -476,7 +475,7 @@ class Engine(Component):
         self._exchange.release(batch.tokens)
 
     def _keep_whole(self, batch: TripleBatch) -> None:
-        """Keep triples that are indexed elsewhere, or later, until their publication is complete."""
+        """Stage triples that are indexed elsewhere, or later, until their publication is complete."""
         self.roll_forward.note(batch)
         self._exchange.persist(batch.message())
 
@@ -485,12 +484,12 @@ class Engine(Component):
         self._exchange.release(batch.tokens)
 
     def _stray(self, what: str, rows: int, sender: Contact) -> None:
-        """Note that something stays here that may belong elsewhere: views of the ring disagree."""
+        """Count rows that stay here although they may belong to other peers: the views of peers differ."""
         self._exchange.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
         self._exchange.recovery.misplaced += rows
 
     def route_triples(self, batch: TripleBatch) -> None:
-        """Send each triple to those who keep it under each of its roles."""
+        """Send each triple to the replicas of its key under each of its indexes."""
         batch.sender = None
         if self._exchange.replicated:
             self._spread_copies(batch, keep_own=False)
@@ -498,9 +497,9 @@ class Engine(Component):
             self._spread(batch, self.hot.place)
 
     def _spread_copies(self, batch: TripleBatch, *, keep_own: bool) -> None:
-        """Split a batch by who keeps it, every role at several peers; the first of each joins it.
+        """Split a batch by replica, each index going to several peers; the first of these joins it.
 
-        ``keep_own``: what is this peer's to keep goes to nobody else.
+        ``keep_own``: triples that this peer keeps go to no other peer.
         """
         columns, exchange = self._columns, self._exchange
         batch.roles = unmarked(batch.roles)
@@ -529,7 +528,7 @@ class Engine(Component):
     def _spread(
         self, batch: TripleBatch, place: Callable[[int, TripleBatch, Column], tuple[Column, Column, Column | None]]
     ) -> None:
-        """Split a batch by owner: one part per owner, with the roles meant for it."""
+        """Split a batch by owner: one part per owner, with the indexes that it keeps."""
         columns = self._columns
         roles_met = union(batch.roles)
         places: list[tuple[int, Index | None, Column, Column | None]] = []
@@ -555,7 +554,7 @@ class Engine(Component):
         columns = self._columns
         for owner, roles in roles_by_owner(len(batch), places, batch.roles):
             if owner < 0 and self._exchange.replicated:
-                continue  # nobody
+                continue  # no replica
             if isinstance(roles, list):
                 index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
                 roles = columns.column(roles, "uint32")
@@ -589,9 +588,9 @@ class Engine(Component):
     # --- queries ---------------------------------------------------------------------------------
 
     def _widened(self, refresh: int) -> None:
-        """Have what this peer joins joined again if it has heard of a subscription late.
+        """Recompute the joins of this peer if it has heard late of a subscription.
 
-        A subscription that is made now comes with a refresh, which does that for what the subscription waits for.
+        A new subscription comes with a refresh, which does so for the data that it waits for.
         """
         if self._tables.take_widened() and not refresh and self._exchange.replicated:
             self._exchange.signals.index_widened.emit()
@@ -618,7 +617,7 @@ class Engine(Component):
                 self._pass_on_queries(message, part, [owner], arrival)
 
     def _accept_copies(self, sender: Contact, message: IndexQuery, group: Column, arrival: Arrival | None) -> None:
-        """Let queries wait here that this peer keeps; join them if it is their primary."""
+        """Store the queries that this peer keeps; join them if it is their primary."""
         exchange = self._exchange
         found = exchange.replica_map
         if message.plan.steps[message.step].role == keys.ANY:
@@ -650,12 +649,12 @@ class Engine(Component):
         exchange.release(tokens)
 
     def _joins_any(self) -> bool:
-        """Return whether this peer joins rows that wait for any triple: it is the primary of one of their buckets."""
+        """Return whether this peer joins rows that wait for any triple, as the primary of one of the buckets."""
         found = self._exchange.replica_map
         return found is None or any(found.ranks(key)[0] == 0 for key in keys.BUCKET_KEYS)
 
     def _install(self, message: IndexQuery, group: Column, *, joined: bool = True) -> None:
-        """Let groups wait here for a step's pattern."""
+        """Store groups that wait for the pattern of a step."""
         self.has_queries = True
         if self._exchange.config.durable:
             groups, _ = self._tables.export_groups(message.plan, group)
@@ -669,24 +668,24 @@ class Engine(Component):
             self.route(derived)
 
     def _as_rows(self, message: IndexQuery, group: Column) -> Derived:
-        """Return queries that wait for their first pattern as the rows that the tables take them for."""
+        """Return queries that wait for their first pattern as rows of the tables."""
         full, count = self._columns.full, len(group)
         ids = self._tables.group_ids(message.plan, group)
         identity: Column = [identity_of_group(each) for each in ids] if isinstance(ids, list) else keys.fmix_array(ids)
         return Derived(message.plan, 0, group, identity, full(count, NEVER), full(count, 0), (), message.refresh)
 
     def end_groups(self, ids: list[int]) -> None:
-        """Forget groups and what waits for them, here and at the holders of split keys."""
+        """Forget groups and their waiting rows, here and at the holders of split keys."""
         self._exchange.persist(GroupsGone(self._columns.column(ids)))
         self.hot.end_groups(ids)
         self._tables.end_groups(ids)
         self.gates.end_groups(ids)
 
     def _note_ended(self, sender: Contact, plan: Plan, group: Column) -> None:
-        """Note which of the groups that another peer sent something of have ended here, to tell it.
+        """Note the ended groups of data that another peer sent, to tell it.
 
-        Replicas compare rows of living groups only.  A peer that never heard of the end offers its rows in every
-        comparison, and the others ask for them and drop them, until its lease of the group runs out.
+        Replicas compare rows of live groups only.  A peer that has not heard of the end would offer its rows in every
+        comparison, and the others would fetch and drop them, until its lease of the group runs out.
         """
         if self._exchange.replicated and sender.key != self._exchange.own.key:
             ended = self._tables.ended_among(plan, group)
@@ -694,7 +693,7 @@ class Engine(Component):
                 self._not_heard.setdefault(sender, {}).update(dict.fromkeys(ended))
 
     def _tell_ended(self) -> None:
-        """Tell peers of the end of groups that they sent something of."""
+        """Tell peers the ends of groups of which they sent data."""
         not_heard, self._not_heard = self._not_heard, {}
         for sender, ended in not_heard.items():
             self._exchange.send(sender, GroupsGone(self._columns.column(list(ended))))
@@ -702,7 +701,7 @@ class Engine(Component):
     # --- rows ------------------------------------------------------------------------------------
 
     def _rows_of(self, message: Forward) -> Derived:
-        """Return the rows of a message, their groups numbered as here."""
+        """Return the rows of a message with the group numbers of this peer."""
         numbers = self._tables.add_groups(message.plan, message.groups)
         if not self._exchange.restoring:
             self._widened(message.refresh)
@@ -713,7 +712,7 @@ class Engine(Component):
         )  # fmt: skip
 
     def _accept_rows(self, sender: Contact, message: Forward, arrival: Arrival | None) -> None:
-        """Keep the rows whose key this peer owns; pass on the rest."""
+        """Keep the rows under keys that this peer owns; pass the others on."""
         derived = self._rows_of(message)
         self._note_ended(sender, message.plan, derived.group)
         self.has_queries = True
@@ -742,7 +741,7 @@ class Engine(Component):
     def _accept_row_copies(
         self, sender: Contact, message: Forward, rows: Derived, arrival: Arrival | None
     ) -> None:
-        """Keep the rows of this peer; pass on the rest to all who keep them."""
+        """Keep the rows of this peer; pass the others on to all their replicas."""
         exchange = self._exchange
         if message.suspect:
             if message.view == exchange.view:
@@ -771,9 +770,9 @@ class Engine(Component):
         return index
 
     def route(self, rows: Derived) -> None:
-        """Send new rows to where they wait next, or home if they are answers."""
+        """Send new rows to the keys of their next step, or to the coordinator after the last one."""
         if rows.step == len(rows.plan.steps):
-            if not rows.plan.concludes:  # else it is known at its gate
+            if not rows.plan.concludes:  # a derivation: its fact is published by the fact's owner
                 self._route_answers(rows)
             return
         if rows.plan.steps[rows.step].role == keys.ANY:
@@ -801,7 +800,7 @@ class Engine(Component):
     def _split_rows(
         self, rows: Derived, ring: Column, owners: Column, hops: int, tokens: tuple[int, ...], *, kept: bool = False
     ) -> list[int]:
-        """Split rows by where they go to; return to which other peers."""
+        """Split rows by destination; return the contact numbers of the other peers."""
         away = []
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
@@ -811,7 +810,7 @@ class Engine(Component):
                 (self._kept if kept else self._todo).add(part)
             elif owner < 0:
                 if self._exchange.replicated:
-                    continue  # nobody
+                    continue  # no replica
                 self._exchange.hold(tokens)
                 self._exchange.park(
                     as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
@@ -826,11 +825,11 @@ class Engine(Component):
         self._exchange.release(tokens)
 
     def _route_to_buckets(self, rows: Derived) -> None:
-        """A row that waits for any triple waits at every bucket."""
+        """Let a row that waits for any triple wait at every bucket."""
         self._route_to_keys(rows, list(keys.BUCKET_KEYS))
 
     def _route_to_keys(self, rows: Derived, ring: list[int]) -> None:
-        """Let rows wait at the owners of all these keys; those not known yet are parked key by key."""
+        """Send rows to the owners of all these keys; wait for a lookup of each unknown owner."""
         if self._exchange.replicated:
             self._route_copies_to_keys(rows, ring)
             return
@@ -845,7 +844,7 @@ class Engine(Component):
                 self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
 
     def _route_copies_to_keys(self, rows: Derived, ring: list[int]) -> None:
-        """Let rows wait at all who keep these keys."""
+        """Send rows to all replicas of these keys."""
         found = self._exchange.replica_map
         if found is None:
             self._exchange.park([self._exchange.cache.gap() or 0], partial(self._route_to_keys, rows, ring))
@@ -860,7 +859,7 @@ class Engine(Component):
                 self._out.add_rows(owner, rows, 0, kept=kept)
 
     def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
-        """Send rows to a holder of sub-keys: with the others of the turn, or now if somebody waits for it."""
+        """Send rows to a holder of sub-keys: at the end of the turn, or now if a completion counter waits for them."""
         number = self._exchange.cache.number(holder)
         if tokens:
             self._exchange.hold(tokens)
@@ -871,7 +870,7 @@ class Engine(Component):
     # --- audits ----------------------------------------------------------------------------------
 
     def _send_audited(self, rows: Derived, suspect: int) -> None:
-        """Send rows or solutions to where the primary ``suspect`` should have sent them."""
+        """Send rows or solutions to the peers to which the primary ``suspect`` should have sent them."""
         exchange, last = self._exchange, rows.step == len(rows.plan.steps)
         if (last and rows.plan.concludes) or (not last and rows.plan.steps[rows.step].role == keys.ANY):
             return
@@ -909,7 +908,7 @@ class Engine(Component):
     # --- answers ---------------------------------------------------------------------------------
 
     def _route_answers(self, rows: Derived) -> None:
-        """Send answers to the homes of their groups."""
+        """Send solutions to the coordinators of their groups."""
         rows, homes = self._with_homes(rows)
         if self._exchange.replicated:
             ranks = self._exchange.replicas(homes)
@@ -922,7 +921,7 @@ class Engine(Component):
             self._split_answers(rows, homes, owners)
 
     def _with_homes(self, rows: Derived) -> tuple[Derived, Column]:
-        """Return solutions under the identities by which homes know them, and their homes."""
+        """Return solutions with their identities at coordinators, and the keys of these coordinators."""
         if rows.plan.distinct:
             rows = self._still_true(rows)
             rows = replace(rows, identity=self._distinct_identities(rows))
@@ -947,12 +946,12 @@ class Engine(Component):
                 self._out.add_answers(owner, part)
 
     def _still_true(self, rows: Derived) -> Derived:
-        """Return the answers without those that are taken back: of equal ones another may still be true."""
+        """Return the solutions without retracted ones: another derivation of an equal solution may be valid."""
         left = [at for at, oldest in enumerate(as_list(rows.oldest)) if oldest != GONE]
         return rows if len(left) == len(rows) else part_of(rows, self._columns.column(left, "int64"), self._columns)
 
     def _distinct_identities(self, rows: Derived) -> Column:
-        """Return identities that depend on the solution alone: equal solutions are one."""
+        """Return identities that depend on the values alone, so that equal solutions are one."""
         ids = self._tables.group_ids(rows.plan, rows.group)
         if isinstance(ids, list):
             hashes = self._dictionary.hashes
@@ -972,9 +971,9 @@ class Engine(Component):
     # --- churn -----------------------------------------------------------------------------------
 
     def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
-        """Route anew a message whose receiver is gone; False if it is not one of the engine's.
+        """Route a message again after the loss of its receiver; return False for messages of other components.
 
-        Its hops stay: the peers that wait for it have been counted on (see the outbox).
+        Its hop count stays (see the outbox).
         """
         if isinstance(message, IndexTriples):
             batch = TripleBatch(
@@ -984,10 +983,10 @@ class Engine(Component):
             self.route_triples(batch)
             return True
         if isinstance(message, Forward):
-            if message.copied:  # its owner has the rows, and sees to it who holds them now
+            if message.copied:  # the owner of the key has the rows, and copies them to the present holders
                 return True
             rows = self._rows_of(message)
-            if rows.plan.steps[rows.step].role == keys.ANY:  # whichever bucket it was for: all hear of it
+            if rows.plan.steps[rows.step].role == keys.ANY:  # the bucket is unknown: send it to all of them
                 self._route_to_buckets(rows)
             else:
                 self._route_by_key(rows, message.hops, tokens)
@@ -998,9 +997,9 @@ class Engine(Component):
         return False
 
     def pass_on_answers(self, message: Answers, tokens: tuple[int, ...]) -> None:
-        """Route answers by the home keys of their groups: they came back, or belong to another.
+        """Route solutions that belong to other peers by the keys of their coordinators.
 
-        Each group for itself: without address cache never more than one home is known at a time.
+        Each group is routed alone: without address cache only one coordinator is known at a time.
         """
         ids = as_list(message.groups)
         take, rows = self._columns.take, message.rows
@@ -1028,7 +1027,7 @@ class Engine(Component):
 
 
 def _all_joined(roles: Column) -> Column:
-    """Return sets of roles as those of who is the primary under all of them."""
+    """Return sets of indexes marked so that the receiver is the primary under all of them."""
     every = 0xFF << keys.PRIMARY_SHIFT
     return [each | every for each in roles] if isinstance(roles, list) else roles | roles.dtype.type(every)
 

@@ -1,13 +1,12 @@
-"""Taking over: whoever becomes the primary of some keys joins again what lies under them.
+"""Failover: a peer that becomes the primary of keys joins everything under them again.
 
-The primary of a key joins what it stores under it and sends on what comes of it; the others of the replica set only
-store.  When peers come or go, or when this peer has started anew, it is the primary of keys whose primary was another.
-Nobody can say what that one had joined, and what of it has arrived.  So all of it is joined again
-(:mod:`p2prdf.store.rejoin`).  In the same view a peer joins all that comes to it, so afterwards every pair
-under these keys has been joined here, whatever happened before.
+The primary of a key joins the triples and rows under the key and sends the results on; the other replicas only store
+them.  When peers come or go, or after a restart, a peer becomes the primary of keys that another peer led.  It cannot
+know which results its predecessor sent and which of them arrived, so it recomputes all (:mod:`p2prdf.store.rejoin`).
+Within one view a peer joins everything that comes to it, so afterwards every pair under these keys has been joined.
 
-So it is when a peer hears late of a subscription to a query that it knows: it may have left out, for want of anybody
-who waits, what this subscription is owed (:meth:`p2prdf.store.tables.Tables.take_widened`).
+A peer recomputes everything as well when it hears late of a subscription to a known query: it may have skipped
+results that only this subscription is owed (:meth:`p2prdf.store.tables.Tables.take_widened`).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ __all__ = ["Takeover"]
 
 
 class Takeover:
-    """Which keys this peer has been joining: those it is the primary of by the view it knew last."""
+    """Recomputation for the keys that this peer leads by its view and did not lead before."""
 
     def __init__(self, exchange: Exchange, rejoin: Callable[[Chosen], None]):
-        """``rejoin`` joins what lies under chosen keys again."""
+        """``rejoin`` recomputes the joins under chosen keys."""
         self._exchange = exchange
         self._rejoin = rejoin
         self._known: ReplicaMap | None = None
@@ -39,7 +38,7 @@ class Takeover:
         exchange.signals.index_widened.connect(self.again)
 
     def view_changed(self) -> None:
-        """Join again what lies under keys that have become this peer's."""
+        """Recompute the keys that this peer leads now and did not lead by the view before."""
         now, before = self._exchange.replica_map, self._known
         if now is None:
             return
@@ -48,7 +47,7 @@ class Takeover:
         self._rejoin(partial(_gained, now, before))
 
     def again(self) -> None:
-        """Join again what lies under all keys that this peer is the primary of."""
+        """Recompute all keys that this peer leads."""
         if self._known is not None:
             self._rejoin(self._all)
 

@@ -1,78 +1,45 @@
-"""Hot keys: a key under which too much arrives is split into sub-keys at other peers.
+"""Hot keys: a key with too many arrivals is split into sub-keys at other peers.
 
-The problem
------------
-In real data one triple in four says rdf:type, and predicates and classes are Zipf-distributed.  All
-triples of one predicate have one key under role p, so one peer gets them all, however many peers
-there are.  The seed paper (Liarou, Idreos, Koubarakis, ISWC 2007) names skew as future work.
+One triple in four of real data has rdf:type as its predicate, and all triples of a predicate share one key.  A key K
+of *depth* d therefore has 2^d sub-keys, which :func:`p2prdf.keys.sub_key` spreads evenly over the ring; number 0 is
+K.  A triple under K goes to sub-key ``h mod 2^d``, with h the hash of the triple.  Rows under K go to the owner of K,
+which copies them to the *holders*, the owners of the other sub-keys.  Every row meets every triple at the triple's
+sub-key.
 
-The idea
---------
-A key K of *depth* d has 2^d sub-keys; number 0 is K itself, and :func:`p2prdf.keys.sub_key` lays
-them evenly on the ring, each where it stays when d grows.  A triple under K goes to one sub-key,
-number ``h mod 2^d`` with h the hash of the whole triple.  Rows (queries and partial results) under
-K go to the owner of K as ever, which copies them to the *holders*, the owners of the other sub-keys.
-There they are kept and copied no further.  So every row meets every triple, at the triple's place.
+Invariant: every row under K is, or is in flight, at the owner of K and at all holders, and a triple under K is stored
+only at these.  Any of them is right for a triple, so a sender may use any depth; depths only grow and merge by
+maximum.
 
-Depths only grow, are merged by maximum, and nobody has to agree on one, because of
+Only the owner of K raises its depth: (1) it copies all newly arriving rows to the new holders as well; (2) it copies
+all rows that it has under K and asks the holders to hold (``HoldSubKeys``); (3) after their acknowledgements it tells
+senders (``KeyDepth``).  Without (1) before (2), a row that arrives in between would miss the new holders.
 
-The invariant
--------------
-*Every row under K is, or is on its way, at the owner of K and at all its holders; and a triple under K
-rests only there.*  Where it rests does not matter for any answer: store, then probe, joins each pair
-at that place by whichever comes second, the copy of a row or the triple.  A triple that is
-published again, or sent again after a peer was lost, may come to rest at two places; the rows that
-are joined twice have equal identities.  So a sender may use any depth, old or new, or none.
-
-For this the copies must be all that the owner sees: rows, later stamps of rows it knows already, the
-stamps from which a query that somebody joined is probed anew, and the bounds of groups, which
-widen.  They are, for what is copied is what arrives, whether it turns out to be news or not.
-
-Only the owner of K raises its depth.  (1) From that moment it copies all newly arriving rows to
-the new holders as well; (2) it copies all rows that it holds under K to them and asks them to hold
-(``HoldSubKeys``); (3) when all that is acknowledged it tells senders (``KeyDepth``), each when
-its triples come to the wrong place.  (1) before (2), or a row that arrives in between would miss the
-new holders; (3) after (2) only saves detours.
-
-Who keeps a triple
-------------------
-A triple for a sub-key is marked as such, under the role concerned, so the cases are few:
+Keepers of a triple
+-------------------
+A triple for a sub-key is marked under its index, which leaves these cases:
 
 ====================  ========================================  =====================================
 the sender ...        the receiver, by its own view ...         ... therefore
 ====================  ========================================  =====================================
 knows no depth, or    owns K                                    keeps it; if K's depth puts it
-an older one, or the                                            elsewhere, tells the sender, once in
-triple is number 0:                                             a while
-not marked            does not own K, whatever it holds         passes it on to the owner of K
+an older one, or the                                            elsewhere, corrects the sender, once
+triple is number 0:                                             in a while
+not marked            does not own K                           passes it on to the owner of K
 knows a depth, the    owns K (as well)                          keeps it
 right one or an       owns a sub-key of K and was asked to      keeps it, and reminds the owner of K,
-older one: marked     hold by who owns K now                    once in a while
+older one: marked     hold by the present owner of K            once in a while
                       owns a sub-key, was not asked, or by      passes it on to the owner of K, not
                       another (it is new, or K's owner is)      marked any more, and reminds it
                       owns neither (the sender's view is old)   the same
 ====================  ========================================  =====================================
 
-So a peer that has no rows of K swallows none of its triples: being asked to hold is what tells.  The
-depths of sender and receiver are never compared.  When both have the same *view* of the ring, the
-receiver need not check that it owns what it got, but it must still have been asked to hold.
+A peer without the rows of K keeps none of its triples: only the request to hold allows it.  A reminder (``KeyDepth``
+to the owner of K) tells a new or restarted owner that senders use a depth, and an owner that its holder has
+forgotten.
 
-A reminder (``KeyDepth`` to the owner of K) says for which depth its sender was asked to hold.  From it
-an owner of K that is new, or has started anew, learns that senders use a depth, adopts it and copies
-its rows; and one who believes to have a holder learns that the holder has forgotten.  Until then
-triples take a detour, or wait where they are for rows that will be copied to them.
-
-Which keys are hot
-------------------
-Each peer counts a sample of what arrives (:mod:`p2prdf.peer.joins.load`).  At the end of an interval, if some key
-had very many triples, it learns the mean load of all peers and raises the depth of those of its keys whose
-sub-keys carry more than ``hot_share`` of the mean.  Copying costs too: every row under a key of depth d is
-stored 2^d times.  So a key is split only as far as its copies stay below ``hot_copies_max`` times its triples.
-
-Rejected: placing a triple by one of its free parts (a part may itself be skewed; it would pay if rows
-with that part bound went to one sub-key, but in CSBV such rows wait under another key anyway);
-sub-keys at random places (some peers get three of them, others none); balancing by moving ring
-positions (one key cannot be split that way).
+Selection: each peer samples its arrivals (:mod:`p2prdf.peer.joins.load`).  Once a key has very many triples, its
+owner compares the load of the sub-keys with ``hot_share`` of the mean load of all peers, and raises the depth as long
+as the copies stay below ``hot_copies_max`` times the triples.  docs/explanation/design/hot-keys.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -103,13 +70,13 @@ __all__ = ["HotKeys"]
 _KNOWN_MAX = 4096
 """Depths remembered as a sender, and keys held for; forgetting one costs a detour."""
 _SPLITS_MAX = 256
-"""Keys that one peer splits of its own accord; what others hold for it already it goes along with, up to the above."""
+"""Keys that one peer splits by its own decision; splits that others hold already count towards _KNOWN_MAX."""
 _GROUPS_MAX = 65_536
-"""Groups per split key whose end is told to the holders; others end there by their leases."""
+"""Groups per split key with ends that holders are told; further groups end there by their leases."""
 _COPIED_ROWS_MAX = 1 << 20
-"""Rows times holders that a split may copy at once."""
+"""Rows times holders that one split may copy at once."""
 _CLAIMS_MAX = 4
-"""Peers remembered that asked to hold for one key: only one of them owns it."""
+"""Remembered requests to hold for one key, from different peers; only one of these owns it."""
 _ITS_OWNER = -1
 _MARKS = tuple(1 << role + keys.MARK_SHIFT if role in keys.SPLIT_ROLES else 0 for role in range(8))
 _ROLE_BITS = tuple(1 << role | 1 << role + keys.EVENT_SHIFT for role in range(8))
@@ -121,7 +88,7 @@ Copy = Callable[[Contact, "Derived", tuple[int, ...]], None]
 class _Split:
     """A key that this peer owns and has split.
 
-    ``depth``: for which rows are copied; ``told``: what senders may use, since ``told_at``.
+    ``depth``: the depth of copied rows; ``told``: the depth for senders, since ``told_at``.
     ``holders`` have all rows or are being sent them; one leaves only when its peer is lost.
     """
 
@@ -134,7 +101,7 @@ class _Split:
 
 
 class HotKeys(Component):
-    """What one peer knows of hot keys: as a sender, as a holder, and as the owner who splits them."""
+    """Hot keys at one peer in its three roles: sender, holder, and owner that splits a key."""
 
     def __init__(self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, copy: Copy):
         """``copy`` sends rows to a holder, on behalf of some tokens."""
@@ -151,19 +118,19 @@ class HotKeys(Component):
         self._said: dict[tuple[int, int, int], None] = {}
         self.load = Load(exchange, self._judge)
         self.restless = False
-        """Whether a turn is wanted to see who is to hold."""
+        """Whether the next turn has to look for holders."""
 
     # --- a triple on its way ---------------------------------------------------------------------
 
     def place(self, role: int, batch: TripleBatch, ring: Column) -> tuple[Column, Column, Column | None]:
-        """Return where to send triples whose keys are ``ring``: keys by the depths known, their owners, marks."""
+        """Return the destinations of triples with the keys ``ring``: keys by the known depths, owners, marks."""
         exchange = self._exchange
         depths = self._known.find(role, ring)
         if depths is None:
             return ring, exchange.first_hops(ring), None
         plain, index = as_array(ring), self._index(batch, as_array(depths))
         target = self._columns.adopt(keys.sub_keys(plain, index))
-        # Asked before any lookup: a peer without address cache learns one owner at a time and forgets it.
+        # Before any lookup: a peer without address cache learns one owner at a time and forgets it.
         nearest = as_array(exchange.closest_known(target), np.int64)
         here = np.flatnonzero((nearest == 0) & (index > 0))
         refused = [here[at] for key, at in ARRAYS.split(plain[here]) if not self._keeps(role, key, agreed=True)]
@@ -171,7 +138,7 @@ class HotKeys(Component):
             index[np.concatenate(refused)] = 0
             target = self._columns.adopt(keys.sub_keys(plain, index))
         owners = as_array(exchange.first_hops(target), np.int64)
-        if self._config.multisend == "recursive":  # on its way a marked triple would be taken for one of K's
+        if self._config.multisend == "recursive":  # on its way, other peers would take a marked triple for one under K
             marked = np.flatnonzero(index)
             direct = self._columns.take(target, self._columns.adopt(marked, np.int64))
             owners = owners.copy()
@@ -180,7 +147,7 @@ class HotKeys(Component):
         return target, self._columns.adopt(owners, np.int64), self._columns.adopt(marks, "uint32")
 
     def accept(self, role: int, batch: TripleBatch, ring: Column) -> tuple[Column, Column, Column | None]:
-        """Return the keys of triples that arrived, who is to keep them (0: this peer), the marks of those kept."""
+        """Return keys of arrived triples, contact numbers of their keepers (0: this peer), and marks of kept ones."""
         owners = self._exchange.next_hops(ring)
         marked = as_array(batch.roles, np.uint32) & np.uint32(_MARKS[role])
         places = np.flatnonzero(marked)
@@ -188,7 +155,7 @@ class HotKeys(Component):
             return ring, owners, None
         keepers = as_array(owners, np.int64).copy()
         if self._config.multisend == "direct":
-            # Sub-key and key lie far apart, and only near a key does every peer lead nearer to it by what it knows.
+            # Sub-key and key lie far apart; only near a key does the knowledge of every peer lead closer to it.
             proven = self._exchange.owners(self._columns.take(ring, self._columns.adopt(places, np.int64)))
             keepers[places] = as_array(proven, np.int64)
         for key, at in ARRAYS.split(as_array(ring)[places]):
@@ -220,7 +187,7 @@ class HotKeys(Component):
         return index
 
     def _owner(self, key: int) -> Contact:
-        """Return who owns a key, by all this peer knows."""
+        """Return the owner of a key by the view of this peer."""
         return self._exchange.contact(as_list(self._exchange.closest_known([key]))[0])
 
     def _keeps(self, role: int, key: int, *, agreed: bool) -> bool:
@@ -232,7 +199,7 @@ class HotKeys(Component):
         return depth > 0 and (agreed or 0 in as_list(self._exchange.closest_known(_targets(key, depth))))
 
     def _remind(self, role: int, key: int) -> None:
-        """Tell the owner of a key whose triples come here for which depth this peer was asked to hold."""
+        """Tell the owner of a key the depth for which this peer was asked to hold."""
         if not self._may_say(role, key, _ITS_OWNER):
             return
         owner = self._owner(key)
@@ -242,7 +209,7 @@ class HotKeys(Component):
             self._exchange.send(owner, KeyDepth(role, key, depth))
 
     def _may_say(self, role: int, key: int, to: int) -> bool:
-        """Return whether something may be said about a key: once per interval and receiver."""
+        """Return whether a message about a key may be sent: one per interval and receiver."""
         if (role, key, to) in self._said:
             return False
         if len(self._said) >= _KNOWN_MAX:
@@ -272,7 +239,7 @@ class HotKeys(Component):
                 self._copy(contact, part, ())
 
     def _remember(self, split: _Split, rows: Derived) -> None:
-        """Note whose rows the holders have."""
+        """Note the groups of rows that the holders have."""
         for identity in dict.fromkeys(as_list(self._tables.group_ids(rows.plan, rows.group))):
             if len(split.groups) >= _GROUPS_MAX and identity not in split.groups:
                 del split.groups[next(iter(split.groups))]
@@ -307,7 +274,7 @@ class HotKeys(Component):
         self._supply(key, split)
 
     def _supply(self, key: int, split: _Split) -> None:
-        """Make the owners of all sub-keys holders; when they have acknowledged, senders may be told."""
+        """Make the owners of all sub-keys holders; after their acknowledgements, senders are told."""
         token = self._exchange.token(partial(self._supplied, key, split, split.depth))
         self._ask_to_hold(key, split, _targets(key, split.depth), token)
         self._exchange.release((token,))
@@ -337,7 +304,7 @@ class HotKeys(Component):
         self._exchange.release((token,))
 
     def _supplied(self, key: int, split: _Split, depth: int) -> None:
-        """All holders have what there is: senders may be told, this peer at once."""
+        """Note that all holders have all rows: senders may be told, this peer at once."""
         if depth > split.told:
             split.told, split.told_at = depth, self._exchange.now
             self._known.raise_to(split.role, key, depth)
@@ -353,7 +320,7 @@ class HotKeys(Component):
         asked[sender.key] = max(message.depth, asked.get(sender.key, 0))
 
     def key_depth(self, sender: Contact, message: KeyDepth) -> None:
-        """Learn a depth as a sender; as the owner of the key, what somebody holds for it."""
+        """Learn a depth as a sender, or, as the owner of the key, the depth that a peer holds for it."""
         role, key, depth = message.role, message.key, message.depth
         if self._owner(key).key != self._exchange.own.key:
             self._known.raise_to(role, key, depth)
@@ -369,7 +336,7 @@ class HotKeys(Component):
             self._supply(key, split)
 
     def _owners_of(self, key: int, depth: int) -> dict[int, Contact]:
-        """Return who owns sub-keys of a key but number 0, by all this peer knows."""
+        """Return the owners of the sub-keys of a key except number 0, by the view of this peer."""
         numbers = as_list(self._exchange.closest_known(self._columns.column(_targets(key, depth))))
         return {contact.key: contact for contact in map(self._exchange.contact, sorted(set(numbers)))}
 
@@ -387,20 +354,20 @@ class HotKeys(Component):
         }  # fmt: skip
 
     def met(self) -> None:
-        """Note that a peer has come, perhaps again, that may own sub-keys: see to it in the next turn."""
+        """Note that a peer has come that may own sub-keys: the next turn checks it."""
         self.restless = bool(self._splits)
 
     def lost(self, contact: Contact) -> None:
-        """Forget what a peer that is gone held, and what it asked to hold: it may come back without its tables."""
+        """Forget the holds of a lost peer and its requests: it may come back without its tables."""
         for split in self._splits.values():
             split.holders.pop(contact.key, None)
         for asked in self._held.values():
             asked.pop(contact.key, None)
 
-    # --- what is hot -----------------------------------------------------------------------------
+    # --- selection -------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """At the end of an interval see what is hot and who is to hold; the latter also when somebody has come."""
+        """At the end of an interval look for hot keys; then, and after a peer has come, look for holders."""
         if self.load.turn():
             self._said.clear()
             self._tend()
@@ -414,7 +381,7 @@ class HotKeys(Component):
         self.load.asked(sender, message)
 
     def count_triples(self, batch: TripleBatch) -> None:
-        """Look at some of the triples that this peer keeps."""
+        """Sample the triples that this peer keeps."""
         places = self.load.triples_seen.places(len(batch))
         if not places:
             return
@@ -429,7 +396,7 @@ class HotKeys(Component):
                     self._count_triple(role, keys.role_key(role, s, p, o), whole, batch.sender)
 
     def _count_triple(self, role: int, key: int, whole: int, sender: Contact | None) -> None:
-        """Count a triple of sub-key 0, for the others have as many; tell who sends here what belongs there."""
+        """Count a triple of sub-key 0 for all sub-keys; correct a sender of triples of another sub-key."""
         depth = self.depth(role, key)
         if not whole & (1 << depth) - 1:
             self.load.triples.add(role, key)
@@ -437,7 +404,7 @@ class HotKeys(Component):
             self._exchange.send(sender, KeyDepth(role, key, depth))
 
     def count_rows(self, rows: Derived, *, copied: bool) -> None:
-        """Look at some of the rows that this peer stores."""
+        """Sample the rows that this peer stores."""
         places = self.load.rows_seen.places(len(rows))
         self.load.arrived(len(places))
         role = rows.plan.steps[rows.step].role
@@ -447,7 +414,7 @@ class HotKeys(Component):
                 self.load.rows.add(role, key)
 
     def _judge(self, suspects: list[Suspect], mean: float) -> None:
-        """Split what is too hot, measured by the mean load of all peers."""
+        """Split the keys that are too hot by the mean load of all peers."""
         config = self._config
         depth_max = min(config.hot_depth_max, self._exchange.cache.size.bit_length() + 1)
         for each in suspects:
@@ -472,7 +439,7 @@ class HotKeys(Component):
         return depth
 
     def _tend(self) -> None:
-        """See to it that split keys are still this peer's and that the owners of their sub-keys hold."""
+        """Drop splits of keys that this peer owns no longer, and ask new owners of sub-keys to hold."""
         exchange = self._exchange
         for key, split in list(self._splits.items()):
             owner = self._owner(key)
@@ -488,20 +455,20 @@ class HotKeys(Component):
 
     @property
     def splits(self) -> dict[tuple[int, int], int]:
-        """Role and key of what is split here, and how deep."""
+        """The depth of each split key, by index and key."""
         return {(split.role, key): split.depth for key, split in self._splits.items()}
 
     @property
     def unsettled(self) -> int:
-        """Number of keys whose greater depth senders may not be told yet."""
+        """Number of keys with a greater depth that senders may not use yet."""
         return sum(split.told < split.depth for split in self._splits.values())
 
     @property
     def held(self) -> int:
-        """Number of keys whose sub-keys this peer was asked to hold."""
+        """Number of keys with sub-keys that this peer was asked to hold."""
         return sum(bool(asked) for asked in self._held.values())
 
 
 def _targets(key: int, depth: int) -> list[int]:
-    """Return the sub-keys of a key but number 0."""
+    """Return the sub-keys of a key except number 0."""
     return [keys.sub_key(key, index) for index in range(1, 1 << depth)]

@@ -1,19 +1,14 @@
-"""Which roles somebody waits on, as far as this peer has heard; and what was published under too few.
+"""Index advertisements: the indexes that queries use, and triples that were published under too few of them.
 
-By default triples are indexed under all roles of triples, and under those of events that some plan uses; with
-``indexes = on-demand`` only under roles that some plan uses.  A home that needs a new role tells every
-peer (``Advertise``) and stamps the subscription after all have acknowledged.  A peer that has just started on demand
-indexes under all roles until a neighbour has told it which are in use.  Where some roles are fixed it indexes under
-these, and asks as well if triples are replicated: roles of events are in use only if somebody waits under them, and it
-may have lost its disk unseen.
+Triples always go into the configured indexes; ``indexes = on-demand`` configures none.  A coordinator that needs a
+further index advertises it to every peer and stamps the subscription after all have acknowledged.  A peer that has
+just started uses all indexes until a neighbour has told it the advertised ones.
 
-A peer that was cut off meanwhile was not waited for: it counted as lost.  It knows that somebody is missing, so it
-indexes under all roles; for ten minutes, then whoever is missing is taken to be gone.  And what it published before it
-knew, or under other roles, lacks the new one.  So an advertisement says from when on (``since``) the role matters,
-and whoever keeps triples published since then under fewer roles sends them to the keepers of the missing ones: those
-it holds when it hears of the role, and those that come later from somebody who has not heard.  A table of triples does
-not say in which events one was published, so for roles of events the last ``REMEMBERED_ROWS_MAX`` rows are remembered
-as they came; and where nobody seemed to wait for anything, as they were published.
+A peer that was cut off meanwhile was not waited for.  It knows that peers are missing, and therefore uses all indexes
+for up to ten minutes.  Its earlier publications lack the new index.  An advertisement therefore says from which stamp
+on (``since``) the index matters, and each peer adds the index to the triples since then that lack it: to stored ones
+when it hears of the index, and to later ones of publishers that have not heard of it.  Triples do not name their
+events, so for indexes of events the last ``REMEMBERED_ROWS_MAX`` rows are remembered as they came.
 """
 
 from __future__ import annotations
@@ -34,14 +29,14 @@ __all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
 
 REMEMBERED_ROWS_MAX: Final = 262_144
 _FIRST_SECONDS: Final = 0.25
-"""How often a peer looks that may have lost what others know whether it has met one of them."""
+"""Seconds between two checks of a peer that may have lost its state whether it has met another peer."""
 
 _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 _OF_EVENTS: Final = _PLAIN << keys.EVENT_SHIFT
 
 
 class Roles(Component):
-    """The roles in use."""
+    """The indexes in use, as far as this peer has heard."""
 
     def __init__(self, exchange: Exchange, tables: Tables, route: Callable[[TripleBatch], None]):
         """``route`` sends triples to the replicas of the keys of their indexes."""
@@ -50,28 +45,28 @@ class Roles(Component):
         self._tables = tables
         self.advertised = exchange.config.fixed_roles
         self.settled = exchange.config.indexes != "on-demand"
-        """Whether this peer may index under the roles it knows of alone."""
+        """Whether this peer may restrict itself to the indexes that it knows of."""
         self._asked = self.settled and not exchange.replicated
         self._settle_at: float | None = None
         self._remembered = RememberedBatches(exchange.columns, REMEMBERED_ROWS_MAX)
         self._since: dict[int, int] = {}
-        """By stamp the roles that matter from then on, each under the earliest known."""
+        """By stamp, the indexes that matter from then on; each index under the earliest known stamp."""
 
     @property
     def used(self) -> int:
-        """The set of roles this peer indexes its publications under: all, while it may not have heard of some."""
+        """The set of indexes for publications of this peer: all of them while it may not have heard of some."""
         if self.settled and not self._exchange.members.perhaps_cut_off:
             return self.advertised
         return self._exchange.config.cautious_roles | self.advertised
 
     @property
     def counted(self) -> int:
-        """The set of roles under which this peer can tell how much there is."""
+        """The set of indexes under which this peer can count triples."""
         return self.advertised if self.settled else 0
 
     @property
     def deadline(self) -> float | None:
-        """When others are to be asked."""
+        """The time at which neighbours are to be asked."""
         return self._settle_at
 
     def handlers(self) -> Handlers:
@@ -92,14 +87,14 @@ class Roles(Component):
     # --- hearing of roles ------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Note that the peer lives: before it asks others it takes some time to meet them."""
+        """Note the start of the incarnation: the peer first takes some time to meet others."""
         if self._settle_at is None and not self._asked:
             self._settle_at = self._exchange.now + self._exchange.config.settle_seconds
 
     def add(self, roles: int, since: int) -> None:
-        """Index under these roles from now on, and what was published from ``since`` on as well (0: nothing is).
+        """Use these indexes from now on, also for triples published from ``since`` on (0: for none).
 
-        Two parts of a network may have come to need a role at different times: the earlier one counts.
+        Two parts of a network may have begun to need an index at different times: the earlier time counts.
         """
         new = roles & ~self.advertised
         earlier = self._earlier(roles, since)
@@ -113,7 +108,7 @@ class Roles(Component):
         self._since[since] = self._since.get(since, 0) | earlier
         if not self._exchange.restoring:
             held = TripleBatch(*self._tables.triples_since(since))
-            held.published = _OF_EVENTS  # of triples nobody knows which events they were: these are no events
+            held.published = _OF_EVENTS  # triples do not name their events
             if len(held) and earlier & _PLAIN:
                 self._route(held, earlier & _PLAIN)
             for batch in list(self._remembered):
@@ -122,7 +117,7 @@ class Roles(Component):
                     self._route(batch, lacking)
 
     def _earlier(self, roles: int, since: int) -> int:
-        """Return those roles that were not known to matter from ``since`` on."""
+        """Return the indexes that were not known to matter from ``since`` on."""
         if not since or not self._exchange.replicated:
             return 0
         for at, known in self._since.items():
@@ -131,12 +126,12 @@ class Roles(Component):
         return roles & ~self._exchange.config.fixed_roles
 
     def remember(self, batch: TripleBatch) -> None:
-        """Take note of triples that are stored here, as they came, or published here and stored nowhere."""
+        """Remember triples that were stored here, or published here without any index."""
         if len(batch) and self._exchange.replicated:
             self._remembered.add(batch)
 
     def stored(self, batch: TripleBatch) -> None:
-        """Send on what lacks roles that its publisher had not heard of, and remember it for roles that come later."""
+        """Add indexes that the publisher of triples had not heard of, and remember the triples for later indexes."""
         if not self._exchange.replicated or not len(batch):
             return
         self.remember(batch)
@@ -149,7 +144,7 @@ class Roles(Component):
 
     def _route(self, batch: TripleBatch, roles: int) -> None:
         if roles & _OF_EVENTS and 0 in (events := as_list(batch.event)):
-            # A derived fact is no event.  Under roles of events replicas would take all facts for the same one.
+            # A derived fact is no event: in indexes of events, replicas would take all facts for the same one.
             kept = [place for place, event in enumerate(events) if event]
             if roles & _PLAIN:
                 self._route(batch, roles & _PLAIN)
@@ -165,12 +160,12 @@ class Roles(Component):
         self._route_triples(late)
 
     def met(self, contact: Contact) -> None:
-        """Tell a peer that came, perhaps again: it may have been away when roles were advertised."""
+        """Tell a peer that came, perhaps again, the advertisements that it may have missed."""
         for message in self.kept():
             self._exchange.send(contact, message)
 
     def kept(self) -> list[Advertise]:
-        """Return all that is known of roles."""
+        """Return all known advertisements."""
         found = [Advertise(roles, since) for since, roles in self._since.items()]
         rest = self.advertised & ~sum(self._since.values())
         if rest != self._exchange.config.fixed_roles:
@@ -180,12 +175,12 @@ class Roles(Component):
     # --- asking ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Ask others which roles are waited on, once this peer has had time to meet them."""
+        """Ask neighbours for the advertised indexes, once this peer has had time to meet them."""
         exchange = self._exchange
         if self._settle_at is None or exchange.now < self._settle_at:
             return
         others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
-        if exchange.members.first_at is not None:  # whoever knows may be away
+        if exchange.members.first_at is not None:  # peers that know more may be away
             self._settle_at = exchange.now + _FIRST_SECONDS
             return
         if not others:
@@ -196,14 +191,14 @@ class Roles(Component):
             exchange.send(contact, AskRoles())
 
     def ask(self, asker: Contact) -> None:
-        """Tell a peer that has just started what this one has heard."""
+        """Tell a peer that has just started the known advertisements."""
         for message in self.kept():
             self._exchange.send(asker, message)
-        if self._exchange.members.first_at is None:  # else those who know more may be away
+        if self._exchange.members.first_at is None:  # otherwise peers that know more may be away
             self._exchange.send(asker, TellRoles(self.advertised))
 
     def told(self, message: TellRoles) -> None:
-        """Take in what a neighbour has heard."""
+        """Take the advertisements of a neighbour."""
         self.add(message.roles, 0)
         self._has_settled()
 

@@ -1,8 +1,8 @@
-"""The kinds of items that peers keep, as repair and snapshots see them: keys, identities, and messages to make of them.
+"""Types of replicated items in the tables: their keys, identities and messages, for anti-entropy and snapshots.
 
-Sixteen kinds are triples under a role, eight for triples and eight for publication events; one is all rows that
-wait, queries among them; one is the later links of CQC chains, that say which triples to keep.  Records of
-subscriptions are a kind of their own, kept by the home.
+Sixteen types are triples under an index: eight for triples and eight for publication events.  One type is all waiting
+rows, queries included.  One is the later links of CQC chains, which say which triples to keep.  Coordinators keep the
+records of subscriptions, which are a type of their own (:mod:`p2prdf.peer.subscriptions.items`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOME: Final = 18
 
 
 def table_kinds(tables: Tables, engine: Engine) -> list[Kind]:
-    """Return the kinds that the tables hold: what is waited for first."""
+    """Return the item types of the tables, waiting rows first."""
     triples = [_Triples(tables, engine, role, per_event) for per_event in (False, True) for role in range(8)]
     return [Rows(tables, engine), Links(tables), *triples]
 
@@ -45,7 +45,7 @@ def _handles(tables: Tables, handles: npt.NDArray[Any]) -> Column:
 
 
 class _Triples:
-    """Triples, or publication events, under one role.  An item's place is the triple's handle."""
+    """Triples, or publication events, under one index.  The place of an item is the row id of the triple."""
 
     dense = True
 
@@ -56,11 +56,11 @@ class _Triples:
 
     @property
     def version(self) -> int:
-        """What changes when anything held does."""
+        """A number that changes with every change of the items."""
         return self._tables.triple_version(self._per_event)
 
     def changes(self) -> Changes:
-        """Return which triples under the role came, changed or were forgotten since the last call."""
+        """Return the triples under the index that were added, changed or forgotten since the last call."""
         handles, self._seen = self._tables.changed_triples(self._per_event, self._seen)
         items = self._items(handles)
         if handles is None or len(items) == len(handles):
@@ -68,7 +68,7 @@ class _Triples:
         return Changes(False, items, np.setdiff1d(as_array(handles, np.int64), items.places))
 
     def items(self) -> Items:
-        """Return all triples under the role."""
+        """Return all triples under the index."""
         return self._items(None)
 
     def _items(self, handles: Column | None) -> Items:
@@ -76,11 +76,11 @@ class _Triples:
         return Items(as_array(held.ring_keys), as_array(held.identities), as_array(held.handle, np.int64))
 
     def everything(self) -> Iterator[Message]:
-        """Return all triples under the role, as they are indexed."""
+        """Return all triples under the index as index messages."""
         return self.messages(self.items().places)
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return triples, as they are indexed."""
+        """Return triples as index messages."""
         if not len(places):
             return
         index = _handles(self._tables, places)
@@ -91,7 +91,7 @@ class _Triples:
 
 
 def all_triples(tables: Tables, engine: Engine) -> Iterator[IndexTriples]:
-    """Return all triples and events for a snapshot, each once with all its roles."""
+    """Return all triples and events for a snapshot, each once with all its indexes."""
     columns = tables.triples_since(0)
     for start, stop in engine.cutter.slices(len(columns[0]), columns[:3]):
         s, p, o, time, event, roles = (column[start:stop] for column in columns)
@@ -99,7 +99,7 @@ def all_triples(tables: Tables, engine: Engine) -> Iterator[IndexTriples]:
 
 
 class _Parts:
-    """Items that come in parts, each of a plan and step; a place counts through all of them."""
+    """Items in parts, one for each plan and step; places number the items of all parts."""
 
     def __init__(self, parts: Iterable[RowItems | LinkItems] = ()) -> None:
         self._parts: list[tuple[int, Plan, int, npt.NDArray[Any]]] = []
@@ -113,9 +113,9 @@ class _Parts:
         self.items = Items(np.concatenate(found_keys), np.concatenate(found_ids), np.arange(count, dtype=np.int64))
 
     def chosen(self, places: npt.NDArray[np.int64]) -> list[tuple[Plan, int, npt.NDArray[Any]]]:
-        """Return plan, step and handles of what is at some places, a part at a time.
+        """Return plan, step and row ids of the items at some places, part by part.
 
-        What waits under several keys has several places, and is there once.
+        A row that waits under several keys has several places and is returned once.
         """
         found = []
         for first, plan, step, handles in self._parts:
@@ -126,7 +126,7 @@ class _Parts:
 
 
 class _Waiting(ABC):
-    """What waits: all of it is told anew when something has changed."""
+    """Waiting items: all of them are listed again after each change."""
 
     dense = False
 
@@ -136,38 +136,38 @@ class _Waiting(ABC):
 
     @property
     def version(self) -> int:
-        """What changes when anything held does."""
+        """A number that changes with every change of the items."""
         return self._tables.waiting_version
 
     @abstractmethod
     def _listed(self) -> Iterator[RowItems | LinkItems]:
-        """Yield everything of groups that live, a part at a time."""
+        """Yield the items of live groups, part by part."""
 
     @abstractmethod
     def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return what is at some places of some parts as messages."""
+        """Return the items at some places of some parts as messages."""
 
     def changes(self) -> Changes:
-        """Return everything of groups that live; :meth:`messages` is about the places of that."""
+        """Return the items of live groups; :meth:`messages` takes places of this listing."""
         self._parts = _Parts(self._listed())
         return Changes(True, self._parts.items)
 
     def items(self) -> Items:
-        """Return everything of groups that live."""
+        """Return the items of live groups."""
         return _Parts(self._listed()).items
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return some as messages; ``places`` are those told by :meth:`changes`."""
+        """Return items as messages; ``places`` are those of the last :meth:`changes`."""
         return self._messages(self._parts, places)
 
     def everything(self) -> Iterator[Message]:
-        """Return everything as messages."""
+        """Return all items as messages."""
         parts = _Parts(self._listed())
         return self._messages(parts, parts.items.places)
 
 
 class Rows(_Waiting):
-    """Rows that wait, queries among them."""
+    """Waiting rows, queries included."""
 
     number = ROWS
 
@@ -179,7 +179,7 @@ class Rows(_Waiting):
         return self._tables.row_items()
 
     def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return rows, as they are forwarded."""
+        """Return rows as join messages."""
         for plan, step, handles in parts.chosen(places):
             rows = self._tables.export_rows(plan, step, _handles(self._tables, handles))
             yield from self._engine.forwards(rows)
@@ -196,7 +196,7 @@ class Rows(_Waiting):
 
 
 class Links(_Waiting):
-    """What later links of CQC chains wait for."""
+    """Later links of CQC chains."""
 
     number = LINKS
 
@@ -204,7 +204,7 @@ class Links(_Waiting):
         return self._tables.link_items()
 
     def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return links, as they are installed."""
+        """Return links as query messages."""
         for plan, step, numbers in parts.chosen(places):
             groups, _ = self._tables.export_groups(plan, _handles(self._tables, numbers))
             yield IndexQuery(plan, step, groups)

@@ -1,41 +1,20 @@
-"""Words of texts that somebody waits for, and publications indexed under them.
+"""Keyword index: texts are indexed under the keywords that queries wait for.
 
-The problem
------------
-A pattern with a condition on a text waits under its predicate.  So the owner of that key sees every text, and holds
-every query; splitting the key (:mod:`p2prdf.peer.joins.hot_keys`) would give each part of the texts to another peer,
-but all queries to all of them.
+A pattern with a condition on a text would wait under its predicate, so that the owner of one key would see all texts
+and all queries.  Instead the query waits under a predicate qualified by a keyword that every matching text contains
+(:func:`p2prdf.text.by_words.by_words`), and a publisher adds one triple for each such predicate that its text fits.
+These triples are replicated, compared and deleted like others.
 
-The idea
---------
-A query waits by a word that it needs: its pattern has a predicate that is qualified by the word, or by several of
-which a text has one (:func:`p2prdf.text.by_words.by_words`).  Whoever publishes a text indexes it under its predicate
-as ever and, with each such predicate that somebody waits for and that the text fits, once more.  These are
-triples like others: their keys, rows, copies, repair, removals and bookmarks are those of any triple.
+Invariant: for each text indexed since a keyword is waited for (``since``), the triples with the keyword are stored or
+in flight.  Keywords are advertised to every peer before the subscription is stamped, like indexes
+(:mod:`p2prdf.peer.joins.index_advertisements`).  A publisher may have missed an advertisement, so a message names, by
+a sum of hashes, the keywords that were applied (``words`` in IndexTriples; 0: unknown):
 
-The invariant: *of every text that is indexed from the time on that words are waited for (``since``), there are, or are
-on their way, the triples with these words.*  The words waited for grow only, and are told as roles are
-(:mod:`p2prdf.peer.joins.index_advertisements`): the home of a query that needs new ones tells every peer and stamps the
-subscription when all have acknowledged, so who did not know them published what is too old to count.
+1. A replica that stores triples of a publisher with other keywords adds the triples for its own keywords.
+2. A peer that hears of keywords after it has stored texts since ``since`` adds the triples.
+3. A restarted peer adds the triples of the last ``AGAIN_SECONDS`` again.
 
-Who has not heard
------------------
-A peer that was cut off, that has just started, or that was lost in the middle of a publication may leave triples out.
-So a message with triples names, by a sum of their hashes, the words that its origin knew and has indexed under
-(``words`` in IndexTriples; 0 if it does not say).
-
-1. Who *stores* triples of an origin that knew others, adds the triples with the words it knows itself.  All keepers do
-   that, so it does not matter which of them is lost next; and whatever sends triples on and does not know what was
-   added (a publication rolled forward, repair, roles that came late) says nothing and has it done again.
-2. Who *hears* of words after it has stored texts that are as young as ``since``, adds the triples with them.
-3. Who has started anew adds those of the last ``AGAIN_SECONDS``: what it had added may never have left.
-
-(1) and (2) leave no gap: a text is stored before the words are heard of, or after.  What is added twice is the same
-triple with the same stamp, and is known where it arrives.  An origin that knew other words is told those known here.
-
-Rejected: words of a text all indexed, known or not (fifty messages for one); telling words to the owner of the
-predicate's key, which adds the triples for all (it would see all texts again, and be asked by each); hashes of words
-in a fixed number of buckets (a text of fifty words is in most of them).
+Repeated additions have equal identities.  docs/explanation/design/rules-and-text.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -64,20 +43,20 @@ if TYPE_CHECKING:
 __all__ = ["AGAIN_SECONDS", "WORDS_MAX", "Words"]
 
 WORDS_MAX: Final = 4096
-"""Predicates qualified by words that are waited for at once in an overlay; further queries wait under the predicate."""
+"""Qualified predicates in use at once in an overlay; further queries wait under the plain predicate."""
 AGAIN_SECONDS: Final = 60.0
-"""Longer than a message is repeated to a peer that is there."""
+"""Seconds; longer than a message is repeated to a reachable peer."""
 
 _TELL_SECONDS: Final = 10.0
 _ROLES: Final = 1 << keys.P | 1 << (keys.S | keys.P)
-"""A pattern that waits by words has a predicate, no object, and perhaps a subject by then."""
+"""A pattern that waits under a keyword has a predicate, no object, and perhaps a subject."""
 _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 
 U32 = npt.NDArray[np.uint32]
 
 
 class Words(Component):
-    """The words waited for, by predicate, as far as this peer has heard."""
+    """The keywords that queries wait for, by predicate, as far as this peer has heard."""
 
     def __init__(
         self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, indexes: Roles,
@@ -89,11 +68,11 @@ class Words(Component):
         self._route = route
         self._indexes = indexes
         self.digest = 0
-        """Names the words known; 0: there are none."""
+        """A sum of hashes of the known keywords; 0 without any."""
         self._since: dict[int, int] = {}
-        """By predicate that is qualified: the stamp from which on texts are indexed under it."""
+        """By qualified predicate, the stamp from which on texts are indexed under it."""
         self._waiting: dict[int, dict[str, list[int]]] = {}
-        """By predicate and word: the qualified predicates that ask for it."""
+        """By predicate and keyword, the qualified predicates with it."""
         self._predicates: U32 = np.zeros(0, np.uint32)
         self._youngest = 0
         self._told: dict[int, float] = {}
@@ -103,26 +82,26 @@ class Words(Component):
 
     @property
     def predicates(self) -> list[str]:
-        """All that are waited for, in the order in which they were heard of."""
+        """The qualified predicates in use, in the order of their advertisement."""
         return self._dictionary.texts(self._since)
 
     def room_for(self, predicates: Iterable[int]) -> bool:
-        """Return whether queries may be let wait by all these predicates.
+        """Return whether queries may wait under all these predicates.
 
-        Where they are left it is seen to that there are no more than ``WORDS_MAX``.  As several may be left at the same
-        time in different places there may be some more; where twice as many are known there is an end to it.
+        Entry peers keep the number below ``WORDS_MAX``.  Several may add predicates at the same time, so twice as many
+        are accepted.
         """
         new = sum(each not in self._since for each in predicates)
         return not new or len(self._since) + new <= 2 * WORDS_MAX
 
     def allowed(self, predicate: str) -> bool:
-        """Return whether a query may wait by this predicate: others do, or there are not too many yet."""
+        """Return whether a query may wait under this predicate: it is in use, or there is room for another."""
         return len(self._since) < WORDS_MAX or self._dictionary.intern(predicate) in self._since
 
     # --- hearing of words ------------------------------------------------------------------------
 
     def add(self, message: AdvertiseWords) -> None:
-        """Index under these predicates from now on, and what was published from ``since`` on as well."""
+        """Index texts under these predicates from now on, also texts published from ``since`` on."""
         earlier: dict[int, int] = {}
         for term, since in zip(as_list(message.predicates), as_list(message.since), strict=True):
             known = self._since.get(term)
@@ -162,24 +141,24 @@ class Words(Component):
         return {AdvertiseWords: self.add}
 
     def status(self) -> Mapping[str, object]:
-        """Return how many predicates are qualified by words."""
+        """Return the number of qualified predicates."""
         return {"words": len(self)}
 
     def kept(self) -> list[AdvertiseWords]:
-        """Return all that is known, as a message if it is anything."""
+        """Return the known keywords as a message, or nothing without any."""
         return [self._message(self._since)] if self._since else []
 
     def tell(self, contact: Contact) -> None:
-        """Tell a peer what is known here."""
+        """Tell a peer the known keywords."""
         for message in self.kept():
             self._exchange.send(contact, message)
 
     # --- indexing --------------------------------------------------------------------------------
 
     def indexed(self, batch: TripleBatch) -> TripleBatch | None:
-        """Return the triples with words of those that are being published, as a part of that; None if there are none.
+        """Return the triples with keywords of a publication, or None without any.
 
-        Elements of streams have none, as their predicates are not those of any triple.
+        Elements of streams have none: their predicates are not those of triples.
         """
         made = self._made(batch.columns()[:4], batch.published, None, all_ages=True)
         if made is not None:
@@ -187,7 +166,7 @@ class Words(Component):
         return made
 
     def stored(self, batch: TripleBatch) -> None:
-        """Add what the origin of triples that are stored here did not know to be waited for."""
+        """Add the triples with keywords that the publisher of stored triples did not know."""
         if not union(batch.roles) & _PLAIN:
             return
         self._youngest = max(self._youngest, youngest(batch))
@@ -197,9 +176,9 @@ class Words(Component):
                 self._tell_origin(batch.sender)
 
     def only_words(self, batch: TripleBatch) -> bool:
-        """Return whether all triples of a batch are some with words.
+        """Return whether all triples of a batch are triples with keywords.
 
-        No role is ever missing then but with the text's own triple, and with that these are added.
+        They need no further indexes: these are added along with the triple of the text.
         """
         text = self._dictionary.text
         return all(word_parts_of(text(each)) is not None for each in dict.fromkeys(as_list(batch.p)))
@@ -211,11 +190,11 @@ class Words(Component):
             self.tell(contact)
 
     def note_restored(self, batch: TripleBatch) -> None:
-        """Note triples that a former life had stored."""
+        """Note triples that the earlier incarnation had stored."""
         self._youngest = max(self._youngest, youngest(batch))
 
     def add_again(self) -> None:
-        """Add what a former life may have been about to: this peer has started anew."""
+        """After a restart, add triples again that the earlier incarnation may not have sent."""
         if self._since and self._youngest:
             recent = max(0, self._youngest - hlc.from_seconds(AGAIN_SECONDS))
             self._add_to(*self._tables.triples_since(recent)[:4])
@@ -231,7 +210,7 @@ class Words(Component):
     def _made(
         self, columns: tuple[Column, ...], roles: int, only: Mapping[int, int] | None, *, all_ages: bool
     ) -> TripleBatch | None:
-        """Return triples with words; ``only`` these predicates, and unless of all ages not those before their time."""
+        """Return triples with keywords, of ``only`` these predicates; ``all_ages``: also of texts before their time."""
         if not self._since or not roles & _ROLES:
             return None
         places, terms = self._fitting(columns[1], columns[2], None if all_ages else columns[3], only)
@@ -243,7 +222,7 @@ class Words(Component):
         p = make.column(terms, "uint32")
         hashes = self._dictionary.hash_array()
         parts = (hashes[as_array(column, np.intp)] for column in (s, p, o))
-        events = make.adopt(keys.event_ids_by_content(0, *parts))  # of no publisher's, and nobody asks for them
+        events = make.adopt(keys.event_ids_by_content(0, *parts))  # events of no publisher; no query asks for them
         batch = TripleBatch(s, p, o, time, events, make.full(len(places), roles & _ROLES, "uint32"))
         batch.published = roles & _ROLES
         return batch
@@ -251,7 +230,7 @@ class Words(Component):
     def _fitting(
         self, predicates: Column, objects: Column, times: Column | None, only: Mapping[int, int] | None
     ) -> tuple[list[int], list[int]]:
-        """Return places of triples and, for each, a predicate with words that the text there fits."""
+        """Return places of triples, each with a qualified predicate that its text fits."""
         column = as_array(predicates, np.uint32)
         places: list[int] = []
         terms: list[int] = []

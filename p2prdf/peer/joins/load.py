@@ -1,9 +1,9 @@
-"""How much arrives at a peer, under which keys, and how much at the others.
+"""Load: arrivals at a peer by key, and the mean load of all peers.
 
-Each peer looks at one in ``hot_sample`` of its arrivals: a triple counts once per role, a row once, as
-in the paper's QPL.  An interval ends with the first turn after ``hot_interval_seconds``; no timer wakes an
-idle peer for it.  If some key had ``hot_rate_min`` triples, a few contacts are asked for their arrivals.
-They and this peer's own, weighed by the number of peers, give the mean of all.
+Each peer samples one in ``hot_sample`` of its arrivals: a triple counts once per index, a row once, as in the QPL of
+the paper.  An interval ends with the first turn after ``hot_interval_seconds``; no timer wakes an idle peer.  If a
+key had ``hot_rate_min`` triples, the peer asks some contacts for their arrivals.  Their answers and its own arrivals,
+weighted by the number of peers, give the mean of all peers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["Load", "Suspect"]
 _ASKED = 8
 """Contacts asked for their loads."""
 _COUNTED_MAX = 1024
-"""Keys counted at once; what is hot makes up more than a thousandth."""
+"""Keys counted at once; a hot key has more than a thousandth of the arrivals."""
 _ANSWER_SECONDS = 2.0
-"""How long answers may take; then those that came are enough."""
+"""Seconds to wait for answers; after that the answers that arrived suffice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Suspect:
 
 @dataclass(slots=True)
 class _Inquiry:
-    """Suspects, and whose load is not known yet."""
+    """Suspects, and the peers that have not reported their load yet."""
 
     request: int
     asked: float
@@ -52,7 +52,7 @@ class _Inquiry:
 
 
 class Load:
-    """Arrivals at one peer by key, and the mean of all peers when that matters."""
+    """Arrivals at one peer by key, and the mean of all peers once a key may be hot."""
 
     def __init__(self, exchange: Exchange, judge: Callable[[list[Suspect], float], None]):
         """``judge`` is called with keys that may be hot and the mean arrivals per second of all peers."""
@@ -72,7 +72,7 @@ class Load:
         self._inquiries = 0
 
     def arrived(self, count: int) -> None:
-        """Count arrivals among those looked at."""
+        """Count sampled arrivals."""
         self._arrived += count
 
     def turn(self) -> bool:
@@ -112,7 +112,7 @@ class Load:
             exchange.send(contact, AskLoad(self._inquiries))
 
     def asked(self, sender: Contact, message: AskLoad) -> None:
-        """Tell what arrived here in the last interval, or so far in the first."""
+        """Report the arrivals of the last interval, or those so far in the first one."""
         arrivals, seconds = self._last
         if not seconds and self._started is not None:
             arrivals, seconds = self._arrived * self._sample, self._exchange.now - self._started
@@ -125,7 +125,7 @@ class Load:
         if inquiry is None or message.request != inquiry.request or sender.key not in inquiry.waiting:
             return
         del inquiry.waiting[sender.key]
-        if message.seconds > 0:  # else it has just started and can tell nothing
+        if message.seconds > 0:  # 0: the peer has just started and has counted nothing
             inquiry.rates.append(message.arrivals / message.seconds)
         if not inquiry.waiting:
             self._conclude()

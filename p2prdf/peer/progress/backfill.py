@@ -1,17 +1,14 @@
-"""When all has come that was true when a subscription was opened.
+"""Backfill completion: all solutions that were true when a subscription was opened are at its coordinator.
 
-The problem.  An answer is born with the last publication of its latest triple.  If its triples are published again and
-again, it may still be under way when the low mark is past the opening, and be younger than the mark: the mark
-does not tell of it.  A bookmark says so much and no more: what follows is born later.  But who reads a query once,
-up to a bookmark, would miss an answer that has been true for long.
+A solution is as young as the last publication of its youngest triple.  If its triples are published again and again,
+the solution may be in flight and younger than every low watermark, so a bookmark says nothing about it.  A one-time
+query, which reads up to a bookmark, must not miss it.
 
-The idea.  What follows from what was stored at the opening is a chain: the query goes to the peers that keep its
-first pattern, rows from step to step, answers to the home and from there to its replicas.  If nothing at all was
-under way for the query at a cut after the opening, whatever its stamp, all of the chain is done.  If triples of the
-query come without end there may be no such cut.  But marks show one link after the other to be done: what was sent
-before a cut has a stamp before it, so a mark past that cut tells that it has been dealt with; what followed from it
-was sent before the mark's own cut, which the next mark must pass.  So after as many marks as the chain has links it is
-done.
+The backfill is a chain: the query goes to the replicas of its first pattern, rows go from step to step, solutions go
+to the coordinator and then to its replicas.  It is complete if nothing of the query was in flight at a cut after the
+opening.  Otherwise each further low watermark proves one link: messages sent before a cut have earlier stamps, so a
+watermark beyond the cut shows that they were handled, and their results were sent before the watermark's own cut.
+After as many watermarks as the chain has links it is complete.
 """
 
 from __future__ import annotations
@@ -24,22 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["Seeking"]
 
 _OTHER_LINKS = 3
-"""Of a chain, beside those from pattern to pattern: the query, the answers to the home, and to its replicas."""
+"""Links besides those between patterns: the query, solutions to the coordinator, and solutions to its replicas."""
 
 
 class Seeking:
-    """What is not known yet of one subscription: that all which was true at its opening has come to its home."""
+    """The backfill of one subscription, until it is complete."""
 
     __slots__ = ("_after", "_home", "_marks")
 
     def __init__(self, home: int, opened: int, patterns: int):
-        """``home``: its ring key; ``opened``: the stamp; ``patterns``: how many the query has."""
+        """``home``: the ring key of the coordinator; ``opened``: a stamp; ``patterns``: the number of patterns."""
         self._home = home
         self._after = opened
         self._marks = patterns - 1 + _OTHER_LINKS
 
     def over(self, known: Known) -> bool:
-        """Take in a low mark; return whether all has come.  It is not to be asked again then."""
+        """Take a low watermark; return whether the backfill is complete.  Call it no more after that."""
         if known.upto <= self._after:
             return False
         self._after = known.at

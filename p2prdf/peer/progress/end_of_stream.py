@@ -1,22 +1,16 @@
-"""Ends of streams: what publishers said when they closed, kept by all who keep the key of the stream.
+"""Ends of streams: the last promise of a publisher that closed, stored by the replicas of the stream's key.
 
-The problem.  A publisher that closes is to be waited for no more, at once, and its last promise counts for good: when
-all have closed, reports go up to the largest of these promises.  Heartbeats do not do for that.  They are told by one
-peer, which may fail before others have heard, and they are forgotten after some seconds, while somebody may subscribe
-to a stream that ended long ago.
-
-The idea.  An end is kept like everything else that is acknowledged: by the replicas of a key, here the hash of the
-stream, on their disks, compared by repair, and it is acknowledged when enough of them have it.  Of a stream that is two
-numbers, its earliest event time and the largest promise of a publisher that closed; taking in twice, or in another
-order, makes no difference.  They are told with every cut to who reads the stream
+Heartbeats do not suffice: one peer reports them, it may fail, and they are forgotten after some seconds, while a
+subscription may come long after the end.  An end is therefore acknowledged, replicated, stored on disk and compared
+like every other item.  For one stream it is two numbers, the earliest event time and the greatest promise, so
+repeated and reordered ends merge to the same state.  Peers report ends with every cut to the readers of the stream
 (:mod:`p2prdf.peer.progress.low_watermark`).
 
-*Who* has closed matters for as long as a heartbeat of before may still be told by some peer: ``stream_idle_seconds``.
-A publisher that comes back opens the stream anew, and says so by another ``opening``, a number drawn at random: so an
-end is that of one opening, whatever order it and heartbeats are heard in.  These are remembered twice as long as
-heartbeats, and not on disks: what was said before a restart is forgotten by then.
+A late heartbeat of a closed session may still be reported for ``stream_idle_seconds``.  Each end therefore names the
+session by a random ``opening``.  Openings are remembered for twice that time, in memory only: after a restart no such
+heartbeat is left.
 
-Bounds: ``STREAMS_MAX`` streams, ``OPENINGS_MAX`` openings; an end of one stream more is not kept, and counted.
+Bounds: ``STREAMS_MAX`` streams and ``OPENINGS_MAX`` openings; further ends are refused and counted.
 """
 
 from __future__ import annotations
@@ -40,15 +34,17 @@ if TYPE_CHECKING:
 __all__ = ["OPENINGS_MAX", "STREAMS_MAX", "STREAM_ENDS", "StreamEnds"]
 
 STREAM_ENDS: Final = 19
-"""The kind of these items."""
+"""The item type of ends."""
 STREAMS_MAX: Final = 65_536
 OPENINGS_MAX: Final = 4096
 _IN_ONE_MESSAGE: Final = 16_384
 
 
 class StreamEnds(Component):
-    """The ends that a peer keeps, as a kind of items (:class:`p2prdf.peer.replication.anti_entropy.Kind`).  Times are
-    milliseconds."""
+    """The ends that a peer stores: an item type (:class:`p2prdf.peer.replication.anti_entropy.Kind`).
+
+    Times are milliseconds.
+    """
 
     number = STREAM_ENDS
     dense = False
@@ -56,12 +52,12 @@ class StreamEnds(Component):
     def __init__(self, exchange: Exchange):
         self._exchange = exchange
         self._ends: dict[int, tuple[int, int]] = {}
-        """By stream its earliest time, and the largest promise of a publisher that closed."""
+        """By stream, its earliest time and the greatest promise of a publisher that closed."""
         self._openings: dict[tuple[int, int, int], float] = {}
-        """Stream, publisher and opening of those that closed not long ago, and when that was heard, in this order."""
+        """Sessions that closed recently (stream, publisher, opening), with the time of the report, oldest first."""
         self.version = 0
         self.refused = 0
-        """Ends that there was no room for."""
+        """Ends refused for lack of room."""
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -75,7 +71,7 @@ class StreamEnds(Component):
         return {KeepEnds: self.take}
 
     def take(self, message: KeepEnds) -> None:
-        """Take in ends, of publishers or as another replica knows them."""
+        """Take ends of publishers, or of another replica."""
         columns = (message.streams, message.publishers, message.openings, message.began, message.upto)
         news = False
         for stream, publisher, opening, began, upto in zip(*map(as_list, columns), strict=True):
@@ -103,7 +99,7 @@ class StreamEnds(Component):
             del self._openings[each]
 
     def told(self, streams: Collection[int]) -> Iterator[Source]:
-        """Yield what is told to who reads some streams: of each the end, and the openings that it ended."""
+        """Yield the ends of some streams and the sessions that they ended, for readers of these streams."""
         self._forget()
         for stream in streams:
             held = self._ends.get(stream)
@@ -137,5 +133,5 @@ class StreamEnds(Component):
             yield KeepEnds(make([stream for stream, _ in some]), nobody, nobody, make(began), make(upto))
 
     def everything(self) -> Iterator[Message]:
-        """Return all ends, as replicas tell them."""
+        """Return all ends as messages between replicas."""
         return self.messages(np.arange(len(self._ends)))

@@ -1,21 +1,17 @@
-"""How far streams are: what publishers say of it, and up to which event time nothing is under way.
+"""Watermarks of streams: bookkeeping of publishers and of the elements in flight, without messages or clock.
 
-A *watermark* of a stream is an event time up to which all its elements are known, and all that follows from them is at
-its home.  Each publisher says up to when it has published all (a *heartbeat*: :class:`p2prdf.wire.contract.Heartbeat`)
-where it is attached.  Peers tell that with their low marks, and what elements they have under way
-(:mod:`p2prdf.peer.progress.low_watermark`): the least of it all is the watermark, and that never goes back.
+The *watermark* of a stream is the event time up to which all its elements are known and all their results are at the
+coordinator.  It is the minimum of the heartbeats of the publishers (:class:`p2prdf.wire.contract.Heartbeat`) and of
+the earliest elements in flight (:mod:`p2prdf.peer.progress.low_watermark`), and it never decreases.
 
-A publisher that closes is not waited for any more: what it has promised is all there will be of it.  When all have
-closed the watermark is the largest of what they promised, in whatever order they did, and whenever somebody asks
-(:mod:`p2prdf.peer.progress.end_of_stream`).  One that comes back, and opens the stream again, is waited for again.
+- A publisher that has closed does not count.  When all have closed, the watermark is their greatest promise
+  (:mod:`p2prdf.peer.progress.end_of_stream`).  A publisher that opens the stream again counts again.
+- A publisher that is silent for ``idle_seconds``, or for so long without its peer, does not count; its later
+  elements are late.  A publisher that never sent a heartbeat does not count.
+- Without any publisher the watermark stays.
+- A new reader concludes nothing for ``idle_seconds``: by then it has heard of every publisher that counts.
 
-A publisher that is silent for ``idle_seconds`` is not waited for any more, nor is one whose peer is gone for so long;
-what it publishes later comes late.  One that never said anything is not waited for at all.  While there is none at
-all, and none has closed, the watermark stays.  Who begins to look at a stream looks for as long before it concludes
-anything: all publishers that are to be waited for have been heard of then, also those that were attached to a peer that
-is gone.
-
-Pure bookkeeping: no messages, no clock.
+docs/explanation/design/streams.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -32,12 +28,12 @@ from p2prdf.wire.contract import Heartbeat
 __all__ = ["SOURCES_MAX", "Sources", "Watermarks"]
 
 SOURCES_MAX: Final = 4096
-"""Publishers of streams that are remembered at a peer."""
+"""Publishers of streams that a peer remembers."""
 
 
 @dataclass(slots=True)
 class _Said:
-    """What a publisher said, and when it was heard of last."""
+    """The first and the last event time that a publisher reported, and the time of its last report."""
 
     began: int
     upto: int
@@ -48,7 +44,7 @@ class _Said:
 
 
 class _Place(NamedTuple):
-    """One opening of a stream by a publisher."""
+    """A publisher session: one opening of a stream by a publisher."""
 
     stream: int
     publisher: int
@@ -56,14 +52,14 @@ class _Place(NamedTuple):
 
 
 class _Publishers:
-    """What is known of publishers."""
+    """Reports of publishers by session."""
 
     def __init__(self, idle_seconds: float):
         self._idle_seconds = idle_seconds
         self.said: dict[_Place, _Said] = {}
 
     def take(self, place: _Place, began: int, upto: int, now: float) -> bool:
-        """Note what a publisher said; False if there is no room for one more."""
+        """Take a report; return False if there is no room for one more publisher."""
         known = self.said.get(place)
         if known is not None:
             known.take(began, upto, now)
@@ -74,7 +70,7 @@ class _Publishers:
         return True
 
     def forget(self, now: float) -> bool:
-        """Forget who is silent; return whether anybody was."""
+        """Forget silent publishers; return whether there were any."""
         before = now - self._idle_seconds
         silent = [each for each, said in self.said.items() if said.at < before]
         for each in silent:
@@ -83,15 +79,15 @@ class _Publishers:
 
 
 class Sources:
-    """What publishers said at the peer that they are attached to."""
+    """Reports of the publishers that are attached to this peer."""
 
     def __init__(self, idle_seconds: float):
         self._publishers = _Publishers(idle_seconds)
         self.streams: frozenset[int] = frozenset()
-        """Those of publishers that are remembered."""
+        """The streams of these publishers."""
 
     def take(self, message: Heartbeat, now: float) -> bool:
-        """Note a heartbeat; False if there is no room for one more publisher."""
+        """Take a heartbeat; return False if there is no room for one more publisher."""
         self._forget(now)
         place = _Place(message.stream, message.publisher, message.opening)
         taken = self._publishers.take(place, message.began, message.upto, now)
@@ -104,31 +100,31 @@ class Sources:
             self.streams = frozenset(place.stream for place in self._publishers.said)
 
     def told(self, now: float) -> tuple[Source, ...]:
-        """Return what others are to be told."""
+        """Return the reports for other peers."""
         self._forget(now)
         said = self._publishers.said.items()
         return tuple(Source(*place[:2], each.began, each.upto, place.opening) for place, each in said)
 
 
 class Watermarks:
-    """How far the streams are that somebody waits for here.  Streams go by their hashes, times are milliseconds."""
+    """Watermarks of the streams that this peer reads, by the hash of the stream.  Times are milliseconds."""
 
     def __init__(self, idle_seconds: float):
         self._publishers = _Publishers(idle_seconds)
         self._idle_seconds = idle_seconds
         self._since: dict[int, float] = {}
-        """When each stream was looked at first."""
+        """The time at which this peer began to read each stream."""
         self._upto: dict[int, int] = {}
         self._began: dict[int, int] = {}
         self._ended: dict[int, int] = {}
-        """The largest promise of publishers that closed."""
+        """The greatest promise of publishers that closed."""
         self._under_way: Mapping[int, int] = {}
-        """By the mark of a stream the earliest time under way at the last cut at which that was known."""
+        """By the mark of a stream, the earliest time in flight at the last cut at which it was known."""
 
     def learn(self, known: Known, streams: Collection[int], now: float) -> bool:
-        """Conclude from what peers told of a cut how far some streams are; return whether any is further.
+        """Advance the watermarks of some streams by the reports of a cut; return whether any advanced.
 
-        Others are forgotten.
+        State of other streams is forgotten.
         """
         for stream in streams:
             self._since.setdefault(stream, now)
@@ -141,7 +137,7 @@ class Watermarks:
                 self._ended[each.stream] = max(each.upto, self._ended.get(each.stream, -1))
             else:
                 self._publishers.take(place, each.began, each.upto, now)
-        for place in over:  # a peer may not have forgotten yet what it said before
+        for place in over:  # a peer may still report an earlier heartbeat of it
             self._publishers.said.pop(place, None)
         self._publishers.forget(now)
         for held in (self._since, self._upto, self._began, self._ended):
@@ -154,7 +150,7 @@ class Watermarks:
 
     def _advance(self, under_way: Mapping[int, int], before: float) -> bool:
         furthest: dict[tuple[int, int], int] = {}
-        """Of each publisher: one that was killed goes on where it was in a new opening."""
+        """The maximum over the sessions of a publisher: after a crash it continues in a new session."""
         for (stream, publisher, _), said in self._publishers.said.items():
             furthest[stream, publisher] = max(said.upto, furthest.get((stream, publisher), said.upto))
         least: dict[int, int] = {}
@@ -171,17 +167,18 @@ class Watermarks:
         return further
 
     def upto(self, stream: int) -> int:
-        """Return the watermark of a stream; -1 if there is none yet."""
+        """Return the watermark of a stream, or -1 without one."""
         return self._upto.get(stream, -1)
 
     def upto_at_cut(self, stream: int) -> int:
-        """Return up to when all was there at the last cut, also for who had only begun to ask; -1: nothing is known.
+        """Return the event time up to which all elements were known at the last cut, or -1.
 
-        A watermark does not go back: what a query finds that was left later is under way, and may be older.
+        It holds for a new query as well: results that the query finds in stored data are in flight, and may be older
+        than the watermark, which never decreases.
         """
         earliest, upto = self._under_way.get(hlc.stream_mark(stream)), self.upto(stream)
         return upto if earliest is None else min(upto, hlc.element_ms(earliest) - 1)
 
     def began(self, stream: int) -> int | None:
-        """Return the earliest time that a publisher has published at; None if none has said."""
+        """Return the earliest event time that a publisher reported, or None without a report."""
         return self._began.get(stream)

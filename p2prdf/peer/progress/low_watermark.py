@@ -1,46 +1,23 @@
-"""Low marks: up to which publication time everything that was to follow has followed, wherever it was under way.
+"""Low watermarks: stamps below which no work in flight anywhere can still produce a solution.
 
-The problem.  Answers reach a subscriber in no order, so it cannot know when it has all that came of what was published
-up to some time.  A *bookmark* tells.  That takes a *low mark*: a stamp such that no peer has anything under way that
-can still lead to an answer born at or before it.  Peers look at what they have under way at different moments,
-and what one hands on to another in between is seen by neither.
+A subscriber needs a *bookmark*, the statement that it has all solutions up to a stamp.  Hybrid logical clocks give a
+consistent cut (K. M. Chandy, L. Lamport 1985): each peer inspects its outbox when its clock passes the stamp of the
+cut, before it handles later messages.  The outbox keeps a message until it is acknowledged, and a receiver
+acknowledges after the results are in its own outbox.  So the least stamp in all outboxes, or that of the cut, is a
+low watermark (as in MillWheel: T. Akidau et al., VLDB 2013, without a master).  A peer adds messages that it puts
+into its outbox until the end of the turn of the cut.
 
-The idea.  Hybrid logical clocks make a cut: each peer looks at the moment its clock passes the same stamp, before it
-handles anything stamped later (K. M. Chandy, L. Lamport 1985; here the marker is the clock).  What is on its way
-between two peers then is in its sender's outbox, for that keeps everything until it is acknowledged, and an
-acknowledgement leaves after what follows from the message has been put into the outbox of its receiver.  So the least
-stamp in all outboxes, or the stamp of the cut if that is less, is a low mark (as in MillWheel: T. Akidau et al., VLDB
-2013, without a master).
+A peer reports 0 while it may lack data: before copies are compared and joined after a change of the view, and for 20
+s while as many peers are missing as keep a publication safe.  Only reports of one view count together.  Publications
+that are not acknowledged at the cut may be older and follow later.
 
-A peer also counts what it has taken in and not worked off at the cut: all that it puts into its outbox from then to the
-end of the turn.  (To look into the outbox again at the end would not do: the budget may have split the turn, and what
-the first part sent may be acknowledged by then.)  It tells nothing
-(0) while copies may lack something: until all was compared and joined again after peers came or went, and for 20 s
-after as many were lost, and are not back, as copies make a publication safe, for they may be cut off and acknowledge
-some.  Fewer cannot: how many copies are needed does not shrink with the view.  Not alone, that is: who is not in the
-view may have this peer in its own, and this one's copy counts there; what comes so is compared first, too.  And only
-marks count that all peers tell of one view of the ring: one that failed is waited for until it is known to be gone.
+For streams, peers report the earliest event time in flight and the heartbeats of publishers
+(:mod:`p2prdf.peer.progress.event_watermarks`), and the coordinators that have any work in flight
+(:mod:`p2prdf.peer.progress.backfill`).
 
-The same tells that nothing is missing anywhere, which is waited for before old answers are derived again
-(:meth:`p2prdf.peer.subscriptions.coordinator.Host.derive_again`).
-
-Nothing of this happens unless somebody wants it: peers with such subscribers ask all others, who remember
-that for some seconds.  One message from each to each of them per cut that counts: one a second, for who is in a hurry
-(a one-time query) eight; with more than 64 peers so much fewer that a peer tells 64 others, or eight times as many.
-
-Publications that were not acknowledged when the mark was told may be older and follow later.
-
-Elements of streams.  They have event times, not stamps, and so has what follows from them: it counts for no low mark.
-Instead a peer tells the earliest event time that it has under way of each stream, and what publishers say of how far
-they are.  A publisher says so after its elements are where queries find them, so what a peer has been told of when it
-passes a cut lies before the cut everywhere: from that, and from what is under way at the cut, follows up to which event
-time all is known that was published (T. Akidau et al., VLDB 2015, call it a watermark).  Whoever wants to know,
-:mod:`p2prdf.peer.progress.event_watermarks`, keeps the latest of each publisher.
-
-What was true before the mark.  An answer is born when the last of its triples is published, and of a triple that is
-published again and again that is the last time.  So an answer that is true for long may be under way and be younger
-than any mark (:mod:`p2prdf.peer.progress.backfill`).  Therefore marks come with the homes to whose queries anything is
-under way.
+Cuts are reported on demand: a peer that wants watermarks asks all others, which report for some seconds, once a
+second or eight times a second (urgent); with more than ``PEERS_PER_CUT`` peers less often.
+docs/explanation/design/coordinators.md and streams.md give the reasons.
 """
 
 from __future__ import annotations
@@ -84,37 +61,37 @@ __all__ = ["CUT_SECONDS", "Known", "LowMarks", "Source", "UnderWay", "kept_late_
 U64 = npt.NDArray[np.uint64]
 
 CUT_SECONDS: Final = 0.125
-"""Between cuts; the same at all peers."""
+"""Seconds between cuts; equal at all peers."""
 CALM_CUTS: Final = 8
-"""One in so many cuts counts for those who are in no hurry."""
+"""One in this number of cuts is reported to peers that are not urgent."""
 PEERS_PER_CUT: Final = 64
-"""With so many peers each of these counts, with twice as many each other one, and so on."""
+"""Up to this number of peers every cut is reported, up to twice the number every second one, and so on."""
 _CUT: Final = hlc.from_seconds(CUT_SECONDS)
 _WATCH_SECONDS: Final = 5.0
-"""How long a peer is told marks after it asked."""
+"""Seconds for which a peer gets reports after a request."""
 _CUTS_MAX: Final = 16
-"""Cuts of which marks are gathered at a time."""
+"""Cuts of which reports are collected at a time."""
 KEPT_LATE_MAX: Final = 8
-"""Marks of what is kept of streams that may be told by when a cut is concluded."""
+"""Later retention reports that a peer may send before a cut is concluded."""
 _NEVER: Final = (1 << 64) - 1
 _PLAIN: Final = np.uint64(hlc.GONE - 1)
-"""These bits of a time are its stamp (:func:`p2prdf.hlc.plain`)."""
+"""The bits of a time that are its stamp (:func:`p2prdf.hlc.plain`)."""
 _ELEMENT: Final = np.uint64(hlc.ELEMENT)
 _MARK: Final = np.uint64((1 << hlc.COUNTER_BITS) - 1)
 _NOTHING: Final[U64] = np.zeros(0, np.uint64)
 _FROM_THE_FIRST: Final[U64] = np.zeros(1, np.uint64)
 _STREAMS_MAX: Final = 16_384
-"""Streams that are asked about in one message."""
+"""Streams per request."""
 _BUSY_MAX: Final = 256
-"""Homes that are told with a mark."""
+"""Coordinators, and stream marks, per report."""
 _OLDEST: Final = 1
-"""The low mark of a peer that is steady, and has something to derive again, however old."""
+"""The low watermark of a peer that lacks nothing and has old solutions to derive again."""
 
 
 class Source(NamedTuple):
-    """What a publisher says of its stream: it has published elements from ``began`` on, and all up to ``upto``.
+    """The report of a publisher: it has published elements from ``began`` on, and all up to ``upto``.
 
-    ``opening`` tells its times on the stream apart.  ``ended``: it closed; without a publisher (0): somebody has.
+    ``opening`` identifies the publisher session.  ``ended``: it has closed; publisher 0: one of the publishers has.
     """
 
     stream: int
@@ -127,10 +104,10 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A low mark ``upto``, known at the cut ``at``: stamps both.
+    """A low watermark ``upto``, known at the cut ``at``; both are stamps.
 
-    ``busy``: the homes to whose queries something was under way then, whatever its stamp; None: too many.
-    ``elements``: by the mark of a stream the earliest time of an element under way then; None: it is not known.
+    ``busy``: the coordinators of queries with work in flight at the cut, of any stamp; None: too many.
+    ``elements``: by the mark of a stream, the earliest event time in flight at the cut; None: unknown.
     """
 
     upto: int
@@ -139,15 +116,15 @@ class Known:
     elements: Mapping[int, int] | None = None
     sources: tuple[Source, ...] = ()
     kept: tuple[KeptMark, ...] | None = None
-    """What all peers told of what they keep of streams, of this cut; None: not all have, or of none."""
+    """The retention reports of all peers for this cut; None if some are missing."""
 
     def quiet(self, home: int) -> bool:
-        """Return whether nothing at all was under way that belongs to a query of a home."""
+        """Return whether no work of a coordinator's queries was in flight."""
         return self.busy is not None and home not in self.busy
 
 
 class LowMarks(Component):
-    """What a peer tells others of what it has under way, and what it concludes from what it is told."""
+    """The cuts of one peer: its reports to other peers, and the watermarks that follow from theirs."""
 
     def __init__(
         self, exchange: Exchange, owes: Callable[[], bool],
@@ -155,12 +132,10 @@ class LowMarks(Component):
         sources: Callable[[Collection[int]], Sequence[Source]] = lambda _: (),
         kept: Callable[[int, int], KeptMark] | None = None,
     ):
-        """``learned`` is told low marks.
+        """``learned`` is called with each low watermark.
 
-        ``sources``: what is known here of publishers of some streams.  ``kept`` makes the mark of a cut and view that
-        tells what is kept of streams.
-
-        ``owes``: whether this peer waits for all to be steady to derive old answers again; the low mark is 0 then.
+        ``sources`` returns the known reports of publishers of some streams.  ``kept`` returns the retention report for
+        a cut and view.  ``owes``: whether this peer has old solutions to derive again once no peer lacks data.
         """
         self._exchange = exchange
         exchange.signals.view_changed.connect(self.view_changed)
@@ -169,39 +144,39 @@ class LowMarks(Component):
         self._sources = sources
         self._kept_mark = kept
         self._kept_cut = 0
-        """The last cut of which this peer told that."""
+        """The last cut of which this peer sent a retention report."""
         self._kept: dict[int, dict[int, KeptMark]] = {}
         self._watchers: dict[int, tuple[Contact, float]] = {}
         self._hurried: dict[int, float] = {}
-        """Until when each of these is in a hurry,"""
+        """By key of a peer, the time until which its requests are urgent."""
         self._with_streams: dict[int, dict[int, float]] = {}
-        """and until when each wants to know of which streams."""
+        """By key of a peer, the streams that it asks about, each with the time until which it does."""
         self._asked_at: float | None = None
         self._asked_urgently = False
         self._asked_streams: frozenset[int] = frozenset()
         self._cut = 0
-        """The last one passed, or when this peer began to look."""
+        """The last cut that the clock has passed since this peer is active; 0 before."""
         self._low: UnderWay | None = None
-        """What was under way when a cut that counts was passed, until it is told,"""
+        """The work in flight at the last reported cut, until the report is sent."""
         self._said: Sequence[Source] = ()
-        """what was known of publishers then,"""
+        """The reports of publishers known at that cut."""
         self._low_cut = 0
-        """and this cut."""
+        """That cut."""
         self._told: dict[int, dict[int, LowMark]] = {}
-        """Per cut the mark of each peer by its key,"""
+        """By cut and key of a peer, its low watermark."""
         self._elements: dict[int, dict[int, ElementMark]] = {}
-        """what came with them of elements,"""
+        """By cut and key of a peer, its elements in flight."""
         self._published: dict[int, dict[int, SourceMark]] = {}
-        """and of publishers."""
+        """By cut and key of a peer, its reports of publishers."""
         self.wanted = False
-        """Whether somebody here wants bookmarks."""
+        """Whether a subscriber of this peer, or a coordinator here, wants low watermarks."""
         self.urgent = False
-        """And soon."""
+        """Whether it wants them soon."""
         self.streams: frozenset[int] = frozenset()
-        """Of which streams somebody here wants to know how far they are."""
+        """The streams of which this peer wants watermarks."""
 
     def handlers(self) -> Handlers:
-        """Return the handlers of the marks that other peers tell."""
+        """Return the handlers of the reports of other peers."""
         return {
             WatchLowMarks: self.watch, LowMark: self.take, ElementMark: self.take_elements,
             SourceMark: self.take_sources, KeptMark: self.take_kept,
@@ -214,24 +189,24 @@ class LowMarks(Component):
         return self.wanted or bool(self.streams or self._watchers)
 
     def passing(self, remote: int = 0) -> None:
-        """Look at what is under way if the clock passes a cut now, by itself or by that of a message (``remote``).
+        """Inspect the outbox if the clock passes a cut now, by itself or by the clock of a message (``remote``).
 
-        To be called before anything else is done.
+        The peer calls it before any other work.
         """
         if not self._active:
             self._cut = 0
             return
         exchange = self._exchange
-        seconds = exchange.config.drift_max_seconds  # a clock that is wrong decides nothing
+        seconds = exchange.config.drift_max_seconds  # a wrong clock decides nothing
         stamp = hlc.merge(exchange.clock, remote, now=exchange.now, drift_max_seconds=seconds)
         cut = stamp // _CUT
-        if not self._cut:  # what the clock passed before nobody looked at
+        if not self._cut:  # earlier cuts were not inspected
             self._cut = cut
         elif cut > self._cut:
             last, self._cut = self._cut, cut
             exchange.clock = max(exchange.clock, cut * _CUT)
             counts = cut // self._step * self._step
-            if counts > last:  # between the two nothing was done here
+            if counts > last:  # no work was done here between the two
                 self._low, self._low_cut = self._under_way(), counts
                 exchange.put_since_cut = []
                 streams = self.streams.union(*self._with_streams.values())
@@ -239,12 +214,12 @@ class LowMarks(Component):
 
     @property
     def _stride(self) -> int:
-        """One in so many cuts counts for who is in a hurry."""
+        """One in this number of cuts is reported to urgent peers."""
         return _stride(self._exchange)
 
     @property
     def _step(self) -> int:
-        """One in so many cuts counts here now."""
+        """One in this number of cuts is inspected now."""
         hurry = self.urgent or any(until > self._exchange.now for until in self._hurried.values())
         return self._stride * (1 if hurry else CALM_CUTS)
 
@@ -254,7 +229,7 @@ class LowMarks(Component):
         return found
 
     def wake(self) -> None:
-        """Tell the mark of a cut just passed, at the end of a turn; ask others to tell theirs."""
+        """Report the cut that was just passed, at the end of its turn; request reports of other peers."""
         exchange, now = self._exchange, self._exchange.now
         wanted = self.wanted or bool(self.streams)
         if self._low is not None:
@@ -277,7 +252,7 @@ class LowMarks(Component):
             self._asked_at = None
 
     def _tell(self, low: int, found: UnderWay, *, wanted: bool) -> None:
-        """Tell the mark of the last cut to whoever watches, the low mark last: when it is there the others are."""
+        """Send the reports of the last cut to the peers that asked; the low watermark goes last and completes them."""
         exchange, now, view = self._exchange, self._exchange.now, self._exchange.view
         elements, mark = self._marks(low, found)
         self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
@@ -303,7 +278,7 @@ class LowMarks(Component):
             self.take(exchange.own, mark)
 
     def _asked(self) -> list[WatchLowMarks]:
-        """Return what others are asked, streams a part at a time."""
+        """Return the requests to other peers, streams in parts."""
         streams, make = sorted(self.streams), self._exchange.columns.column
         parts = [(make(streams[at : at + _STREAMS_MAX]),) for at in range(0, len(streams), _STREAMS_MAX)]
         return [WatchLowMarks(self.urgent, part) for part in parts] or [WatchLowMarks(self.urgent)]
@@ -312,7 +287,7 @@ class LowMarks(Component):
         return {stream: until for stream, until in self._with_streams[key].items() if until > self._exchange.now}
 
     def _marks(self, low: int, found: UnderWay) -> tuple[list[ElementMark], LowMark]:
-        """Return what is told of a cut: the elements that are under way, if that is known, and the low mark."""
+        """Return the reports of a cut: the elements in flight, if they are known, and the low watermark."""
         make, cut, view = self._exchange.columns.column, self._low_cut, self._exchange.view
         elements = []
         if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
@@ -321,7 +296,7 @@ class LowMarks(Component):
         return elements, LowMark(cut, low, view, make([] if many else sorted(found.homes)), many)
 
     def _source_mark(self, streams: Collection[int]) -> SourceMark:
-        """Return what was known of publishers of some streams at the cut."""
+        """Return the report of publishers of some streams at the cut."""
         said = [each for each in self._said if each.stream in streams]
         make = self._exchange.columns.column
         return SourceMark(
@@ -333,7 +308,7 @@ class LowMarks(Component):
 
     @property
     def deadline(self) -> float | None:
-        """When the next cut is passed."""
+        """The time of the next cut."""
         if not self._active:
             return None
         if self._low is not None or not self._cut:
@@ -344,7 +319,7 @@ class LowMarks(Component):
     # --- others ----------------------------------------------------------------------------------
 
     def watch(self, sender: Contact, message: WatchLowMarks) -> None:
-        """Tell another from the next cut on."""
+        """Report to another peer from the next cut on."""
         self._watchers[sender.key] = (sender, self._exchange.now + _WATCH_SECONDS)
         if message.urgent:
             self._hurried[sender.key] = self._exchange.now + _WATCH_SECONDS
@@ -353,25 +328,25 @@ class LowMarks(Component):
             self._with_streams.setdefault(sender.key, {}).update(dict.fromkeys(as_list(streams), until))
 
     def take_elements(self, sender: Contact, message: ElementMark) -> None:
-        """Note what a peer has under way of streams."""
+        """Take the elements in flight of a peer."""
         if self.streams and message.view and message.view == self._exchange.view:
             self._elements.setdefault(message.cut, {})[sender.key] = message
             _forget_earliest(self._elements)
 
     def take_sources(self, sender: Contact, message: SourceMark) -> None:
-        """Note what a peer was told by publishers."""
+        """Take the reports of publishers of a peer."""
         if self.streams and message.view and message.view == self._exchange.view:
             self._published.setdefault(message.cut, {})[sender.key] = message
             _forget_earliest(self._published)
 
     def take_kept(self, sender: Contact, message: KeptMark) -> None:
-        """Note what a peer keeps of streams."""
+        """Take the retention report of a peer."""
         if self.streams and message.view and message.view == self._exchange.view:
             self._kept.setdefault(message.cut, {})[sender.key] = message
             _forget_earliest(self._kept)
 
     def take(self, sender: Contact, message: LowMark) -> None:
-        """Note the mark of a peer; conclude if it was the last one to tell."""
+        """Take the low watermark of a peer; conclude the cut after the last one."""
         exchange = self._exchange
         if not (self.wanted or self.streams) or not message.view or message.view != exchange.view:
             return
@@ -392,24 +367,24 @@ class LowMarks(Component):
                 sources = _sources_of(published.values())
                 kept = self._kept.pop(message.cut, {})
                 in_time = CUT_SECONDS * (self._kept_cut - message.cut) < kept_late_seconds(self._exchange)
-                all_kept = kept.keys() >= told.keys() and in_time  # others rely on what is concluded being told
+                all_kept = kept.keys() >= told.keys() and in_time  # other peers rely on timely conclusions
                 told_of = tuple(kept.values()) if all_kept else None
                 around = None if many else busy
                 self._learned(Known(upto, message.cut * _CUT, around, elements, sources, told_of))
 
     def view_changed(self) -> None:
-        """Forget marks of another view."""
+        """Forget the reports of another view."""
         for told in (self._told, self._elements, self._published, self._kept):
             told.clear()
 
 
 def _stride(exchange: Exchange) -> int:
-    """Return of how many cuts one counts for peers that want bookmarks soon."""
+    """Return the number of cuts of which one is reported to urgent peers."""
     return -(-exchange.cache.size // PEERS_PER_CUT)
 
 
 def kept_late_seconds(exchange: Exchange) -> float:
-    """Return for how many seconds after a cut later marks may lead to conclusions about retention at that cut.
+    """Return the seconds after a cut in which later reports may lead to conclusions about retention at that cut.
 
     It is shorter than the time for which a coordinator waits for publishers of a stream before its first report.
     """
@@ -418,9 +393,9 @@ def kept_late_seconds(exchange: Exchange) -> float:
 
 
 class UnderWay:
-    """What some messages may lead to: the least stamp, homes, and by the mark of a stream the earliest event time.
+    """Work in flight: the least stamp, the coordinators, and the earliest event time by the mark of a stream.
 
-    No more homes and marks than are told, and some to show that there are more.
+    It has a few more coordinators and marks than a report, to show that there are too many.
     """
 
     def __init__(self) -> None:
@@ -429,7 +404,7 @@ class UnderWay:
         self.elements: dict[int, int] = {}
 
     def add(self, messages: Iterable[Message]) -> None:
-        """Count messages in: their stamps all at once, for there may be very many that have a few each."""
+        """Add messages, all stamps at once: there may be very many messages with a few stamps each."""
         parts: list[U64] = []
         for message in messages:
             stamps = _stamps(message)
@@ -456,7 +431,7 @@ class UnderWay:
 
 
 def _stamps(message: Message) -> U64:
-    """Return stamps, or event times, before the least of which no answer is born that a message leads to."""
+    """Return stamps, or event times: no solution that follows from the message is older than the least of them."""
     match message:
         case IndexTriples():
             return as_array(message.time) & _PLAIN
@@ -466,25 +441,25 @@ def _stamps(message: Message) -> U64:
             return as_array(message.born) & _PLAIN
         case IndexQuery():
             return as_array([message.refresh] if message.refresh else message.groups.since_min)
-        case Offer() | Want():  # who knows what they lead to
+        case Offer() | Want():  # they may lead to anything
             return _FROM_THE_FIRST
     return _NOTHING
 
 
 def _forget_earliest(told: dict[int, Any]) -> None:
-    """Keep no more cuts than may be of use."""
+    """Drop cuts beyond the bound, the earliest first."""
     if len(told) > _CUTS_MAX:
         del told[min(told)]
 
 
 def _elements_of(marks: Iterable[ElementMark]) -> dict[int, int]:
-    """Return by the mark of a stream the earliest time of an element under way anywhere."""
+    """Return by the mark of a stream the earliest event time in flight at any peer."""
     times = sorted((time for mark in marks for time in as_list(mark.times)), reverse=True)
     return {hlc.stream_mark(time): time for time in times}
 
 
 def _sources_of(marks: Iterable[SourceMark]) -> tuple[Source, ...]:
-    """Return what publishers said anywhere; one may have said it at several peers."""
+    """Return the reports of publishers at all peers; a publisher may have reported at several."""
     return tuple(
         Source(stream, publisher, began, upto, opening, bool(ended))
         for mark in marks
@@ -493,12 +468,12 @@ def _sources_of(marks: Iterable[SourceMark]) -> tuple[Source, ...]:
 
 
 def _columns_of(mark: SourceMark) -> tuple[Column, ...]:
-    """Return what a mark says of each publisher, in the order of a Source."""
+    """Return the columns of a report in the order of the fields of Source."""
     return mark.streams, mark.publishers, mark.began, mark.upto, mark.openings, mark.ended
 
 
 def _homes(message: Message) -> set[int]:
-    """Return the homes of the queries that a message under way belongs to."""
+    """Return the coordinators of the queries of a message in flight."""
     match message:
         case Forward() | IndexQuery():
             return _group_homes(message.groups.ids)

@@ -1,32 +1,22 @@
-"""How long elements of streams are kept: for ``stream_retention_seconds`` of event time, and while a query needs them.
+"""Retention of streams: peers forget elements after ``stream_retention_seconds`` of event time, unless a query needs
+them.
 
-The problem.  Streams have no end, and copies of an element, and of what was joined with it, are at many peers.  All of
-them are to forget it, at about the same time, and none too early: a query with windows that stands may still need it.
+At each cut peers report (:class:`p2prdf.wire.messages.KeptMark`) the earliest event time that the queries they
+coordinate need of each stream: the last replicated report less the range of the window, ten minutes
+(:data:`p2prdf.continuous.leaf.LATE_MS`) and three report intervals; the start of a landmark window; 0 before the
+first report of a query over the whole stream.  From the reports of all peers of one view follows the *retention
+watermark*: the watermark of the stream less the retention, or the least time that is needed, whichever is earlier
+(:mod:`p2prdf.store.horizons`).  An element is forgotten only if no coordinator would accept a solution with it.
 
-The rule.  At a cut of the clock peers tell with their low marks (:mod:`p2prdf.peer.progress.low_watermark`) what
-queries whose homes are here need of each stream (:class:`p2prdf.wire.messages.KeptMark`).  That is the earliest event
-time from which on the home takes in answers: the last report that all its replicas were told of, less the window's
-range, ten minutes (:data:`p2prdf.continuous.leaf.LATE_MS`) and three times the time between reports; with a landmark
-window its start, and while nothing is reported to who wants all from the beginning, 0.  Who has heard from publishers,
-or makes reports, concludes from a cut of which all peers of one view have told: *the horizon is the watermark less the
-retention, or the least that is needed if that is earlier* (:mod:`p2prdf.store.horizons`).  So an element is forgotten
-only if no home would take in an answer that has it.  A window wider than the retention extends it, for as long as it is
-subscribed to.
+Retention watermarks only grow; the greatest known one counts.  They are stored on disk before the elements, and told
+to peers when they are concluded, when peers meet, and with each report.
 
-Horizons only grow, the latest that anybody knows of counts, and everybody is told: when one is concluded, when peers
-meet, and with each mark.  They are kept on the disk, before the elements: so who comes back does not offer what others
-have forgotten.  Nothing is concluded while somebody is missing, as watermarks are not.
+A query that is new may not be respected by watermarks of earlier cuts.  Such a watermark is reported within
+:func:`~p2prdf.peer.progress.low_watermark.kept_late_seconds`, so the coordinator chooses the first report only after
+a later cut is concluded, and begins with the first report with complete windows.  docs/explanation/retention.md gives
+the reasons.
 
-New queries.  A horizon that was concluded before a query was left need not respect it.  What is concluded of a cut is
-told with the next mark, and nothing is concluded of a cut once a mark was told of one that is L seconds later
-(:func:`p2prdf.peer.progress.low_watermark.kept_late_seconds`).  Nobody concludes a cut without the home's
-mark, so what does not respect the query is of a cut before it was left, and is told with the mark of a cut within L
-seconds after that, at the latest.  So once a later cut is concluded at the home, the horizons that are known there are
-all that may have forgotten what it needs.  Only then its first report is chosen: the first whose windows are whole.  A
-landmark window that began before the horizon can never be whole, so its subscription is ended, and told why.
-(A peer that was away with a horizon that nobody else has heard of may still bring it: that is traced.)
-
-Bounds: a horizon is concluded when it grows by a 32nd of the retention, so each element is looked at some 32 times.
+Bound: a watermark is concluded when it grows by a 32nd of the retention, so each element is examined some 32 times.
 """
 
 from __future__ import annotations
@@ -56,13 +46,13 @@ if TYPE_CHECKING:
 __all__ = ["Retention", "hash_of_stream", "whole_from"]
 
 _EVERY: Final = 0
-"""In place of a stream: somebody keeps all of every one."""
+"""In place of a stream: a peer keeps all elements of all streams."""
 _PARTS: Final = 32
-"""A horizon grows by such a part of the retention, at least."""
+"""A retention watermark grows by at least this part of the retention."""
 
 
 def hash_of_stream(constants: Iterable[str], term_hash: Callable[[str], int]) -> int | None:
-    """Return the hash of the stream that constants of a leaf are qualified by; None if none is."""
+    """Return the hash of the stream that qualifies constants of a leaf, or None."""
     for each in constants:
         parts = quads.stream_parts_of(each)
         if parts is not None:
@@ -71,9 +61,9 @@ def hash_of_stream(constants: Iterable[str], term_hash: Callable[[str], int]) ->
 
 
 def whole_from(window: Window | CountWindow, every: int, horizon: int) -> int | None:
-    """Return from which event time (ms) on reports, of those every so often, have all of a window; None: never.
+    """Return the event time (ms) of the first report with a complete window, or None if there is none.
 
-    With a window by count: from when on there are all elements, so that they can be counted.
+    For a window by count it is the time from which on all elements are there to be counted.
     """
     if not horizon or isinstance(window, CountWindow):
         return horizon
@@ -83,7 +73,7 @@ def whole_from(window: Window | CountWindow, every: int, horizon: int) -> int | 
 
 
 class Retention(Component):
-    """What is kept of streams here, and what is concluded of it."""
+    """The retention watermarks of one peer."""
 
     def __init__(
         self, exchange: Exchange, tables: Tables, home: Home, sources: Sources, term_hash: Callable[[str], int]
@@ -97,22 +87,22 @@ class Retention(Component):
         self._keep_ms = int(exchange.config.stream_retention_seconds * 1000)
         self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
         self._concluded = 0
-        """The last cut, a stamp, of which all was known."""
+        """The last concluded cut, a stamp."""
 
     @property
     def on(self) -> bool:
-        """Whether anything is to be forgotten."""
+        """Whether elements are forgotten at all."""
         return self._keep_ms > 0
 
     @property
     def streams(self) -> frozenset[int]:
-        """The streams of which this peer is to conclude what may be forgotten: their publishers are attached to it."""
+        """The streams with publishers at this peer: it concludes their retention watermarks."""
         return self._sources.streams if self.on else frozenset()
 
-    # --- what is needed --------------------------------------------------------------------------
+    # --- reports ---------------------------------------------------------------------------------
 
     def mark(self, cut: int, view: int) -> KeptMark:
-        """Return what is told of a cut."""
+        """Return the retention report of a cut."""
         needed = self._needed()
         horizons = self._tables.horizons
         if not self.on:
@@ -123,12 +113,12 @@ class Retention(Component):
         return KeptMark(cut, view, make(streams), make(least), make([horizons.of(each) for each in streams]))
 
     def _needed(self) -> dict[int, int]:
-        """Return of each stream from when on queries need it whose homes are here."""
+        """Return by stream the earliest event time that the queries coordinated here need."""
         needed: dict[int, int] = {}
         for group in self._home.windowed:
             keepers = self._exchange.replica_set(group_home(group.identity)) if self._exchange.replicated else None
             if keepers is not None and self._exchange.own not in keepers:
-                continue  # a home that was here; nobody tells this peer how far it is
+                continue  # a former coordinator: it does not hear of reports
             for leaf in group.leaves:
                 if isinstance(leaf.answers, ElementAnswers):
                     named = leaf.window.stream if isinstance(leaf.window, CountWindow) else None
@@ -137,10 +127,10 @@ class Retention(Component):
                         needed[stream] = min(leaf.answers.needed, needed.get(stream, NEVER))
         return needed
 
-    # --- what is concluded -----------------------------------------------------------------------
+    # --- conclusions -----------------------------------------------------------------------------
 
     def learn(self, known: Known, watched: frozenset[int]) -> None:
-        """Conclude what may be forgotten from what all peers told of a cut, of the streams that they were asked for."""
+        """Conclude retention watermarks from the reports of all peers at a cut, for the streams in ``watched``."""
         if not self.on or known.kept is None:
             return
         needed: dict[int, int] = {}
@@ -173,7 +163,7 @@ class Retention(Component):
         return ElementsForgotten(make(list(horizons)), make(list(horizons.values())))
 
     def _take(self, horizons: dict[int, int]) -> None:
-        """Forget what is from before some horizons, if that is news."""
+        """Forget elements before some retention watermarks, if these are new."""
         later = {stream: before for stream, before in horizons.items() if self._tables.forget(stream, before)}
         if not later:
             return
@@ -186,16 +176,16 @@ class Retention(Component):
     # --- others ----------------------------------------------------------------------------------
 
     def told(self, message: ElementsForgotten) -> None:
-        """Forget what another has forgotten, or a former life of this peer."""
+        """Take the retention watermarks of another peer or of the earlier incarnation."""
         self._take(dict(zip(as_list(message.streams), as_list(message.before), strict=True)))
 
     def met(self, contact: Contact) -> None:
-        """Tell a peer that came what is forgotten."""
+        """Tell a peer that came the retention watermarks."""
         for message in self.kept():
             self._exchange.send(contact, message)
 
     def kept(self) -> Iterator[ElementsForgotten]:
-        """Return all horizons."""
+        """Return all retention watermarks."""
         horizons = dict(self._tables.horizons)
         if horizons:
             yield self._message(horizons)
@@ -204,18 +194,18 @@ class Retention(Component):
 
     @property
     def respected_after(self) -> int:
-        """The stamp of a cut: once all is known of one after it, what begins to be needed now is respected.
+        """The stamp of a cut: after a later cut is concluded, needs that begin now are respected.
 
-        That is, what is forgotten of it is forgotten by horizons that are known here then.
+        Elements forgotten before that are forgotten by retention watermarks that this peer knows by then.
         """
         return self._exchange.clock + hlc.from_seconds(kept_late_seconds(self._exchange))
 
     def respects(self, after: int) -> bool:
-        """Return whether that has come about."""
+        """Return whether a cut after ``after`` has been concluded."""
         return not self.on or self._concluded > after
 
     def whole_from(self, windows: Iterable[tuple[int, Window | CountWindow]], every: int) -> int | None:
-        """Return from which event time on all windows of a query, by their streams, are whole; None: never."""
+        """Return the event time from which on all windows of a query are complete, or None if they never are."""
         first = 0
         for stream, window in windows:
             found = whole_from(window, every, self._tables.horizons.of(stream))
@@ -233,7 +223,7 @@ class Retention(Component):
         return {ElementsForgotten: self.told}
 
     def status(self) -> Mapping[str, object]:
-        """Return how far streams are forgotten, by their hashes, and how long that is after they might be, seconds."""
+        """Return by hash of a stream its retention watermark and its lag, in seconds."""
         told = {}
         for stream, before in self._tables.horizons:
             upto = self._watermarks.upto(stream)

@@ -1,9 +1,9 @@
-"""The home side of a peer: its subscriptions from their opening to their end.
+"""The coordinator of subscriptions: the component that joins opening, delivery, replication and evaluation.
 
-Opening is told in :mod:`p2prdf.peer.subscriptions.opening`, delivering in :mod:`p2prdf.peer.subscriptions.delivery`,
-what replicas tell each other in :mod:`p2prdf.peer.subscriptions.replication`, and what is asked for and not known in
-:mod:`p2prdf.peer.subscriptions.unresolved`.  Here is what holds them together, how subscriptions and groups end, and
-what holders of their rows ask.
+:mod:`~p2prdf.peer.subscriptions.opening` opens subscriptions, :mod:`~p2prdf.peer.subscriptions.delivery` delivers
+solutions, :mod:`~p2prdf.peer.subscriptions.replication` keeps the replicas of a coordinator alike, and
+:mod:`~p2prdf.peer.subscriptions.unresolved` deals with unknown names.  This module ends subscriptions and groups, and
+answers peers that hold rows of groups.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ from p2prdf.wire.messages import (
 __all__ = ["Host"]
 
 _LATE_MAX: Final = 1024
-"""Messages with answers that a subscription may lack are remembered; with more it counts as lacking some."""
+"""Messages of solutions remembered for a subscription that may lack them; with more, all are derived again."""
 _LEFT_SECONDS: Final = 1.0
-"""How often it is looked whether groups that were left can be ended,"""
+"""Seconds between two checks whether orphaned groups can be ended."""
 _LOOKS_MAX: Final = 60
-"""and so many times at those of other homes;"""
+"""Checks of an orphaned group that another peer coordinates, before it is left to its lease."""
 _LOOKED_AT_MAX: Final = 1024
-"""at so many at a time: what is asked about takes room that others need."""
+"""Orphaned groups checked at once: questions about unknown names share a bounded space."""
 _RETENTION_PART: Final = 0.01
-"""Part of their age by which answers may be older before it is seen."""
+"""Delay of the expiry of solutions, as a part of their maximal age."""
 
 
 def _nothing() -> None:
@@ -72,7 +72,7 @@ def _nothing() -> None:
 
 
 class Host(Component):
-    """Queries and subscriptions whose home is this peer."""
+    """The queries and subscriptions that this peer keeps as a coordinator or its replica."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Host(Component):
         self.home = home
         self._by_key = ByKey(exchange)
         self._late: dict[int, tuple[Subscription, list[Column] | None]] = {}
-        """Of which somebody did not know when answers that count for them were recorded for others; these answers."""
+        """Subscriptions that a replica did not know when it recorded solutions of their group, with these solutions."""
         self._delivery = Delivery(
             exchange, self._by_key, home, engine, dictionary, retention, orphan=self._end_orphan, late=self._note_late,
             too_large=self._end_too_large,
@@ -103,7 +103,7 @@ class Host(Component):
             records=self.records, begin=self._delivery.begin, wait=self.unknown.wait,
         )  # fmt: skip
         self._left_at: float | None = None
-        """When to look whether groups can be ended that are left: see :meth:`_end`."""
+        """The time of the next check of orphaned groups (:meth:`_end`)."""
         self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.to_all = self._by_key.to_all
@@ -114,7 +114,7 @@ class Host(Component):
         exchange.signals.caught_up.connect(self.view_changed)
 
     def handlers(self) -> Handlers:
-        """Return the handlers of subscriptions, of their answers and of what replicas tell each other of them."""
+        """Return the handlers of subscriptions, of their solutions and of messages between their replicas."""
         records, unknown, delivery = self.records, self.unknown, self._delivery
         return {
             OpenSubscription: self._opening.open,
@@ -151,7 +151,7 @@ class Host(Component):
     # --- after a restart -------------------------------------------------------------------------
 
     def restorers(self) -> Restorers:
-        """Return the methods that take back records, answers and retractions."""
+        """Return the methods that take back records, solutions and retractions."""
         return {Answers: self._restore_answers, KeepWithdrawn: self._restore_withdrawn, **self.records.restorers()}
 
     def _restore_answers(self, message: Answers) -> None:
@@ -168,17 +168,17 @@ class Host(Component):
         self.records.restored()
 
     def kept(self) -> Iterator[Message]:
-        """Return the answers that wait for the record of their group."""
+        """Return the solutions that wait for the record of their group."""
         return self.unknown.messages()
 
     # --- rates -----------------------------------------------------------------------------------
 
     def rates(self, message: Rates) -> None:
-        """Note what an owner counted."""
+        """Take the number of triples that an owner counted under a pattern."""
         self._opening.rates(message)
 
     def _get_rates(self, sender: Contact, message: GetRates) -> None:
-        """Answer how many triples there are under one pattern: this peer's share, if the key is split, times all."""
+        """Answer how many triples match one pattern: of a split key this peer's share times the number of shares."""
         if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:
             raise RemoteProtocolError("rates are asked for one pattern at a time, under one role")
         role = as_list(message.roles)[0]
@@ -191,7 +191,7 @@ class Host(Component):
             self.reply(message.asker, Rates(message.request, message.position, self._columns.column([count])))
 
     def view_changed(self) -> None:
-        """Speak for what is this peer's to speak for now, and end what nobody has ended who should have."""
+        """Deliver the subscriptions that this peer leads now, and end subscriptions of ended groups."""
         self._delivery.view_changed()
         for subscription in [each for each in self.home.subscriptions.values() if self.home.is_orphan(each)]:
             self._end_orphan(subscription)
@@ -204,16 +204,16 @@ class Host(Component):
         self._delivery.close(sender, message, self._end)
 
     def _take_end(self, sender: Contact, message: EndSubscription) -> None:
-        """Take in that another replica has ended subscriptions."""
+        """Record the ends of subscriptions that another replica tells."""
         self._engine.introductions.ended(sender.key, as_list(message.subscriptions))
         self.records.take_end(message)
 
     def _end(self, subscription: Subscription, done: Callable[[], None] = _nothing) -> None:
-        """End a subscription, and its group if it was the last one; call ``done`` when that is safe.
+        """End a subscription, and its group after the last one; call ``done`` when enough replicas know.
 
-        It may be the last one here alone: somebody may have joined the group in another part of the network, and that
-        it was parted need not have been noticed here.  Nothing brings back a group that has ended, so it is left until
-        all who keep it have heard of the end and know of nobody else.
+        Another subscription may have joined the group in a part of the network that this peer does not see.  An ended
+        group cannot return, so the group stays orphaned until all its replicas have heard of the end and know no other
+        subscription.
         """
         number, stamp = subscription.number, self._exchange.tick()
         ends_group = not self._exchange.replicated or self.home.is_orphan(subscription)
@@ -231,10 +231,10 @@ class Host(Component):
         self._left_at = self._exchange.now
 
     def _end_left(self) -> None:
-        """Ask of groups that were left whether another replica knows a subscription; if none does, they end.
+        """End the orphaned groups of which no replica knows a subscription.
 
-        Whoever speaks for them asks.  While somebody is missing nobody does, unless that is so for long: whoever is
-        missing alone may know.
+        The primary of a group asks the other replicas.  While a peer is missing, and not missing for long, it does not
+        ask: only the missing peer may know a subscription.
         """
         exchange = self._exchange
         self._left_at = exchange.now + _LEFT_SECONDS
@@ -244,7 +244,7 @@ class Host(Component):
             group.looks += 1
             if exchange.speaks_for(subscription_home(identity)):
                 self.unknown.when_nowhere(identity, partial(self._end_unknown, identity))
-            elif group.looks > _LOOKS_MAX:  # whoever should have ended it does not know it; it ends with its lease
+            elif group.looks > _LOOKS_MAX:  # its primary does not know it: it ends with its lease
                 self.home.forget_left(identity)
 
     def _end_unknown(self, identity: int) -> None:
@@ -255,7 +255,7 @@ class Host(Component):
             self._end_group(group)
 
     def _end_orphan(self, subscription: Subscription) -> None:
-        """End a subscription whose group another peer has ended, and tell its subscriber: it would get nothing more."""
+        """End a subscription of a group that another peer has ended, and tell its subscriber."""
         if self._exchange.restoring or not self._exchange.speaks_for(subscription_home(subscription.number)):
             return
         self._exchange.trace("subscription-orphaned", subscription=subscription.number)
@@ -263,13 +263,13 @@ class Host(Component):
         self._end(subscription)
 
     def _end_too_large(self, subscription: Subscription, why: str) -> None:
-        """End a subscription that takes too much room here, and tell its subscriber."""
+        """End a subscription that exceeds a bound, and tell its subscriber the reason."""
         self._exchange.trace("subscription-too-large", subscription=subscription.number, reason=why)
         self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number, why=why))
         self._end(subscription)
 
     def _end_group(self, group: Group) -> None:
-        """Tell all who hold rows of a group that it has ended."""
+        """Tell all peers that may hold rows of a group that it has ended."""
         if not group.planned:
             return
         self._engine.end_groups([leaf.identity for leaf in group.leaves])
@@ -283,7 +283,7 @@ class Host(Component):
     # --- leases of groups ------------------------------------------------------------------------
 
     def keep(self, sender: Contact, message: KeepGroups) -> None:
-        """Tell a holder which groups still live."""
+        """Tell a peer that holds rows which of their groups are alive."""
         alive: list[int] = []
         gone: list[int] = []
         for identity in as_list(message.groups):
@@ -304,11 +304,11 @@ class Host(Component):
         if gone:
             self._by_key.reply(message.holder, GroupsGone(self._columns.column(gone)))
 
-    # --- what some never got ---------------------------------------------------------------------
+    # --- missed solutions ------------------------------------------------------------------------
 
     @property
     def owes(self) -> bool:
-        """Whether answers are to be derived again for somebody, once all copies are in their places everywhere."""
+        """Whether solutions are to be derived again for a subscription, once all copies are in place everywhere."""
         return bool(self._late)
 
     def _note_late(self, subscription: Subscription, answers: Column | None) -> None:
@@ -319,20 +319,20 @@ class Host(Component):
             self._late[subscription.number] = (subscription, [*held, answers])
 
     def derive_again(self) -> None:
-        """Derive them: nothing that they follow from is missing anywhere now."""
+        """Derive solutions again for subscriptions that may lack some: no copy is missing now."""
         late, self._late = self._late, {}
         for subscription, answers in late.values():
             if self.home.subscriptions.get(subscription.number) is not subscription:
                 continue
             if answers is not None and not any(map(subscription.log.lacks, answers)):
-                continue  # they have come since
+                continue  # the solutions arrived in the meantime
             self._exchange.trace("subscription-late", subscription=subscription.number)
             self._opening.derive_again(subscription)
 
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Do what is due: go on with openings, end what nobody renewed, drop what is too old."""
+        """Continue openings, end subscriptions after their lease, drop solutions that are too old."""
         exchange = self._exchange
         self._opening.wake()
         self.unknown.wake()
@@ -342,7 +342,7 @@ class Host(Component):
             if exchange.speaks_for(subscription_home(number)):
                 exchange.trace("subscription-expired", subscription=number)
                 self._end(subscription)
-            else:  # whoever speaks for it knows whether it was renewed
+            else:  # only its primary knows whether it was renewed
                 self.home.renew(subscription, exchange.now)
         if not self.home.left:
             self._left_at = None
@@ -361,7 +361,7 @@ class Host(Component):
 
     @property
     def deadline(self) -> float | None:
-        """When something is due."""
+        """The time of the next opening, lease end, check or expiry."""
         every = (
             self._opening.deadline, self.unknown.deadline, self.evaluations.deadline, self.home.deadline,
             self._left_at, self._retention_at,

@@ -1,14 +1,14 @@
-"""Answers come together at their home and go out to subscribers, who attach, renew and acknowledge.
+"""Delivery: solutions arrive at their coordinator and go out to subscribers, which attach, renew and acknowledge.
 
-All replicas of a home record the answers; the primary alone hands them out.  It does so in *epochs*
-(:mod:`p2prdf.store.result_log`): a subscriber that comes, or comes back, and a peer that becomes the primary begin
-one each, and all that is not known to be acknowledged is told in it.  So answers reach the entry peer at least once.
-Whoever is on the other end of the wire drops what it has already, by identity, until it hears that it is settled.
+All replicas of a coordinator record the solutions; the primary alone delivers them.  Delivery runs in *epochs*
+(:mod:`p2prdf.store.result_log`): an attaching subscriber and a new primary begin one each, and it contains every
+solution that is not known to be acknowledged.  Solutions therefore reach the entry peer at least once, and the entry
+peer drops repetitions by identity until the coordinator reports them stable.
 
-A peer speaks for a subscription when it is the primary of its home and has compared its records with the other
-replicas since it started, and since others came (:attr:`Recovery.caught_up`).  Until then requests wait here,
-and nothing is handed out.  Two peers may take themselves for the primary while their views differ: then
-subscribers get answers from both.
+A peer serves a subscription when it is the primary of the coordinator's key and has compared its records with the
+other replicas since its start and since the last arrival of a peer (:attr:`Recovery.caught_up`).  Until then requests
+wait, and nothing is delivered.  While views differ, two peers may act as the primary, and a subscriber gets solutions
+from both.  docs/explanation/design/coordinators.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ __all__ = ["Delivery", "another_clients"]
 
 _CHUNK_ROWS_MAX = 4096
 _EPOCH_BITS = 16
-"""Low bits of an epoch that tell those of two homes apart; the others are its home's time, in milliseconds."""
+"""Random low bits of an epoch, which tell two coordinators apart; the other bits are a time in milliseconds."""
 HAND_OVER_SECONDS = 2.0
-"""How long who was the primary goes on telling subscribers when another is."""
+"""Seconds for which a former primary continues to deliver after another peer has become the primary."""
 
 
 class Delivery:
-    """What the subscriptions of a home are told."""
+    """Delivery of the subscriptions that one peer coordinates."""
 
     def __init__(
         self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, dictionary: TermDictionary,
@@ -72,7 +72,7 @@ class Delivery:
         self._begun = 0
         """The time of the last epoch."""
         self._incomplete: set[int] = set()
-        """Subscriptions of which not all is here that others were giving when their records came first."""
+        """Subscriptions with records from a handoff that is not complete."""
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
@@ -97,7 +97,7 @@ class Delivery:
     # --- answers ---------------------------------------------------------------------------------
 
     def answers(self, sender: Contact, message: Answers) -> None:
-        """Take in answers from other peers; those of ended groups are told off."""
+        """Record solutions of another peer, and tell it which groups have ended."""
         if self._misplaced(message):
             tokens = self._exchange.arrivals.keep(self._exchange.arrivals.current)
             self._engine.pass_on_answers(message, tokens)
@@ -111,10 +111,10 @@ class Delivery:
             self._by_key.reply(sender, GroupsGone(self._columns.column(gone)))
 
     def _misplaced(self, message: Answers) -> bool:
-        """Return whether answers belong to others.
+        """Return whether solutions belong to other peers, to which they are to be passed on.
 
-        Of replicas each passes on to all, so among peers whose views disagree that is done only once: what is
-        passed on is kept where it comes to, and offered to others later.
+        A replica passes solutions on to all replicas.  Peers with different views do so only once: solutions that were
+        passed on before stay here and are offered to their replicas later.
         """
         exchange = self._exchange
         homes = [subscription_home(each) for each in as_list(message.groups)]
@@ -130,15 +130,15 @@ class Delivery:
         return False
 
     def local_answers(self, groups: Column, rows: Rows) -> None:
-        """Take in answers that this peer derived itself."""
+        """Record solutions that this peer derived itself."""
         gone = self.record(groups, rows, self._exchange.own)
         if gone:
             self._engine.end_groups(gone)
 
     def record(self, groups: Column, rows: Rows, sender: Contact | None) -> list[int]:
-        """Record answers and hand them on; return the groups that are gone.
+        """Record solutions and deliver them; return the groups that have ended.
 
-        Those of groups that are not known wait for their record, or are left with who sent them.
+        Solutions of an unknown group wait for its record.  Without room for them, their sender sends them again.
         """
         work = None
         if self._exchange.traces.active:
@@ -159,7 +159,7 @@ class Delivery:
             self._exchange.trace("answer-too-large", answers=len(large))
             rows = self._engine.cutter.without(rows, large)
         parts = list(self._columns.split(rows.group))
-        for place, _ in parts:  # before any is taken in: all are, or none
+        for place, _ in parts:  # before any is recorded: the message is accepted as a whole or refused
             self._check(ids[place], len(rows.bindings))
         for place, index in parts:
             group = self._home.find(ids[place])
@@ -184,13 +184,13 @@ class Delivery:
         return gone
 
     def _check(self, identity: int, width: int) -> None:
-        """Raise RemoteProtocolError if answers are to a query that is known, and cannot be."""
+        """Raise RemoteProtocolError for solutions that do not fit their known query."""
         group, leaf = self._home.find(identity), self._home.leaf(identity)
         if group is not None and (leaf is None or width != len(leaf.query.answer)):
             raise RemoteProtocolError(f"answers of {width} columns to {identity:016x}, which has no such")
 
     def _record_leaf(self, leaf: Leaf | None, rows: Rows) -> bool:
-        """Record answers of a leaf of a standing query; return whether anything is news."""
+        """Record solutions of a leaf of a standing query; return whether any is new."""
         assert leaf is not None, "it was checked"
         before = self._home.version
         changes = self._home.record_leaf(leaf, rows.identity, rows.oldest, rows.born, rows.bindings)
@@ -198,7 +198,7 @@ class Delivery:
         return self._home.version != before
 
     def withdrawn(self, message: KeepWithdrawn) -> None:
-        """Take in that answers of a leaf are not true any more, or hold that until the leaf is known, or is gone."""
+        """Record retracted solutions of a leaf, or hold the message until the leaf is known or has ended."""
         leaf = self._home.leaf(message.leaf)
         if leaf is not None and leaf.answers is not None:
             before = leaf.answers.version
@@ -209,16 +209,16 @@ class Delivery:
         elif self._home.find(message.leaf) is not None:
             raise RemoteProtocolError(f"withdrawals of answers to {message.leaf:016x}, which is no leaf of its query")
         elif not self._exchange.restoring and self._exchange.rank(group_home(message.leaf)) < 0:
-            return  # its sender has an old view; the replicas by a newer one get it by repair
+            return  # its sender has an old view; anti-entropy brings it to the present replicas
         elif self.unknown.is_nowhere(message.leaf):
-            return  # a group that is over needs no withdrawals; its sender need not repeat them
+            return  # an ended group needs no retractions: accept the message, so that it is not sent again
         elif self.unknown.hold_withdrawn(message):
             self._exchange.persist(message)
         else:
             self._exchange.arrivals.refuse()
 
     def _part(self, rows: Rows, index: Any) -> Rows:
-        """Return the rows at some places, as those of one group."""
+        """Return the rows at some places as rows of one group."""
         take = self._columns.take
         return Rows(
             self._columns.full(len(index), 0, "uint32"), take(rows.identity, index), take(rows.oldest, index),
@@ -226,7 +226,7 @@ class Delivery:
         )  # fmt: skip
 
     def take_held(self, message: Answers | KeepWithdrawn) -> None:
-        """Record answers whose group has become known; if this is not their home, they are to be offered to it."""
+        """Record held solutions of a group that has become known, or offer them to its coordinator, another peer."""
         if isinstance(message, KeepWithdrawn):
             self.withdrawn(message)
             return
@@ -239,11 +239,11 @@ class Delivery:
     # --- handing out -----------------------------------------------------------------------------
 
     def pump(self, subscription: Subscription) -> None:
-        """Send a subscriber what it may be told now.
+        """Send a subscriber the solutions that its window allows.
 
-        Who began to tell it and is still the primary goes on while others that came are compared with.  What these know
-        and this peer does not is at worst that answers are acknowledged; of that nothing is settled, so these answers
-        are recognized if they come again.
+        A primary that has begun to deliver continues while it compares its records with peers that came.  At worst
+        these know acknowledgements that it does not know.  Such solutions are not stable, so the entry peer recognises
+        them when they come again.
         """
         exchange = self._exchange
         if not subscription.delivered or subscription.opening or subscription.cut_off:
@@ -267,24 +267,24 @@ class Delivery:
                 )  # fmt: skip
 
     def _is_obsolete(self, message: Deliver) -> bool:
-        """Return whether something on its way is of an epoch that is over: all that is not acknowledged was told anew.
+        """Return whether a delivery belongs to an earlier epoch: a later epoch repeats all that is not acknowledged.
 
-        Sent again it could come to a peer that the subscriber came back to, when what it tells has long been settled
-        at another.
+        Sent again, the delivery could reach a peer to which the subscriber has returned, long after its solutions
+        became stable at another peer.
         """
         subscription = self._home.subscriptions.get(message.subscription)
         return subscription is None or not subscription.delivered or subscription.epoch != message.epoch
 
     def begin(self, subscription: Subscription) -> None:
-        """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1.
+        """Begin another epoch of a subscription: deliver all that is not acknowledged, numbered from 1.
 
-        Not while what is acknowledged is still on its way from those who kept it (:meth:`_complete`).
+        After an incomplete handoff a subscription waits (:meth:`_complete`): acknowledgements may be in flight.
         """
         if subscription.number in self._incomplete:
             return
         self.evaluations.begin(subscription)
         self.windows.begin(subscription)
-        # Those of one home in order of time, so that who attaches knows the former ones; of two homes never the same.
+        # Epochs of one coordinator ascend, so that subscribers recognise earlier ones; coordinators never share one.
         self._begun = max(self._begun + 1, self._exchange.tick() >> _EPOCH_BITS)
         subscription.epoch = self._begun << _EPOCH_BITS | self._exchange.draw(64) >> 64 - _EPOCH_BITS
         subscription.delivered, subscription.until = True, 0.0
@@ -292,17 +292,17 @@ class Delivery:
         self.pump(subscription)
 
     def kept(self, subscription: Subscription, first: bool) -> None:
-        """Hand out a subscription that another replica has made or moved, if that is this peer's to do."""
+        """Deliver a subscription that another replica has made or moved, if this peer is the primary."""
         if first and self._exchange.recovery.receiving:
             self._incomplete.add(subscription.number)
         if not self._exchange.restoring and self._exchange.speaks_for(subscription_home(subscription.number)):
             self._reach(subscription)
             self.begin(subscription)
-        else:  # once it is, what the subscriber was told where it was before says nothing
+        else:  # deliveries at the former entry peer say nothing about the new one
             self._stop(subscription)
 
     def _complete(self) -> None:
-        """Hand out the subscriptions of which all is here now that others were giving."""
+        """Deliver the subscriptions that waited for the end of a handoff."""
         incomplete, self._incomplete = self._incomplete, set()
         for subscription in map(self._home.subscriptions.get, sorted(incomplete)):
             if subscription is not None and self._exchange.speaks_for(subscription_home(subscription.number)):
@@ -310,9 +310,9 @@ class Delivery:
                 self.begin(subscription)
 
     def view_changed(self) -> None:
-        """Begin to hand out what this peer speaks for now, and end what it does no more."""
+        """Begin to deliver the subscriptions that this peer leads now, and stop the others."""
         exchange = self._exchange
-        if not exchange.recovery.caught_up:  # it will be called again
+        if not exchange.recovery.caught_up:  # the signal caught_up calls again
             for subscription in self._home.subscriptions.values():
                 self._hand_over(subscription, exchange.rank(subscription_home(subscription.number)))
             return
@@ -324,7 +324,7 @@ class Delivery:
                 self._reach(subscription)
                 self.begin(subscription)
             elif mine and subscription.cut_off and exchange.is_known(subscription.subscriber):
-                self._resume(subscription)  # its record came while this peer was not in step
+                self._resume(subscription)  # its record came before this peer had caught up
             elif mine:
                 self.pump(subscription)
             else:
@@ -332,9 +332,9 @@ class Delivery:
         self.unknown.view_changed()
 
     def _hand_over(self, subscription: Subscription, rank: int) -> None:
-        """Go on telling for a moment if another is to, and this peer is still told: the other is not in step yet.
+        """Continue to deliver for ``HAND_OVER_SECONDS`` after another peer, which must catch up, became the primary.
 
-        What both tell is known by its identity.
+        The entry peer recognises solutions that both deliver by their identities.
         """
         if rank < 0 or (subscription.until and self._exchange.now >= subscription.until):
             self._stop(subscription)
@@ -346,23 +346,23 @@ class Delivery:
         self.evaluations.stop(subscription)
 
     def _reach(self, subscription: Subscription) -> None:
-        """See whether a subscriber's peer is there at all."""
+        """Note whether the entry peer of a subscriber is reachable."""
         subscription.cut_off = not self._exchange.may_be_there(subscription.subscriber)
 
     def contact_lost(self, contact: Contact) -> None:
-        """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
+        """Keep the solutions for an entry peer that is lost until it returns or the lease runs out."""
         for subscription in self._home.subscriptions.values():
             if subscription.subscriber.key == contact.key:
                 subscription.cut_off = True
 
     def contact_back(self, contact: Contact) -> None:
-        """Go on telling a peer that is there again."""
+        """Continue to deliver to an entry peer that has returned."""
         for subscription in list(self._home.subscriptions.values()):
             if subscription.subscriber.key == contact.key:
                 self._resume(subscription)
 
     def _resume(self, subscription: Subscription) -> None:
-        """Send anew what was on its way to a subscriber that was cut off."""
+        """Begin a new epoch of a subscription after its entry peer has returned."""
         if subscription.cut_off:
             subscription.cut_off = False
             if subscription.until:
@@ -376,7 +376,7 @@ class Delivery:
         self, sender: Contact, message: AttachSubscription | CloseSubscription | Delivered | RenewSubscriptions,
         number: int,
     ) -> tuple[bool, Subscription | None]:  # fmt: skip
-        """Return whether to deal with a request now, and what it is about; None if there is no such subscription."""
+        """Return whether to handle a request now, and its subscription or None if there is no such subscription."""
         key = subscription_home(number)
         if not self._by_key.at_owner(key, message, sender):
             return False, None
@@ -392,7 +392,7 @@ class Delivery:
     def _is_anothers(
         self, subscription: Subscription | None, message: AttachSubscription | CloseSubscription | Delivered
     ) -> bool:
-        """Tell whether a subscription is of another client than the one that asks; it is told so then."""
+        """Return whether a subscription belongs to another client than the one that asks; refuse the request then."""
         if subscription is None or subscription.may(message.owner):
             return False
         text = another_clients(message.subscription)
@@ -400,12 +400,12 @@ class Delivery:
         return True
 
     def delivered(self, sender: Contact, message: Delivered) -> None:
-        """Forget what a subscriber acknowledged, and tell it when all replicas have; send it more.
+        """Record an acknowledgement, report it stable when all replicas have it, and send further solutions.
 
-        While somebody is missing nothing is settled: the missing one may be alive and tell the subscriber the same
-        answers, or it may be this peer that is cut off from all others.  The subscriber's peer asks again, and is
-        answered when the missing one is back and knows what was acknowledged, or has been away for long.  Nor is
-        anything settled if peers that keep the home have come while the others were told: they were not.
+        While a peer is missing, no acknowledgement is stable: the missing peer may be alive and deliver the same
+        solutions, or this peer may be the one that is cut off.  The entry peer asks again, and is answered when the
+        missing peer has returned and knows the acknowledgement, or has been away for long.  An acknowledgement is not
+        stable either if further replicas came while the others were told.
         """
         now, subscription = self._find(sender, message, message.subscription)
         if not now or self._is_anothers(subscription, message):
@@ -421,18 +421,18 @@ class Delivery:
             self._by_key.reply(message.subscriber, told)
 
         token = self._exchange.token(settled)
-        if subscription is not None:  # of what has ended nothing comes anyway
+        if subscription is not None:  # an ended subscription delivers nothing
             self.records.acknowledge(subscription, message.identity, (token,))
             self.pump(subscription)
         self._exchange.release((token,))
 
     def _keepers(self, number: int) -> set[int | None]:
-        """Return the keys of those who keep a subscription, or of nobody: not all of the ring is known."""
+        """Return the keys of the replicas of a subscription, or a set of None while the view has gaps."""
         found = self._exchange.replica_set(subscription_home(number))
         return {None} if found is None else {each.key for each in found}
 
     def attach(self, sender: Contact, message: AttachSubscription) -> None:
-        """Deliver a subscription somewhere else from now on."""
+        """Deliver a subscription at another entry peer from now on."""
         now, subscription = self._find(sender, message, message.subscription)
         if not now or self._is_anothers(subscription, message):
             return
@@ -443,21 +443,21 @@ class Delivery:
             self.records.acknowledge(subscription, message.have)
         self._home.renew(subscription, self._exchange.now)
         here = subscription.subscriber.key == message.subscriber.key
-        if here and subscription.request == message.request:  # it came before
+        if here and subscription.request == message.request:  # a repetition
             self._by_key.reply(message.subscriber, opened_message(subscription, message.request, message.owner))
             return
-        if not here:  # it is delivered there no longer
+        if not here:  # the former entry peer delivers no longer
             closed = SubscriptionClosed(subscription.request, subscription.number, elsewhere=True)
             self._by_key.reply(subscription.subscriber, closed)
         self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
 
         def opened() -> None:
             told: Message
-            if self._home.ends.has(message.subscription, subscription=True):  # since it was attached
+            if self._home.ends.has(message.subscription, subscription=True):  # ended since the request
                 told = _unknown(message.request, message.subscription)
             elif subscription.subscriber.key == message.subscriber.key:
                 told = opened_message(subscription, message.request, message.owner)
-            else:  # it was attached elsewhere since, perhaps by an attempt that was given up long ago
+            else:  # attached elsewhere since, perhaps by an attempt that was given up long ago
                 told = SubscriptionClosed(message.request, subscription.number, elsewhere=True)
             self._by_key.reply(message.subscriber, told)
 
@@ -468,7 +468,7 @@ class Delivery:
         self._exchange.release((token,))
 
     def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
-        """Let subscriptions live for another lease, if they are delivered to who asks; else say that they are not."""
+        """Renew the leases of subscriptions that the sender delivers; tell it which are delivered elsewhere or gone."""
         for number, request in zip(as_list(message.subscriptions), as_list(message.requests), strict=True):
             make = self._columns.column
             one = replace(message, subscriptions=make([number]), requests=make([request]))
@@ -482,16 +482,16 @@ class Delivery:
             elif subscription.subscriber.key != message.subscriber.key:
                 self._by_key.reply(message.subscriber, SubscriptionClosed(request, number, elsewhere=True))
             else:
-                if subscription.request != request:  # an attachment that was given up there came after this one
+                if subscription.request != request:  # an attach request that was given up arrived after this one
                     self._home.deliver_to(subscription, message.subscriber, request, self._exchange.tick())
                     self.records.tell_moved(subscription)
                 self._home.renew(subscription, self._exchange.now)
                 self._resume(subscription)
 
     def bookmarks(self, _: Contact, message: AskBookmarks) -> None:
-        """Say of which subscriptions all is handed out; whoever asked asks again about the others.
+        """Report the subscriptions without undelivered solutions; the sender asks again about the others.
 
-        By the same view, for who was home before may not have got all.
+        Both must have the same view, because a former coordinator may lack solutions.
         """
         exchange = self._exchange
         if message.view != exchange.view:
@@ -518,7 +518,7 @@ class Delivery:
     def close(
         self, sender: Contact, message: CloseSubscription, end: Callable[[Subscription, Callable[[], None]], None]
     ) -> None:
-        """End a subscription by ``end``, and tell so when enough replicas know; its subscriber as well."""
+        """End a subscription by ``end``; tell the sender and the subscriber when enough replicas know."""
         now, subscription = self._find(sender, message, message.subscription)
         if not now or self._is_anothers(subscription, message):
             return
@@ -534,9 +534,9 @@ class Delivery:
             end(subscription, closed)
 
     def _when_ended(self, number: int, done: Callable[[], None]) -> None:
-        """Call ``done`` when enough replicas know of an end that is known here, or at once if nothing is.
+        """Call ``done`` when enough replicas know an end that is recorded here, or at once without a record.
 
-        Who ended it may not have been answered yet, since too few were there, and ask again; a restart forgets it.
+        The client that ended the subscription may ask again, because too few replicas were there to answer it.
         """
         stamp = self._home.ends.stamp(number, subscription=True)
         token = self._exchange.token(done, sparing=True)
@@ -546,7 +546,7 @@ class Delivery:
 
 
 def another_clients(subscription: int) -> str:
-    """Say that a subscription is not that of the client that asks."""
+    """Return the refusal of a request for the subscription of another client."""
     return f"subscription {subscription:016x} is another client's"
 
 

@@ -1,14 +1,13 @@
-"""Standing queries that are more than conjunctive are evaluated where they are delivered from.
+"""Evaluation of standing queries that are more than conjunctive, at the peer that delivers them.
 
-All replicas of a home keep what the leaves answered (links send it to all) and what the subscriber was told.  The one
-that delivers runs the operators.  What an answer is called follows from what was told before
-(:mod:`p2prdf.continuous.told`), so unlike the answers of conjunctive queries these must be known to others before the
-subscriber hears of them: they are told to the other replicas, and to the subscriber when ``copies_min`` have them.  A
-replica that takes over works out what is true from what the leaves answered, compares it with what was told, and tells
-the difference: of rows that were told before, when a low mark says that it knows what the one before did.
+All replicas of a coordinator store the solutions of the leaves and the delivered solutions.  The primary alone runs
+the operators.  The identity of a solution depends on earlier deliveries (:mod:`p2prdf.continuous.told`), so the
+primary first stages a solution at ``copies_min`` replicas and then delivers it.  A replica that takes over evaluates
+the leaves, compares the result with the delivered solutions and delivers the difference.  It retracts an earlier
+solution only after a low watermark shows that it has all data of its predecessor.
 
-Two replicas that both take themselves for the primary call equal answers by equal names as long as they agree on what
-was told; where they do not, whoever hears from the other compares anew.
+Two peers that both act as the primary give equal solutions equal identities while they agree on the delivered ones; a
+replica that learns of another delivery compares again.
 """
 
 from __future__ import annotations
@@ -35,17 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["Evaluations"]
 
 RETRY_SECONDS: Final = 60.0
-"""How soon what there was no room for is tried again."""
+"""Seconds until an evaluation is tried again for which there was no room."""
 REPORTED_MS: Final = 60_000
-"""Other replicas are told which reports are made when these are so much further, in event time,"""
+"""Progress of reports, in milliseconds of event time, after which the other replicas are told."""
 COUNTED_REPORTS: Final = 256
-"""or by so many where windows are by count: in no time there may be many elements."""
+"""Progress of reports by count after which the other replicas are told."""
 
 
 class Evaluations:
-    """The standing queries that are evaluated here.
+    """The standing queries that this peer evaluates.
 
-    ``pump`` hands out what a subscription has got, ``too_large`` ends one that holds too much, and says why.
+    ``pump`` delivers the solutions of a subscription; ``too_large`` ends a subscription that exceeds a bound, with the
+    reason.
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class Evaluations:
         self._rows_max = exchange.config.query_rows_max
         self._dirty: dict[int, Subscription] = {}
         self._failed_at: dict[int, float] = {}
-        """When subscriptions whose query could not be evaluated are tried again."""
+        """By subscription with a failed evaluation, the time of the next attempt."""
         self._doubtful: dict[int, Subscription] = {}
-        """Subscriptions that wait for a low mark, as some of their rows are doubtful."""
+        """Subscriptions with tentative rows, which wait for a low watermark."""
         self._number = 0
         self._under_way: dict[int, KeepAnswers] = {}
-        """What was kept here before others were told, and is in no log yet, numbered."""
+        """Staged solutions that enough replicas do not have yet, by number."""
 
     def begin(self, subscription: Subscription) -> None:
-        """Evaluate a subscription's query from now on, if it is more than conjunctive."""
+        """Evaluate the query of a subscription from now on, unless it is conjunctive."""
         query = subscription.group.query
         if not isinstance(query, StandingQuery) or subscription.evaluation is not None:
             return
-        # They take SPARQL's grammar along: only when it is needed.
+        # These modules load the SPARQL grammar: import them at first use.
         from p2prdf.continuous.evaluation import Evaluation
         from p2prdf.continuous.reports import Reports
 
@@ -94,13 +94,13 @@ class Evaluations:
         self._dirty[subscription.number] = subscription
 
     def stop(self, subscription: Subscription) -> None:
-        """Leave it to others."""
+        """Stop the evaluation of a subscription: another replica continues."""
         subscription.evaluation = None
         self._failed_at.pop(subscription.number, None)
         self._doubtful.pop(subscription.number, None)
 
     def changed(self, leaf: Leaf, changes: Iterable[Change]) -> None:
-        """Take note of changes of a leaf."""
+        """Pass changes of a leaf to the evaluations of its group."""
         changes = list(changes)
         number = leaf.identity - leaf.group.identity
         for subscription in leaf.group.subscriptions.values() if changes else ():
@@ -109,37 +109,37 @@ class Evaluations:
                 self._dirty[subscription.number] = subscription
 
     def known_upto(self, subscription: Subscription, upto: int, began: int, whole: int) -> None:
-        """Take note that all streams of a query with windows are known up to an event time: reports may be due.
+        """Advance the watermark of a query with windows: reports may be due.
 
-        ``whole``: from when on no element that is in its windows is forgotten.
+        ``whole``: the event time from which on no element of its windows is forgotten.
         """
         if subscription.evaluation is not None:
             subscription.evaluation.advance(upto, began, self._exchange.clock, whole)
             self._dirty[subscription.number] = subscription
 
     def told_elsewhere(self, subscription: Subscription) -> None:
-        """Take note that another replica has told the subscriber something."""
+        """Note that another replica has delivered solutions to the subscriber."""
         if subscription.evaluation is not None:
             subscription.evaluation.stale = True
             self._dirty[subscription.number] = subscription
 
     @staticmethod
     def settled(subscription: Subscription) -> bool:
-        """Return whether all is in its log that follows: not if there was no room to evaluate its query."""
+        """Return whether the log contains all results of the query; false while its evaluation waits for room."""
         evaluation = subscription.evaluation
         return subscription.contents is None or (evaluation is not None and evaluation.settled)
 
     def messages(self) -> list[KeepAnswers]:
-        """Return what is kept here, for a snapshot, and is in no log yet: others are still being told."""
+        """Return the staged solutions for a snapshot."""
         return list(self._under_way.values())
 
     @property
     def doubtful(self) -> bool:
-        """Whether low marks are waited for."""
+        """Whether a subscription waits for a low watermark."""
         return bool(self._doubtful)
 
     def learn(self, known: Known) -> None:
-        """Take in a low mark: all is here that was published before it and was known anywhere."""
+        """Take a low watermark: everything published before it is known here."""
         for number, subscription in list(self._doubtful.items()):
             evaluation = subscription.evaluation
             if evaluation is None or not evaluation.doubts or self._home.subscriptions.get(number) is not subscription:
@@ -150,11 +150,11 @@ class Evaluations:
 
     @property
     def restless(self) -> bool:
-        """Whether there is anything to work off."""
+        """Whether an evaluation has work to do."""
         return bool(self._dirty)
 
     def turn(self) -> None:
-        """Work off a piece of each query that has something to do."""
+        """Do a piece of work for each query that has some."""
         dirty, self._dirty = self._dirty, {}
         stamp = self._exchange.clock if self._exchange.replicated else 0
         for number, subscription in dirty.items():
@@ -183,14 +183,14 @@ class Evaluations:
                 self._dirty[number] = subscription
 
     def _tell_reported(self, subscription: Subscription, evaluation: Evaluation) -> None:
-        """Tell other replicas which reports are made and kept, if these are much further than they know."""
+        """Tell the other replicas the last report once it is far beyond the one that they know."""
         mark, known = evaluation.mark, subscription.mark
         counted = mark.number - known.number >= COUNTED_REPORTS
         if mark.upto >= known.upto + REPORTED_MS or counted:
             self._records.tell_reported(subscription, mark)
 
     def _failed(self, subscription: Subscription, error: P2PRDFError) -> None:
-        """Give up an evaluation that this peer has no room for; it is begun anew in a while."""
+        """Give up an evaluation for which there is no room; it begins again after ``RETRY_SECONDS``."""
         subscription.evaluation = None
         self._failed_at[subscription.number] = self._exchange.now + RETRY_SECONDS
         self._exchange.trace(
@@ -198,7 +198,7 @@ class Evaluations:
         )
 
     def wake(self) -> None:
-        """Begin anew what could not be evaluated, if it is still delivered from here."""
+        """Begin failed evaluations again if this peer still delivers them."""
         for number in [number for number, at in self._failed_at.items() if at <= self._exchange.now]:
             del self._failed_at[number]
             subscription = self._home.subscriptions.get(number)
@@ -207,11 +207,11 @@ class Evaluations:
 
     @property
     def deadline(self) -> float | None:
-        """When something is to be tried again."""
+        """The time of the next attempt."""
         return min(self._failed_at.values(), default=None)
 
     def _stage(self, subscription: Subscription, evaluation: Evaluation, news: list[News]) -> None:
-        """Tell the other replicas what the subscriber is to be told, and it when enough of them have it."""
+        """Send solutions to the other replicas; deliver them when enough replicas have them."""
         columns = self._exchange.columns
         bindings = tuple(columns.column(column, "uint32") for column in zip(*(each.row for each in news), strict=True))
         large = set(self._cutter.too_large(bindings))
@@ -235,7 +235,7 @@ class Evaluations:
             self._exchange.release((token,))
 
     def _staged(self, subscription: Subscription, evaluation: Evaluation, number: int) -> None:
-        """Let the subscriber have what enough replicas have."""
+        """Deliver staged solutions that enough replicas have."""
         message = self._under_way.pop(number)
         evaluation.staged -= len(message)
         if self._home.subscriptions.get(subscription.number) is not subscription:

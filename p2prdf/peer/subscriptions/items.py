@@ -1,8 +1,9 @@
-"""What a home keeps as items, for repair and snapshots: records, ends, answers with how far they are, and leaves.
+"""Items of a coordinator, for anti-entropy and snapshots: records, ends, solutions with their state, and leaves.
 
-An item's identity changes with what other replicas should know of it: where a subscription is delivered, up to when
-its reports are made and counted (what is forgotten of leaves follows from that), whether an answer is acknowledged.  An
-answer that was dropped counts as one that is held, for both are owed; who does not know it is told that it is lost.
+The identity of an item changes with every fact that other replicas should know: the peer that a subscription is
+delivered to, the last report that was made and counted (it decides which elements leaves forget), and whether a
+solution is acknowledged.  A dropped solution counts as a held one, since both are owed; a replica that lacks it
+learns that it is lost.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ _IDENTITIES_MAX: Final = 16_384
 """Identities in one message."""
 _ENDED: Final = keys.fmix(0xE4D)
 _BARE: Final = np.uint64(2)
-"""Added to how far an answer is, if its contents are not known here."""
+"""Added to the state of a solution without known values."""
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 
 
 class HomeItems:
-    """The kind of items that a home keeps (:class:`p2prdf.peer.replication.anti_entropy.Kind`)."""
+    """The item type of a coordinator (:class:`p2prdf.peer.replication.anti_entropy.Kind`)."""
 
     dense = False
 
@@ -59,23 +60,23 @@ class HomeItems:
         self._columns = columns
         self._cutter = cutter
         self._answers_of: dict[int, tuple[int, U64]] = {}
-        """By the slot of a subscription or leaf the identities of its answers as items, and their version then."""
+        """By slot of a subscription or leaf, the version and the item identities of its solutions."""
 
     @property
     def version(self) -> int:
-        """What changes when anything kept does."""
+        """A number that changes with every change of the items."""
         return self._home.version
 
     def changes(self) -> Changes:
-        """Return everything kept of subscriptions."""
+        """Return all items of subscriptions."""
         return Changes(True, self.items())
 
     def everything(self) -> Iterator[Message]:
-        """Return everything kept, as messages.
+        """Return the whole state as messages.
 
-        Groups that are left are no items: each peer has left for itself what it knows no subscription of.
+        Orphaned groups are no items: each peer decides for itself which groups have no subscription.
         """
-        for group, record, stamp in self._home.left_records():  # first: they are left again when their ends come
+        for group, record, stamp in self._home.left_records():  # first: the ends that follow orphan them
             yield record
             for leaf in group.leaves:
                 if leaf.answers is not None:
@@ -84,7 +85,7 @@ class HomeItems:
         yield from self.messages(self.items().places)
 
     def items(self) -> Items:
-        """Return everything kept of subscriptions."""
+        """Return all items of subscriptions."""
         for slot in [slot for slot in self._answers_of if slot not in self._home.by_slot]:
             del self._answers_of[slot]
         ends = self._home.ends.all()
@@ -134,7 +135,7 @@ class HomeItems:
         return len(answers)
 
     def messages(self, places: I64) -> Iterator[Message]:
-        """Return some of what is kept, records first: what depends on them is not taken in before."""
+        """Return items as messages, records first: replicas refuse solutions of an unknown subscription."""
         slots = places >> _ORDINAL_BITS
         ends = [end for place in places[slots == 0].tolist() if (end := self._home.ends.at(place)) is not None]
         for start in range(0, len(ends), _IDENTITIES_MAX):
@@ -162,9 +163,10 @@ class HomeItems:
         )
 
     def _answers(self, subscription: Subscription, ordinals: I64) -> Iterator[Message]:
-        """Return what is known of answers: those acknowledged first, lest who takes their contents in tells them.
+        """Return the state of solutions.
 
-        What is lost comes after its contents: nobody looks for these once it is known.
+        Acknowledged solutions come before their values, so that the receiver does not deliver them.  Lost ones come
+        after their values, which a replica ignores once it knows of the loss.
         """
         done, lost, chunks = subscription.log.export(ordinals.tolist())
         for part in _slices(done):
@@ -179,7 +181,7 @@ class HomeItems:
                 yield KeepAnswers(subscription.number, piece.identity, piece.born, piece.bindings)
 
     def _contents(self, subscription: Subscription, identities: list[int]) -> Iterator[Message]:
-        """Return what the subscriber of a standing query was told and is still true, though it is dealt with."""
+        """Return the solutions of a standing query that were delivered and acknowledged and are still true."""
         assert subscription.contents is not None
         rows = subscription.contents.rows
         held = [each for each in identities if each in rows]
@@ -192,7 +194,7 @@ class HomeItems:
             yield KeepAnswers(subscription.number, identity[start:stop], born[start:stop], part)
 
     def _leaf(self, leaf: Leaf, ordinals: I64) -> Iterator[Message]:
-        """Return answers of a leaf as links send them, and which are withdrawn."""
+        """Return the solutions of a leaf as join messages, and the retracted ones."""
         assert leaf.answers is not None
         make = self._columns.column
         for part in _slices(make(leaf.answers.withdrawn(ordinals.tolist()))):

@@ -1,13 +1,14 @@
-"""Subscriptions are opened, planned and installed here, at the home of their query.
+"""Opening of subscriptions: the coordinator plans a query, advertises its indexes, stamps it and installs it.
 
-Opening a query that nobody waits for yet goes through four stages, each of which may need other
-peers: *rates* are asked for, so that the rarest pattern comes first; the roles of the plan are
-*advertised* to every peer, with the words it waits by, so that triples are indexed where the plan will look; the
-query is *stamped* and *installed* at the owners of its first pattern (CQC: of all its patterns); then the
-subscriber is told that it is live.  Equal queries join the group at the third stage.
+A new query goes through four stages, each of which may wait for other peers:
 
-While the query is being installed the subscription's record goes to the other replicas of the home
-(:mod:`p2prdf.peer.subscriptions.replication` tells what happens if this peer fails meanwhile).
+1. *Rates*: owners count the triples of each pattern, so that the rarest pattern comes first.
+2. *Advertisement*: every peer learns the indexes and keywords of the plan, so that it indexes triples accordingly.
+3. *Stamp and installation*: the query is stored at the replicas of its first pattern (CQC: of all patterns), while
+   the record goes to the other replicas of the coordinator (:mod:`p2prdf.peer.subscriptions.replication`).
+4. The subscriber is told that the subscription is live.
+
+An equal query joins the group at the third stage.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ __all__ = ["Opening", "opened_message", "rates_wanted", "steps_that_wait"]
 
 
 class Opening:
-    """Openings under way at a home.
+    """Openings in progress at a coordinator.
 
-    ``begin`` begins to deliver a subscription that is live, ``wait`` holds what comes too early.
+    ``begin`` begins to deliver a live subscription; ``wait`` holds a request that comes too early.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Opening:
         self._confirmed = exchange.config.fixed_roles
         self._confirmed_words: dict[int, None] = {}
         self._confirmed_at = 0
-        """Stamp of the last time that roles or words were confirmed by all peers."""
+        """Stamp of the last confirmation of indexes or keywords by all peers."""
         self._planning: dict[int, tuple[Leaf, float]] = {}
         self._settling: list[tuple[float, int]] = []
 
@@ -113,7 +114,7 @@ class Opening:
         if known is not None:
             if known.installed and not known.opening:
                 self._by_key.reply(message.subscriber, opened_message(known, message.request))
-            elif not known.installed:  # whoever was to tell has failed
+            elif not known.installed:  # the primary that should have told has failed
                 known.installed = known.opening = True
                 self._make_live(known.group, [known], known.since)
             return
@@ -138,7 +139,7 @@ class Opening:
         self._planned(group)
 
     def _ask_rates(self, leaf: Leaf) -> None:
-        """Ask the owners of the patterns' keys how many triples came under them."""
+        """Ask the owners of the keys of patterns how many triples they have under them."""
         questions = rates_wanted(leaf.query, self._dictionary, self._columns, leaf.identity, self._exchange.own)
         if not questions:
             self._plan(leaf)
@@ -155,7 +156,7 @@ class Opening:
         self._home.drop(group)
 
     def rates(self, message: Rates) -> None:
-        """Note what an owner counted; plan when all have answered."""
+        """Take the count of an owner; plan when all have answered."""
         entry = self._planning.get(message.request)
         if entry is None:
             return
@@ -174,7 +175,7 @@ class Opening:
         leaf.plan = leaf.plan_in(order)
 
     def _planned(self, group: Group) -> None:
-        """Go on when all leaves have plans."""
+        """Continue with the next stage when all leaves have plans."""
         if not group.planned and all(leaf.plan is not None for leaf in group.leaves):
             group.planned = True
             self._advertise(group)
@@ -182,7 +183,7 @@ class Opening:
     # --- advertising -----------------------------------------------------------------------------
 
     def _advertise(self, group: Group) -> None:
-        """See to it that every peer indexes under the roles of a plan, and the words it waits by, then install."""
+        """Advertise the indexes and keywords of a plan to every peer, then install the query."""
         missing = group.roles & ~self._confirmed
         words = [each for each in self._words_of(group) if each not in self._confirmed_words]
         if not missing and not words:
@@ -192,7 +193,7 @@ class Opening:
             self._refuse(group, Busy("queries wait by too many words", retry_after=_WORDS_SECONDS))
             return
         gap = self._exchange.cache.gap()
-        if gap is not None:  # not all peers are known yet
+        if gap is not None:  # the view has a gap
             self._exchange.park([gap], partial(self._advertise, group))
             return
         since = self._exchange.tick()
@@ -219,14 +220,14 @@ class Opening:
         self._exchange.release((token,))
 
     def _words_of(self, group: Group) -> list[int]:
-        """Return the predicates qualified by words that a query's patterns have."""
+        """Return the predicates qualified by keywords in the patterns of a query."""
         constants = [each for leaf in group.leaves for each in leaf.query.constants if word_parts_of(each) is not None]
         return self._dictionary.intern_all(dict.fromkeys(constants))
 
     # --- installing ------------------------------------------------------------------------------
 
     def _install(self, group: Group, *, exact: bool) -> None:
-        """Stamp the subscriptions that wait and let the query wait at its owners."""
+        """Stamp the waiting subscriptions and install the query at its owners."""
         waiting, group.waiting = group.waiting, []
         waiting = [each for each in waiting if self._home.opened(each.subscriber, each.request) is None]
         if not waiting:
@@ -256,7 +257,7 @@ class Opening:
             self._home.drop(group)
 
     def _make_live(self, group: Group, opened: list[Subscription], refresh: int) -> None:
-        """Make subscriptions safe, let their query wait at its owners, and tell the subscribers."""
+        """Replicate the records of subscriptions, install their query, and tell the subscribers."""
         exchange = self._exchange
         if exchange.members.short_of_peers:
             exchange.wait_for_peers(partial(self._make_live, group, opened, refresh))
@@ -273,16 +274,16 @@ class Opening:
         exchange.release((token,))
 
     def derive_again(self, subscription: Subscription) -> None:
-        """Have all answers derived again that count for a subscription: some went to others of its group alone.
+        """Derive all solutions of a subscription again: some may have gone to other subscriptions of its group only.
 
-        While its home was with peers that did not know of it, say since their copies were lost or cut off.
+        This happens when its coordinator was a peer that did not know it, because copies were lost or cut off.
         """
         if subscription.group.planned:
             group = subscription.group
             self._let_wait(group, hlc.FIRST if group.windowed else subscription.since, ())
 
     def _let_wait(self, group: Group, refresh: int, tokens: tuple[int, ...]) -> None:
-        """Let a query wait with all who keep the keys of its first pattern, in CQC of all its patterns."""
+        """Install a query at all replicas of the keys of its first pattern; in CQC, of all its patterns."""
         for leaf in group.leaves:
             assert leaf.plan is not None
             groups = self._columns_of(leaf)
@@ -301,7 +302,7 @@ class Opening:
         )  # fmt: skip
 
     def install_keys(self, leaf: Leaf, step: int) -> list[int]:
-        """Return the ring keys at which a step's pattern waits."""
+        """Return the ring keys under which the pattern of a step waits."""
         assert leaf.plan is not None
         at = leaf.plan.steps[step]
         if at.role == keys.ANY:
@@ -311,10 +312,10 @@ class Opening:
         return [int(keys.role_key(at.role, *parts))]
 
     def _tell_when_past(self, subscription: Subscription) -> None:
-        """Tell that a subscription is live once every peer's clock is past its stamp.
+        """Tell the subscriber once the clocks of all peers are past the stamp of its subscription.
 
-        Whoever publishes after having been told must get a later stamp, also at a peer that has
-        heard nothing of it: commit-wait, with the skew that clocks are allowed.
+        A publication after that must get a later stamp at every peer: commit wait (Spanner, OSDI 2012), with the
+        permitted clock skew.
         """
         since = subscription.since
         past = hlc.seconds(since) + (0.0 if since == hlc.floor(since) else 0.001)
@@ -331,12 +332,12 @@ class Opening:
 
     def _tell_opened(self, subscription: Subscription) -> None:
         self._by_key.reply(subscription.subscriber, opened_message(subscription, subscription.request))
-        self._begin(subscription)  # also if it is delivered already: what came while it was opening is told now
+        self._begin(subscription)  # also if it is delivered already: solutions that came during the opening follow now
 
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Do what is due: plan without missing rates, tell what is live."""
+        """Plan queries without their late rates, and tell the subscribers of live subscriptions."""
         self._tell_settled()
         for leaf, due in list(self._planning.values()):
             if due <= self._exchange.now:
@@ -345,7 +346,7 @@ class Opening:
 
     @property
     def deadline(self) -> float | None:
-        """When something is due."""
+        """The time of the next plan or message."""
         due = [at for _, at in self._planning.values()]
         if self._settling:
             due.append(self._settling[0][0])
@@ -355,9 +356,9 @@ class Opening:
 def rates_wanted(
     query: ConjunctiveQuery, dictionary: TermDictionary, columns: Columns, request: int, asker: Contact
 ) -> list[tuple[int, GetRates]]:
-    """Return what is to be asked before the patterns of a query are ordered, each with the key whose owner knows.
+    """Return the questions for the order of the patterns of a query, each with the key of the owner that answers.
 
-    Nothing if there is one pattern, or no constant.  Raises Busy if the dictionary has no room for the constants.
+    There is none for one pattern, or without constants.  Raises Busy if the dictionary has no room for the constants.
     """
     wanted = [(at, mask) for at, pattern in enumerate(query.patterns) if (mask := constant_mask(pattern))]
     if len(query.patterns) == 1 or not wanted:
@@ -374,9 +375,9 @@ def rates_wanted(
 
 
 def opened_message(subscription: Subscription, request: int, asker: str = "") -> SubscriptionOpened:
-    """Return what a subscriber is told of its subscription; what its query is about only where somebody's rights count.
+    """Return the message that a subscription is live, with its query only where permissions are checked.
 
-    ``asker``: the client that asked for it, if it is not the owner anyway.
+    ``asker``: the client that asked, unless it is the owner.
     """
     reach = subscription.group.reach if subscription.owner or asker else Reach()
     return SubscriptionOpened(
@@ -386,5 +387,5 @@ def opened_message(subscription: Subscription, request: int, asker: str = "") ->
 
 
 def steps_that_wait(plan: Plan) -> range:
-    """Return the steps that are installed: in CSBV the first, in CQC all."""
+    """Return the installed steps: the first in CSBV, all in CQC."""
     return range(len(plan.steps) if plan.algorithm is Algorithm.CQC else 1)

@@ -1,27 +1,19 @@
-"""What the replicas of a home tell each other, so that any of them can go on where another ended.
+"""Replication of a coordinator: records, acknowledgements and ends, so that any replica can continue.
 
-Every replica of a home's key keeps the records of its subscriptions, their answers (links send them to all) and which
-of these are acknowledged.  What is told is kept before it is acknowledged, so acknowledged means: on that disk.
+Every replica of a coordinator's key stores the records of its subscriptions, their solutions and the
+acknowledgements. A message is stored before it is acknowledged.
 
-*A subscription's record* goes out while its query is being installed, and its subscriber is told when enough replicas
-have it (``copies_min``).  If the primary fails before, the entry peer asks the next one the same.  That one knows the
-record, or does not.  If it does, it installs the query again with the stamp in the record, which is harmless, and
-tells the subscriber.  If not, nobody has been told, and it opens the subscription anew.
+- *Record.*  It goes out while the query is installed; the subscriber is told when ``copies_min`` replicas have it. If
+  the primary fails earlier, the entry peer asks the next one.  That one continues with the stamp of the record, or,
+  without a record, opens the subscription anew: the subscriber was not told.
+- *Acknowledgement.*  It is stable when all present replicas have it.  A replica that does not know the subscription
+  yet refuses it, so that it is repeated.
+- *Move.*  Two primaries that did not see each other may have moved a subscription; the later stamp wins.  A replica
+  that learns of a move tells the former entry peer; its subscriber attaches again.
+- *End.*  It goes to all replicas and is remembered (:mod:`p2prdf.continuous.ends`).  A subscriber that misses it
+  hears of it at the next renewal.
 
-*Acknowledgements* are different: one missing copy means an answer that comes twice.  So a subscriber hears
-that they are *settled* when all current replicas have them.  A replica that does not know the subscription
-yet does not take them: they are repeated until its record has come.
-
-*Where it is delivered* may have been changed by two peers that did not see each other and both took themselves for the
-primary.  The later stamp counts when they meet; it need not be that of the attachment that lives, for one that was
-given up may be carried out late.  Neither of the two homes has told the peer that lost.  So whoever learns from a
-record that a subscription is delivered elsewhere says so to the peer that it knew of before: a subscriber there
-attaches again.
-
-*Ends* are told to all, and remembered (:mod:`p2prdf.continuous.ends`).  Anybody may end a subscription, so the home
-tells its subscriber; one that is not told, say by a home that fails, hears of it when its lease is to be renewed.
-
-Repair (:mod:`p2prdf.peer.replication.anti_entropy`) and restarts use the same messages.
+Anti-entropy and restarts use the same messages.
 """
 
 from __future__ import annotations
@@ -54,13 +46,12 @@ _TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged, KeepAnswers
 
 
 class Records:
-    """Records, taken in from other replicas and told to them.
+    """The records of subscriptions, exchanged with the other replicas.
 
-    ``kept`` is called with a subscription whose record was news, and whether it was not known at all, ``changed`` with
-    one that has answers to hand out, ``learned`` with each name of which something came, ``orphan`` with a subscription
-    whose group has ended, ``late`` with one of which nobody here, or where they came from, knew when answers came that
-    count for it as well, and these answers if they are known, ``told_elsewhere`` with one whose subscriber was told
-    something by another.
+    ``kept`` is called with the subscription of a new record, and whether it was unknown; ``changed`` with one that has
+    solutions to deliver; ``learned`` with each name after its record or end; ``orphan`` with a subscription of an ended
+    group; ``late`` with one that was unknown when solutions of its group were recorded, and these solutions if they are
+    known; ``told_elsewhere`` with one that another replica has delivered to.
     """
 
     def __init__(
@@ -76,12 +67,12 @@ class Records:
         self._told_elsewhere = told_elsewhere
         self._columns = exchange.columns
         self._youngest: dict[int, int] = {}
-        """By group the latest publication that a former life recorded an answer of, while that is restored."""
+        """During a restore, by group, the latest stamp of a solution that the earlier incarnation recorded."""
 
     # --- telling ---------------------------------------------------------------------------------
 
     def tell(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
-        """Keep a message, and tell it to the other replicas of a key, when there are as many as copies are needed."""
+        """Store a message and send it to the other replicas of a key, once there are enough of them."""
         self._exchange.persist(message)
         self._send_when_enough(key, message, tokens)
 
@@ -103,21 +94,21 @@ class Records:
             self._exchange.send(fellow, message, tokens)
 
     def tell_subscription(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
-        """Tell the record of a subscription that is new."""
+        """Send the record of a new subscription."""
         self.tell(subscription_home(subscription.number), self._home.record_of(subscription), tokens)
 
     def tell_moved(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
-        """Tell where a subscription is delivered now, to whom there is: that may be nobody."""
+        """Send the record of a moved subscription to the replicas that are there."""
         record = self._home.record_of(subscription)
         self._exchange.persist(record)
         self._send(subscription_home(subscription.number), record, tokens)
 
     def tell_ended(self, subscription: int, group: int, stamp: int, tokens: tuple[int, ...] = ()) -> None:
-        """Tell that a subscription is ended, and its group if that is not 0."""
+        """Send the end of a subscription, and that of its group unless ``group`` is 0."""
         self.tell(subscription_home(subscription), self._end_of(subscription, group, stamp), tokens)
 
     def tell_end_again(self, subscription: int, stamp: int, tokens: tuple[int, ...]) -> None:
-        """Tell that a subscription is ended, which is kept here, when there are as many as copies are needed."""
+        """Send a recorded end of a subscription again, once there are enough replicas."""
         self._send_when_enough(subscription_home(subscription), self._end_of(subscription, 0, stamp), tokens)
 
     def _end_of(self, subscription: int, group: int, stamp: int) -> EndSubscription:
@@ -125,15 +116,15 @@ class Records:
         return EndSubscription(make([subscription]), make([group]), make([stamp]))
 
     def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
-        """Note that a subscriber is done with answers, and tell the others: they may not know what is no news here."""
+        """Record acknowledged solutions and send them to the other replicas, which may not know them."""
         log = subscription.log
         elsewhere = log.lacks(identity)
         news = self._home.acknowledge(subscription, identity)
         known = dict.fromkeys(as_list(identity))
-        if elsewhere:  # what there was no room to remember stays between the subscriber and this peer
+        if elsewhere:  # identities that the log has no room for stay between the subscriber and this peer
             names = list(known)
             known = dict.fromkeys(name for name, taken in zip(names, log.knows(names), strict=True) if taken)
-        gaps = [each for each in as_list(news) if each not in known]  # what was told to be lost with them
+        gaps = [each for each in as_list(news) if each not in known]  # solutions that were reported lost with them
         every = self._columns.column([*known, *gaps]) if gaps or elsewhere else identity
         message = KeepAcknowledged(subscription.number, every)
         if len(news):
@@ -144,13 +135,13 @@ class Records:
             self._told_elsewhere(subscription)
 
     def end_group(self, group: int, stamp: int) -> None:
-        """End a group of which nobody knows a subscription, and tell the others."""
+        """End a group without subscriptions, and tell the other replicas."""
         message = self._end_of(0, group, stamp)
         self.take_end(message)
         self._send(subscription_home(group), message, ())
 
     def tell_one(self, to: Contact, name: int, subscription: bool) -> None:
-        """Tell one replica what is known of a name."""
+        """Send one replica the records or the end of a name."""
         stamp = self._home.ends.stamp(name, subscription=subscription)
         if stamp is not None:
             pair = (name, 0) if subscription else (0, name)
@@ -158,14 +149,14 @@ class Records:
             return
         held = self._home.subscriptions.get(name) if subscription else None
         if held is not None and self._home.is_orphan(held):
-            return  # that its group has ended is told by itself; its record would be answered in the same way
+            return  # the end of its group is sent by itself; the replica would answer the record with that end
         group = None if subscription else self._home.find(name)
         for each in [held] if held is not None else group.subscriptions.values() if group is not None else ():
             if each.group.planned:
                 self._by_key.reply(to, self._home.record_of(each))
 
     def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
-        """Tell those who are replicas now what was on its way to one that is gone; False if it is none of these."""
+        """Send a message for a lost replica to the present ones; return False for other messages."""
         if not isinstance(message, _TOLD) or (isinstance(message, KeepAnswers) and not message.told):
             return False
         send = self._send if isinstance(message, KeepAcknowledged) else self._send_when_enough
@@ -176,7 +167,7 @@ class Records:
     # --- taking in -------------------------------------------------------------------------------
 
     def take_subscription(self, sender: Contact, record: KeepSubscription) -> None:
-        """Take in a record."""
+        """Store the record of a subscription."""
         late = self._home.comes_late(record)
         held = self._home.subscriptions.get(record.subscription)
         before = None if held is None else (held.subscriber, held.request)
@@ -198,10 +189,10 @@ class Records:
         self._learned(record.subscription, True)
 
     def _end_with_group(self, record: KeepSubscription) -> None:
-        """End a subscription that is not kept here, if its group has ended.
+        """End an unknown subscription of an ended group.
 
-        Its primary ends it, but that may be this peer, which is not in step before what depends on the record has been
-        taken in; and that is refused where the record is.
+        Its primary should end it, but that may be this peer, which has not caught up before it has accepted the
+        messages that depend on the record.
         """
         number, stamp = record.subscription, self._home.ends.stamp(record.group, subscription=False)
         if stamp is None or number in self._home.subscriptions or self._home.ends.has(number, subscription=True):
@@ -211,22 +202,22 @@ class Records:
             self._by_key.reply(record.subscriber, SubscriptionClosed(0, number))
 
     def _tell_left(self, subscription: Subscription, subscriber: Contact, request: int) -> None:
-        """Tell the peer that got a subscription's answers that another does."""
+        """Tell the former entry peer of a subscription that another one delivers it."""
         if subscriber.key != subscription.subscriber.key:
             self._tell(subscriber, SubscriptionClosed(request, subscription.number, elsewhere=True))
 
     def tell_subscriber(self, subscription: Subscription) -> None:
-        """Tell who gets a subscription's answers that it has ended."""
+        """Tell the entry peer of a subscription that it has ended."""
         if not subscription.cut_off:
             self._tell(subscription.subscriber, SubscriptionClosed(0, subscription.number))
 
     def _tell(self, subscriber: Contact, message: SubscriptionClosed) -> None:
-        """Tell a subscriber's peer something; if it is not there, nobody waits at it."""
+        """Send a message to an entry peer if it is reachable."""
         if not self._exchange.restoring and self._exchange.may_be_there(subscriber):
             self._by_key.reply(subscriber, message)
 
     def take_end(self, message: EndSubscription) -> None:
-        """Take in that subscriptions and groups are ended."""
+        """Record the ends of subscriptions and groups."""
         columns = (as_list(message.subscriptions), as_list(message.groups), as_list(message.times))
         self._exchange.persist(message)
         for subscription, group, stamp in zip(*columns, strict=True):
@@ -241,7 +232,7 @@ class Records:
                 self._orphan(each)
 
     def take_acknowledged(self, message: KeepAcknowledged) -> None:
-        """Take in that answers are acknowledged, or lost; not if the subscription is not known yet."""
+        """Record acknowledged or lost solutions; refuse them while the subscription is unknown."""
         subscription = self._known(message.subscription)
         if subscription is None:
             return
@@ -257,7 +248,7 @@ class Records:
         self._changed(subscription)
 
     def take_answers(self, message: KeepAnswers) -> None:
-        """Take in answers that are owed to a subscription; not if it is not known yet."""
+        """Record solutions that are owed to a subscription; refuse them while the subscription is unknown."""
         subscription = self._known(message.subscription)
         if subscription is not None and self._home.owe(
             subscription, message.identity, message.born, message.bindings
@@ -269,7 +260,7 @@ class Records:
                 self._late(other, answers)
 
     def take_reported(self, message: KeepReported) -> None:
-        """Take in which reports of a subscription are made."""
+        """Record the last report of a subscription."""
         subscription = self._known(message.subscription)
         if subscription is not None and self._home.reported(
             subscription, message.upto, message.number, message.last
@@ -277,13 +268,13 @@ class Records:
             self._exchange.persist(message)
 
     def tell_reported(self, subscription: Subscription, mark: Mark) -> None:
-        """Note that all reports of a subscription up to some mark are made and kept, and tell it."""
+        """Record the last report of a subscription, and tell the other replicas."""
         if self._home.reported(subscription, *mark):
             self.tell(subscription_home(subscription.number), KeepReported(subscription.number, *mark))
 
     def _known(self, number: int) -> Subscription | None:
         subscription = self._home.subscriptions.get(number)
-        kept_here = self._exchange.rank(subscription_home(number)) >= 0  # else the sender's view is old
+        kept_here = self._exchange.rank(subscription_home(number)) >= 0  # below 0: the sender has an old view
         if subscription is None and kept_here and not self._home.ends.has(number, subscription=True):
             self._exchange.arrivals.refuse()
         return subscription
@@ -312,10 +303,10 @@ class Records:
         self._exchange.advance(max(map(hlc.plain, as_list(message.born)), default=0))
 
     def restored(self) -> None:
-        """Note that a snapshot, or all that was kept, is here.
+        """Note that a snapshot, or all records, are here.
 
-        A snapshot does not tell of answers that all who were known had acknowledged.  Whoever is heard of from now on
-        may be owed them.
+        A snapshot omits solutions that all known subscriptions had acknowledged.  A subscription that is learned from
+        now on may be owed them.
         """
         for identity, youngest in self._youngest.items():
             group = self._home.find(identity) or self._home.left.get(identity)

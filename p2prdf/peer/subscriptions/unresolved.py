@@ -1,31 +1,17 @@
-"""What a home is asked about and does not know: wait, ask the other replicas, and only then say that it is gone.
+"""Unresolved names: a replica holds messages about an unknown query or subscription until its record or end arrives.
 
-The problem
------------
-"I do not know it" is the most dangerous thing a replica can say.  It tells links to drop the rows of a group, and
-subscribers that their subscription is lost.  A replica may not know a name because it has ended.  Or because
-its record is still on the way: a subscription counts as safe when enough replicas have it, not all; its query is
-installed meanwhile, and answers overtake records.  Or because this peer has only just become one of its replicas,
-or takes itself for one while views differ.
+"Unknown" is a dangerous answer: it makes peers drop the rows of a query, and subscribers lose their subscription.  A
+name may be unknown because it has ended, because its record is in flight (a subscription is safe once enough replicas
+have it, and solutions overtake records), or because this peer has only just become a replica.
 
-The rule
---------
-Whatever is asked about a name is held here until its record comes, or its end.  The other replicas are asked what
-they know, again and again.  A name is *gone* when all of them have said, and this peer too, that they have compared
-what they keep and do not know it, asked after the name was unknown for longer than views of the ring differ; and
-only the primary acts on it.  Nor is anything gone while as many peers are missing as copies make it safe, unless they
-are missing for long: of a network that was cut the one half may have known of it alone.  For groups there is no hurry,
-so it takes longer than for subscriptions, for which
-somebody waits.  A group that was known here, whose last subscription has ended, is no news that others may be waiting
-for: it is asked about at once, and gone if all say so and nobody at all is missing.
+- Messages about an unknown name are held.  The replica asks the others every ``ASK_SECONDS``.
+- A name is *gone* when all replicas, each caught up, have said that they do not know it, asked after it was unknown
+  for ``SUBSCRIPTION_SECONDS`` or ``GROUP_SECONDS``.  Only the primary acts on that, and not while so many peers are
+  missing as keep a record safe.
+- Solutions and retractions of unknown groups are acknowledged, since these may be the only copies; without room the
+  sender repeats them.  They are applied again with each further subscription of the group for ``AFTER_SECONDS``.
 
-Answers of unknown groups, and withdrawals of these answers, are kept and acknowledged, for they may be the only copies.
-A peer refuses only those for which it has no room.  Everything else that it refused would deadlock: until repair has
-delivered all records of a home, a replica is not in step, and while it is not, no replica may conclude that a group is
-gone.  A group becomes known with its first subscription, and others follow; so its answers are held, and taken in again
-with each of these, for a while longer.
-
-Without replicas nobody else could know: what is unknown is gone.
+Without replicas an unknown name is gone.  docs/explanation/design/coordinators.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -46,46 +32,46 @@ NAMES_MAX: Final = 4096
 ROWS_MAX: Final = 100_000
 REQUESTS_MAX: Final = 1024
 GONE_MAX: Final = 4096
-"""Names found to be gone that are remembered."""
+"""Names known to be gone that are remembered."""
 ASK_SECONDS: Final = 1.25
-"""How often the other replicas are asked."""
+"""Seconds between two questions to the other replicas."""
 SUBSCRIPTION_SECONDS: Final = 2.5
 GROUP_SECONDS: Final = 10.0
-"""How long a name must have been unknown when they are asked for the last time."""
+"""Seconds for which a group must have been unknown at the last question."""
 
 AFTER_SECONDS: Final = 20.0
-"""How long answers are held after their group has become known."""
+"""Seconds for which solutions are held after their group has become known."""
 
 Name = tuple[bool, int]
-"""Whether it is a subscription, and its number."""
+"""Whether the name is that of a subscription, and its number."""
 Held = Answers | KeepWithdrawn
-"""Answers of a group or leaf, or the withdrawal of some."""
+"""Solutions of a group or leaf, or the retraction of some."""
 
 
 @dataclass(slots=True)
 class _Case:
-    """A name that is not known here."""
+    """A name that this peer does not know."""
 
     since: float
     ask_at: float
     unheard: dict[int, None] = field(default_factory=dict)
-    """Replicas that were asked last and have not said that they do not know it either."""
+    """Replicas that were asked last and have not answered that the name is unknown."""
     asked: bool = False
-    """Whether it was unknown for long enough when they were."""
+    """Whether the name was unknown for long enough when they were asked."""
     answers: list[Held] = field(default_factory=list)
     holders: dict[tuple[Contact, int], None] = field(default_factory=dict)
-    """Who is to be told if it is gone, and by which name: a group's leaves have names of their own."""
+    """Peers to tell if the name is gone, each with the name that it used: leaves of a group have their own names."""
     requests: list[Message] = field(default_factory=list)
     nowhere: Callable[[], None] | None = None
-    """Whoever left it here is told so when nobody knows it."""
+    """Called when no replica knows the name."""
     left: bool = False
-    """Whether another replica knew it, and knows no subscription of it any more."""
+    """Whether another replica knows the group as an orphan, without subscriptions."""
 
 
 class Unknown:
-    """Names that are not known here, and what waits for them.
+    """The unknown names of one peer and the messages that wait for them.
 
-    ``record`` takes in answers and withdrawals of groups that have become known.
+    ``record`` takes held solutions and retractions when their group has become known.
     """
 
     def __init__(
@@ -98,12 +84,12 @@ class Unknown:
         self._columns = exchange.columns
         self._cases: dict[Name, _Case] = {}
         self._gone: dict[Name, bool] = {}
-        """Names that all replicas have said that they do not know; whether this one was the primary, and acts on it."""
+        """Names that no replica knows, each with whether this peer was the primary, which may act on it."""
         self._after: dict[int, tuple[float, list[Held]]] = {}
-        """By group that became known: until when its answers are held, and these."""
+        """By group that became known recently, the time until which its solutions are held, and the solutions."""
         self._early: list[Message] = []
         self.rows = 0
-        """Answers and withdrawals held."""
+        """Held solutions and retractions."""
         exchange.recovery.requires(lambda: not self.lacking)
 
     def __len__(self) -> int:
@@ -111,52 +97,52 @@ class Unknown:
 
     @property
     def lacking(self) -> bool:
-        """Whether anything waits for a name that is not known here, and is not of a query that is about to end."""
+        """Whether a message waits for an unknown name, other than that of an orphaned group."""
         return any(case.requests or not (case.left or case.nowhere) for case in self._cases.values())
 
     # --- holding ---------------------------------------------------------------------------------
 
     def is_gone(self, name: int, *, subscription: bool) -> bool:
-        """Return whether something that is not kept here does not exist; if that is not known yet, hold it."""
+        """Return whether an unknown name is gone; false means that the message is to be held."""
         ended = self._home.known(name, subscription=subscription) is Known.ENDED
         name = name if subscription else group_of(name)
         return ended or not self._exchange.replicated or self._gone.get((subscription, name), False)
 
     def when_nowhere(self, group: int, nowhere: Callable[[], None]) -> None:
-        """Ask the other replicas about a group that was known here, and call ``nowhere`` when none of them knows it.
+        """Ask the other replicas about an orphaned group, and call ``nowhere`` when none of them knows it.
 
-        Not if its record comes first, another peer is its primary by then, or there is no room.
+        It is not called if a record comes first, if another peer is the primary by then, or without room.
         """
         now = self._exchange.now
         case = self._case((False, group), now)
-        if case is not None:  # whoever has not heard yet that its last subscription ended says that it lives
+        if case is not None:  # a replica that has not heard of the last end answers that the group is alive
             case.since, case.ask_at, case.nowhere = min(case.since, now - GROUP_SECONDS), now, nowhere
 
     def wait(self, message: Message) -> None:
-        """Hold a request until this peer speaks for its home; if there are too many, it will be repeated."""
+        """Hold a request until this peer may serve it; beyond the bound the sender repeats it."""
         if len(self._early) < REQUESTS_MAX:
             self._early.append(message)
 
     def view_changed(self) -> None:
-        """Take up what waited until this peer knows what it is the home of."""
+        """Handle the requests that waited for this peer to know its place in the view."""
         early, self._early = self._early, []
         for message in early:
             self._exchange.to_self.append(message)
 
     def hold_request(self, subscription: int, message: Message) -> None:
-        """Hold a request about a subscription."""
+        """Hold a request about an unknown subscription."""
         case = self._case((True, subscription), self._exchange.now)
         if case is not None and len(case.requests) < REQUESTS_MAX:
             case.requests.append(message)
 
     def hold_holder(self, group: int, holder: Contact) -> None:
-        """Remember who asks whether a group, or that of a leaf, still lives."""
+        """Remember a peer that asks whether the group of a name is alive."""
         case = self._case((False, group_of(group)), self._exchange.now + ASK_SECONDS)
         if case is not None:
             case.holders[holder, group] = None
 
     def hold_answers(self, group: int, answers: Answers, holder: Contact | None) -> bool:
-        """Keep answers of a group, or of a leaf of one; False if there is no room."""
+        """Hold solutions of a group or leaf; return False without room."""
         if self.rows + len(answers.rows) > ROWS_MAX:
             self._exchange.trace("answers-not-taken", rows=len(answers.rows))
             return False
@@ -170,14 +156,14 @@ class Unknown:
         return True
 
     def is_nowhere(self, group: int) -> bool:
-        """Return whether it is known here that no replica knows a group, or that of a leaf.
+        """Return whether no replica knows the group of a name.
 
-        Every replica may act on that for what it was itself asked to keep; it takes the primary to say so to others.
+        Every replica may act on that for its own copies; only the primary may tell others.
         """
         return self.is_gone(group, subscription=False) or (False, group_of(group)) in self._gone
 
     def hold_withdrawn(self, message: KeepWithdrawn) -> bool:
-        """Keep a withdrawal until its group is known, or is known to no replica; False if there is no room."""
+        """Hold a retraction until its group is known or gone; return False without room."""
         case = self._case((False, group_of(message.leaf)), self._exchange.now + ASK_SECONDS)
         if case is None or self.rows + _rows_of(message) > ROWS_MAX:
             return False
@@ -192,7 +178,7 @@ class Unknown:
         return case
 
     def messages(self) -> Iterator[Message]:
-        """Return the answers and withdrawals held, as they came."""
+        """Return the held solutions and retractions in the order of their arrival."""
         for case in list(self._cases.values()):
             yield from list(case.answers)
         for _, answers in list(self._after.values()):
@@ -201,7 +187,7 @@ class Unknown:
     # --- asking ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Ask the other replicas what is due."""
+        """Ask the other replicas about the names that are due."""
         now = self._exchange.now
         for group in [group for group, (until, _) in self._after.items() if until <= now]:
             self._drop(self._after.pop(group)[1])
@@ -223,13 +209,13 @@ class Unknown:
 
     @property
     def deadline(self) -> float | None:
-        """When somebody is to be asked."""
+        """The time of the next question."""
         due = [case.ask_at for case in self._cases.values()]
         due += [until for until, _ in self._after.values()]
         return min(due, default=None)
 
     def tell(self, asker: Contact, message: AskKnown, tell: Callable[[Contact, int, bool], None]) -> None:
-        """Answer what is known here; ``tell`` sends what there is about a name that is."""
+        """Answer which names this peer knows; ``tell`` sends the records or the end of a known one."""
         known = []
         for name, kind in zip(as_list(message.identities), as_list(message.kinds), strict=True):
             found = self._home.known(name, subscription=bool(kind))
@@ -244,7 +230,7 @@ class Unknown:
         self._by_key.reply(asker, answer)
 
     def told(self, sender: Contact, message: TellKnown) -> None:
-        """Note what another replica does not know."""
+        """Take the answer of another replica about names."""
         columns = (as_list(message.identities), as_list(message.kinds), as_list(message.known))
         for number, kind, known in zip(*columns, strict=True):
             name = (bool(kind), number)
@@ -257,7 +243,7 @@ class Unknown:
                 self._judge(name, case)
 
     def _judge(self, name: Name, case: _Case) -> None:
-        """See whether a name is gone."""
+        """Decide whether a name is gone."""
         exchange = self._exchange
         if case.unheard or not case.asked or not exchange.recovery.caught_up or exchange.members.copies_missing:
             return
@@ -276,7 +262,7 @@ class Unknown:
     # --- learning --------------------------------------------------------------------------------
 
     def learned(self, name: int, *, subscription: bool) -> None:
-        """Go on with what waited for a name, of which a record or its end has come."""
+        """Handle the messages that waited for the record or the end of a name."""
         self._gone.pop((subscription, name), None)
         case = self._cases.get((subscription, name))
         lives = self._home.known(name, subscription=subscription) is Known.LIVES
@@ -296,7 +282,7 @@ class Unknown:
             self._drop(self._after.pop(name)[1])
 
     def _close(self, name: Name, case: _Case) -> None:
-        """Hold a name's case no longer; requests go to whoever is to answer them now."""
+        """Drop the case of a name; its requests are routed to their present coordinator."""
         del self._cases[name]
         self._drop(case.answers)
         for message in case.requests:

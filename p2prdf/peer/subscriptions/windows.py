@@ -1,7 +1,7 @@
-"""Queries with windows that are evaluated here: which streams they read, and which reports are due.
+"""Queries with windows that this peer evaluates: the streams that they read, and their due reports.
 
-A home watches low marks for them (:mod:`p2prdf.peer.progress.low_watermark`), concludes how far the streams are
-(:mod:`p2prdf.peer.progress.event_watermarks`), and tells each query when all its streams have come further.
+The coordinator requests low watermarks for them (:mod:`p2prdf.peer.progress.low_watermark`), computes the watermarks
+of their streams (:mod:`p2prdf.peer.progress.event_watermarks`), and advances each query with all its streams.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORGOTTEN: Final = (
     " (setting stream_retention_seconds)"
 )
 _URGENT_MS: Final = 2000
-"""Who makes reports more often is told low marks at each cut."""
+"""Queries with more frequent reports (milliseconds) get a low watermark at each cut."""
 
 
 @lru_cache(maxsize=4096)
@@ -60,24 +60,24 @@ def windows_of(query: StandingQuery) -> tuple[tuple[int, Window | CountWindow], 
 
 
 class _Read(NamedTuple):
-    """What a query reads, and how often it makes reports (milliseconds; 0: at elements)."""
+    """The streams of a query and the interval of its reports (milliseconds; 0: at each element)."""
 
     streams: frozenset[int]
     every: int
     windows: tuple[tuple[int, Window | CountWindow], ...]
-    """Each by its stream."""
+    """Each window with the hash of its stream."""
     after: int
-    """Of a cut after this stamp all must be known of what is kept of streams."""
+    """The retention of the streams must be known at a cut after this stamp."""
 
 
 class Windows:
-    """What homes here want to know of streams."""
+    """The queries with windows that this peer evaluates."""
 
     def __init__(
         self, exchange: Exchange, home: Home, evaluations: Evaluations, retention: Retention,
         never_whole: Callable[[Subscription, str], None],
     ):  # fmt: skip
-        """``never_whole`` ends a subscription, and says why."""
+        """``never_whole`` ends a subscription with windows that can never be complete, with the reason."""
         self._never_whole = never_whole
         self._exchange = exchange
         self._home = home
@@ -85,25 +85,25 @@ class Windows:
         self._retention = retention
         self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
         self._read: dict[int, _Read] = {}
-        """By the number of a subscription."""
+        """By subscription, the streams that its query reads."""
         self.streams: frozenset[int] = frozenset()
-        """All streams that are read here."""
+        """The streams of all these queries."""
         self._fresh: dict[int, int] = {}
-        """Subscriptions that have only begun here, and when.
+        """Subscriptions that began here recently, with the stamp of their begin.
 
-        What they find of before may still be on its way, and it is not known yet what is forgotten.
+        Earlier elements may be in flight to them, and it is not known yet which elements are forgotten.
         """
         self.urgent = False
-        """Whether any query here makes reports often."""
+        """Whether a query makes reports more often than every ``_URGENT_MS``."""
 
     def _note(self, read: dict[int, _Read]) -> None:
-        """Note what queries here read."""
+        """Store the streams that queries read, and derive the totals."""
         self._read = read
         self.streams = frozenset[int]().union(*(each.streams for each in read.values()))
         self.urgent = any(each.every <= _URGENT_MS for each in read.values())
 
     def begin(self, subscription: Subscription) -> None:
-        """Have a subscription's reports made here from now on, if it has any."""
+        """Make the reports of a subscription from now on, if its query has windows."""
         query = subscription.group.query
         if isinstance(query, StandingQuery) and query.report is not None:
             read = _Read(streams_of(query), query.report.every, windows_of(query), self._retention.respected_after)
@@ -113,7 +113,7 @@ class Windows:
             self._fresh[subscription.number] = self._exchange.clock
 
     def learn(self, known: Known) -> None:
-        """Take in what peers told of a cut."""
+        """Take the reports of all peers at a cut."""
         if not self._read:
             return
         held = [each for number in self._read if (each := self._home.subscriptions.get(number)) is not None]
@@ -128,11 +128,11 @@ class Windows:
             self._advance((each for each in fresh if not each.opening), self._watermarks.upto_at_cut)
 
     def _advance(self, subscriptions: Iterable[Subscription], how_far: Callable[[int], int]) -> None:
-        """Tell queries how far their streams are; who has begun is not fresh any more when it is as far as others."""
+        """Advance queries to the watermarks of their streams, after which a recent query is no longer recent."""
         for subscription in subscriptions:
             streams, every, windows, after = self._read[subscription.number]
             if not self._retention.respects(after):
-                continue  # it is not known yet what is forgotten of its streams, and the subscription still fresh
+                continue  # the retention of its streams is not known yet
             upto = min(map(how_far, streams), default=-1)
             if -1 < upto == min(map(self._watermarks.upto, streams), default=-1):
                 self._fresh.pop(subscription.number, None)
