@@ -115,7 +115,7 @@ class Schedule:
             self._total -= self._news[0]
         self._news.append(0)
 
-    def told(self, foreseen: bool) -> None:
+    def reported(self, foreseen: bool) -> None:
         """Note that a new binding was reported, early or by a run."""
         self.hits.append(foreseen)
         self._foreseen = sum(self.hits)

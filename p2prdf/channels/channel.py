@@ -256,7 +256,7 @@ class Channel:
     def _note_told(self, *, foreseen: bool) -> None:
         self._told += 1
         self._foreseen += foreseen
-        self.schedule.told(foreseen)
+        self.schedule.reported(foreseen)
 
     # --- deletions -----------------------------------------------------------------------------
 

@@ -113,12 +113,12 @@ def deletion_literal(identifier: str, stamp: int, pattern: Triple) -> str:
 def read_deletion(literal: str, stamp: int) -> Deletion:
     """Return the deletion of a literal published by time ``stamp``.  Raises DataRefused for others."""
     try:
-        told = json.loads(terms.lexical(literal)) if literal.startswith('"') else None
+        content = json.loads(terms.lexical(literal)) if literal.startswith('"') else None
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or set(told) != {"id", "stamp", "pattern"}:
+        content = None
+    if not isinstance(content, dict) or set(content) != {"id", "stamp", "pattern"}:
         raise DataRefused("not a deletion in this version's format")
-    identifier, at, pattern = told["id"], told["stamp"], told["pattern"]
+    identifier, at, pattern = content["id"], content["stamp"], content["pattern"]
     if not (isinstance(identifier, str) and _IDENTIFIER.fullmatch(identifier) and type(at) is int):
         raise DataRefused("a deletion has an identifier and a stamp")
     if not isinstance(pattern, list):

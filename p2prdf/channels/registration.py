@@ -85,8 +85,8 @@ class ChannelRegistration:
     @property
     def triple(self) -> Triple:
         """The triple that registers it."""
-        told = {"base": self.base, "query": self.query, "settings": dict(self.settings)}
-        return subject_of(self.name), CHANNEL, terms.literal(json.dumps(told, sort_keys=True))
+        content = {"base": self.base, "query": self.query, "settings": dict(self.settings)}
+        return subject_of(self.name), CHANNEL, terms.literal(json.dumps(content, sort_keys=True))
 
 
 def check_base(base: str) -> None:
@@ -133,12 +133,12 @@ def read_channel(subject: str, text: str) -> ChannelRegistration:
     if name is None:
         raise DataRefused("not the name of a channel", source=subject[:120])
     try:
-        told = json.loads(terms.lexical(text))
+        content = json.loads(terms.lexical(text))
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or set(told) != _FIELDS:
+        content = None
+    if not isinstance(content, dict) or set(content) != _FIELDS:
         raise DataRefused("not a channel in this version's format", source=name)
-    base, query, settings = told["base"], told["query"], told["settings"]
+    base, query, settings = content["base"], content["query"], content["settings"]
     if not (isinstance(base, str) and isinstance(query, str) and isinstance(settings, dict)):
         raise DataRefused("base and query of a channel are texts, settings an object", source=name)
     found = ChannelRegistration(name, base, query, settings)

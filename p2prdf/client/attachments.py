@@ -82,7 +82,7 @@ class Attachments:
         elif live is not None:  # the session that confirmed it has been lost since
             self._spawn(self._attach_again(live, subscription))
 
-    async def take_up(self, number: int, have: list[int]) -> tuple[Session, messages.ClientSubscribed]:
+    async def attach(self, number: int, have: list[int]) -> tuple[Session, messages.ClientSubscribed]:
         """Attach a subscription here; ``have`` lists its acknowledged solutions.
 
         If the client holds the subscription already, the former iteration ends. Raises SubscriptionGone, Busy,
@@ -93,7 +93,7 @@ class Attachments:
         async def ask(make: Callable[[int], Any]) -> Any:
             return await self._sessions.ask(make)
 
-        confirmed: tuple[Session, messages.ClientSubscribed] = await _take_up(ask, number, have)
+        confirmed: tuple[Session, messages.ClientSubscribed] = await _attach(ask, number, have)
         return confirmed
 
     def remove(self, number: int) -> None:
@@ -168,7 +168,7 @@ class Attachments:
         while session.lost is None and self._held.get(subscription.id) is subscription:
             try:
                 async with self._slots:
-                    answer = await _take_up(ask, subscription.id, subscription.ledger.dealt_with)
+                    answer = await _attach(ask, subscription.id, subscription.ledger.dealt_with)
             except (Busy, Unavailable) as error:
                 try:
                     await retry.after(session, error)
@@ -260,7 +260,7 @@ class Attachments:
             self.acknowledge(subscription, identities)
 
 
-async def _take_up(ask: Callable[[Callable[[int], Any]], Awaitable[Any]], number: int, have: list[int]) -> Any:
+async def _attach(ask: Callable[[Callable[[int], Any]], Awaitable[Any]], number: int, have: list[int]) -> Any:
     """Attach with any number of acknowledged solutions; return the answer to the attach request."""
     while len(have) > ACKNOWLEDGED_MAX:
         some, have = have[:ACKNOWLEDGED_MAX], have[ACKNOWLEDGED_MAX:]

@@ -209,8 +209,8 @@ class ChannelStore:
             if not registered:
                 raise LocalProtocolError(f"there is no channel {name}")
         requests = GroupRequests(self._client, HOSTS, REQUESTS_GRAPH, ANSWERS)
-        told = await requests.ask("stats", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds) if registered else []
-        known = {str(each.get("name")): each for each in told}
+        found = await requests.ask("stats", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds) if registered else []
+        known = {str(each.get("name")): each for each in found}
         return [{**_about(each), **known.get(each.name, {})} for each in registered]
 
     async def drop(self, name: str, *, timeout_seconds: float = 60.0) -> int:
@@ -241,13 +241,13 @@ class ChannelStore:
             except P2PRDFError:
                 continue  # no worker has published notifications on it
             graph = notifications_graph(base)
-            told = [(base, BEGUN, subject)]
+            notifications = [(base, BEGUN, subject)]
             for kind in KINDS:
                 result = await self._client.query(
                     f"SELECT ?o {{ GRAPH {graph} {{ {subject} {kind} ?o }} }}", timeout_seconds=timeout_seconds
                 )
-                told += [(subject, kind, str(o)) for (o,) in result.rows]
-            await self._client.retract(told, graph=graph)
+                notifications += [(subject, kind, str(o)) for (o,) in result.rows]
+            await self._client.retract(notifications, graph=graph)
         return 1
 
     # --- publications --------------------------------------------------------------------------
@@ -339,11 +339,11 @@ class ChannelStore:
 
 
 def _about(each: RegisteredChannel) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": each.name}
+    state: dict[str, Any] = {"name": each.name}
     if each.registration is not None:
         made = each.registration
-        told |= {"base": made.base[1:-1], "query": made.query, "settings": dict(made.settings)}
-    told["state"] = "refused" if each.error else "unkept"
+        state |= {"base": made.base[1:-1], "query": made.query, "settings": dict(made.settings)}
+    state["state"] = "refused" if each.error else "unkept"
     if each.error:
-        told["error"] = each.error
-    return told
+        state["error"] = each.error
+    return state

@@ -435,7 +435,7 @@ class Client:
             known.check(query, algorithm, per_event=per_event)
             mark = query_mark(query, algorithm, per_event=per_event)
         ledger = Ledger(delivered=known.delivered, lost=known.lost, unstable=known.unstable, again=again)
-        session, answer = await self._attachments.take_up(known.subscription, list(known.unstable))
+        session, answer = await self._attachments.attach(known.subscription, list(known.unstable))
         subscription = self._subscription(
             answer, ledger, mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
         )
@@ -641,8 +641,8 @@ class Client:
         if not 0 <= after < 1 << 64:
             raise LocalProtocolError(f"{after} is not the number of a subscription")
         _, answer = await self._sessions.ask(lambda request: messages.ClientListSubscriptions(request, after))
-        told: dict[str, Any] = json.loads(answer.json)
-        return told
+        listed: dict[str, Any] = json.loads(answer.json)
+        return listed
 
     async def expel(self, member: int, *, expelled: bool = True) -> list[dict[str, Any]]:
         """Expel a member, or readmit it, at the node in use; return the decisions known there.

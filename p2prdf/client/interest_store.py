@@ -140,8 +140,8 @@ class InterestStore:
             registered = [each for each in registered if each.name == name]
             if not registered:
                 raise LocalProtocolError(f"there is no interest {name}")
-        told = await self._requests.ask("status", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds)
-        known = {str(each.get("name")): each for each in told}
+        states = await self._requests.ask("status", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds)
+        known = {str(each.get("name")): each for each in states}
         return [known.get(each.name) or _unkept(each) for each in registered]
 
     async def verify(self, name: str, *, timeout_seconds: float = 60.0) -> dict[str, Any]:
@@ -163,8 +163,8 @@ class InterestStore:
 
     async def _of_one(self, what: str, name: str, timeout_seconds: float) -> dict[str, Any]:
         await self._subject(name, timeout_seconds)
-        told = await self._requests.ask(what, name, timeout_seconds, timeout_seconds=timeout_seconds)
-        found = next((each for each in told if each.get("name") == name), None)
+        states = await self._requests.ask(what, name, timeout_seconds, timeout_seconds=timeout_seconds)
+        found = next((each for each in states if each.get("name") == name), None)
         if found is None:
             raise Unavailable(
                 f"no interest worker answers for {name} within {timeout_seconds:g} s; p2prdf serve interests starts one"
@@ -191,10 +191,10 @@ class InterestStore:
 
 
 def _unkept(each: Registered) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": each.name, "state": "refused" if each.error else "unkept"}
+    state: dict[str, Any] = {"name": each.name, "state": "refused" if each.error else "unkept"}
     if each.registration is not None:
         graph = each.registration.graph
-        told |= {"dataset": each.registration.dataset[1:-1], "target": each.registration.target,
+        state |= {"dataset": each.registration.dataset[1:-1], "target": each.registration.target,
                  "graph": None if graph is None else graph[1:-1]}  # fmt: skip
-    told["error"] = each.error or "no interest worker answers for it"
-    return told
+    state["error"] = each.error or "no interest worker answers for it"
+    return state

@@ -104,8 +104,8 @@ class Follower:
     def end_now(self) -> None:
         """End the stream after everything that is true at the next read, by the node's clock.
 
-        The own clock could be wrong: with a time of it, the stream would wait until the nodes' clocks reach
-        that time.
+        The local clock could be wrong: a stream that ends at a local time would wait until the nodes' clocks
+        reach it.
         """
         self._ends_now = True
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from p2prdf.publish.partition import Written
 
-__all__ = ["append_report", "read_report", "summary", "told"]
+__all__ = ["append_report", "progress_line", "read_report", "summary"]
 
 
 def summary(parts: Sequence[Written], *, query: str = "", batch: int | None = None) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def summary(parts: Sequence[Written], *, query: str = "", batch: int | None = No
     }
 
 
-def told(found: dict[str, Any]) -> str:
+def progress_line(found: dict[str, Any]) -> str:
     """Return a line of progress."""
     batch = f"batch {found['batch']}: " if found.get("batch") is not None else ""
     rate = found["triples"] / found["slowest_seconds"] if found["slowest_seconds"] else 0.0

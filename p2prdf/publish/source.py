@@ -30,7 +30,7 @@ from p2prdf.publish.options import WriteOptions, writing_options
 from p2prdf.publish.partition import Place, Written, write_partition
 from p2prdf.publish.read_options import ReadOptions, reading_options
 from p2prdf.publish.reading import OnceReader, StreamReader, columns_of
-from p2prdf.publish.report import append_report, summary, told
+from p2prdf.publish.report import append_report, progress_line, summary
 from p2prdf.publish.statements import Statements
 
 __all__ = ["P2PRDF"]
@@ -179,7 +179,7 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
 def _tell(found: dict[str, Any], options: WriteOptions) -> None:
     if options.report:
         append_report(options.report, found)
-    print(told(found), file=sys.stderr, flush=True)
+    print(progress_line(found), file=sys.stderr, flush=True)
 
 
 def _tell_aborted(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:

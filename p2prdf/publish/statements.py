@@ -179,11 +179,11 @@ class Statements:
         fine: npt.NDArray[np.bool_],
     ) -> None:  # fmt: skip
         """Record the bad rows, each with its first error."""
-        told = set()
+        seen = set()
         for at in np.flatnonzero(~fine).tolist():
             number = int(row[at])
-            if number not in told:
-                told.add(number)
+            if number not in seen:
+                seen.add(number)
                 content = _content(batch.slice(number, 1))
                 self.bad.append(BadRow(first + number, _reason(code[:, at].tolist(), checked, content), content))
 

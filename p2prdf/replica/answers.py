@@ -24,7 +24,7 @@ __all__ = ["STATES", "answer", "report"]
 STATES: Final = ("current", "behind", "reading", "paused", "failing", "refused")
 """The states of an interest, as an interest worker reports them."""
 
-Told: TypeAlias = dict[str, object]
+Entry: TypeAlias = dict[str, object]
 
 
 async def answer(worker: InterestWorker, overlay: Writing, request: Triple) -> None:
@@ -34,17 +34,17 @@ async def answer(worker: InterestWorker, overlay: Writing, request: Triple) -> N
         return
     what, name = asked
     if what == "status" and (name is None or isinstance(name, str)):
-        told = await report(worker, None if name is None else [name])
+        entries = await report(worker, None if name is None else [name])
     elif what in ("verify", "repair") and isinstance(name, str) and name in worker.kept:
-        told = [await _compared(worker, name, mend=what == "repair")]
+        entries = [await _compared(worker, name, mend=what == "repair")]
     elif what in ("verify", "repair") and isinstance(name, str) and name in worker.refused:
-        told = [{"name": name, "error": worker.refused[name].reason}]
+        entries = [{"name": name, "error": worker.refused[name].reason}]
     else:
-        told = []
-    await publish_answer(overlay, request, told, member=worker.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
+        entries = []
+    await publish_answer(overlay, request, entries, member=worker.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
 
 
-async def _compared(worker: InterestWorker, name: str, *, mend: bool) -> Told:
+async def _compared(worker: InterestWorker, name: str, *, mend: bool) -> Entry:
     """Compare a target with its expected content; ``mend``: read evicted triples again, then repair.
 
     Triples read again are in transit like any change. They count as lacking only if they have not arrived yet.
@@ -58,14 +58,14 @@ async def _compared(worker: InterestWorker, name: str, *, mend: bool) -> Told:
         found = await (kept.target.repair() if mend else kept.target.verify())
     except P2PRDFError as error:
         return {"name": name, "error": str(error)}
-    told: Told = {
+    entry: Entry = {
         "name": name, "expected": found.expected, "found": found.found, "equal": found.equal,
         "lacking": found.lacking, "foreign": found.foreign,
     }  # fmt: skip
-    return told | ({"given_up_triples": given_up} if given_up else {})
+    return entry | ({"given_up_triples": given_up} if given_up else {})
 
 
-async def report(worker: InterestWorker, names: Iterable[str] | None = None) -> list[Told]:
+async def report(worker: InterestWorker, names: Iterable[str] | None = None) -> list[Entry]:
     """Return the state of a worker's interests; ``names``: only of these.
 
     ``as_of`` and ``position``: the time, and the changeset, up to which the target has the dataset;
@@ -80,14 +80,14 @@ async def report(worker: InterestWorker, names: Iterable[str] | None = None) -> 
         if dataset in worker.passes:
             here = [name for name, each in kept.items() if each.registration.dataset == dataset]
             sizes.update(await worker.passes[dataset].sizes(here))
-    told = [_state(worker, name, each, sizes) for name, each in sorted(kept.items())]
+    entries = [_state(worker, name, each, sizes) for name, each in sorted(kept.items())]
     for name, (registration, reason) in sorted(worker.refused.items()):
         if wanted is None or name in wanted:
-            told.append({"name": name, "state": "refused", "error": reason, **_what(registration)})
-    return told
+            entries.append({"name": name, "state": "refused", "error": reason, **_what(registration)})
+    return entries
 
 
-def _state(worker: InterestWorker, name: str, kept: Maintained, sizes: Mapping[str, Sizes]) -> Told:
+def _state(worker: InterestWorker, name: str, kept: Maintained, sizes: Mapping[str, Sizes]) -> Entry:
     target, dataset = kept.target, worker.passes.get(kept.registration.dataset)
     error = target.error or (None if dataset is None else dataset.error)
     if target.paused:
@@ -98,24 +98,24 @@ def _state(worker: InterestWorker, name: str, kept: Maintained, sizes: Mapping[s
         state = "reading"
     else:
         state = "current" if target.is_current else "behind"
-    told: Told = {"name": name, "state": state, **_what(kept.registration), "pending_triples": target.pending}
+    entry: Entry = {"name": name, "state": state, **_what(kept.registration), "pending_triples": target.pending}
     if target.reached:
         reached = target.reached / 1000
-        told |= {"as_of": reached, "lag_seconds": round(max(0.0, worker.now() - reached), 3)}
+        entry |= {"as_of": reached, "lag_seconds": round(max(0.0, worker.now() - reached), 3)}
     if target.reached_position is not None:
-        told["position"] = target.reached_position
+        entry["position"] = target.reached_position
     if name in sizes:
-        told |= {"target_triples": sizes[name].target, "potential_triples": sizes[name].potential}
+        entry |= {"target_triples": sizes[name].target, "potential_triples": sizes[name].potential}
         if sizes[name].given_up:
-            told["given_up_triples"] = sizes[name].given_up
+            entry["given_up_triples"] = sizes[name].given_up
             if dataset is not None and dataset.whole_as_of is not None:
-                told["whole_as_of"] = dataset.whole_as_of / 1000
+                entry["whole_as_of"] = dataset.whole_as_of / 1000
     if error is not None:
-        told["error"] = error
-    return told
+        entry["error"] = error
+    return entry
 
 
-def _what(registration: Registration | None) -> Told:
+def _what(registration: Registration | None) -> Entry:
     if registration is None:
         return {}
     graph = None if registration.graph is None else registration.graph[1:-1]

@@ -106,7 +106,7 @@ async def follow(
         )
         follower.begin(left)
     change = _Change()
-    told = 0
+    unacknowledged = 0
     async for batch in left.batches():
         if batch.lost:
             with contextlib.suppress(Unavailable):
@@ -114,7 +114,7 @@ async def follow(
             raise Unavailable(f"the coordinator dropped {batch.lost} solutions; start again")
         for solution in batch:
             change.tell(solution.terms, solution.identity, removed=solution.removed)
-        told += len(batch)
+        unacknowledged += len(batch)
         on_solutions(len(batch))
         if len(change) > _PENDING_MAX:
             raise DataRefused(f"more than {_PENDING_MAX:,} triples change at once")
@@ -122,12 +122,12 @@ async def follow(
             step = await follower.take(change, batch.bookmark)
             change = _Change()
             left.acknowledge()
-            told = 0
+            unacknowledged = 0
             yield step
-        elif told >= _UNACKNOWLEDGED_MAX:
+        elif unacknowledged >= _UNACKNOWLEDGED_MAX:
             await follower.take_some(change)
             left.acknowledge()
-            told = 0
+            unacknowledged = 0
     raise Unavailable("the query of the replica ended")
 
 
@@ -168,8 +168,8 @@ class _Change:
 
     def news(self) -> tuple[list[Triple], list[Triple]]:
         """Return the absent and the present ones of the triples reported since the last call."""
-        told, self._news = self._news, {}
-        return [each for each in told if not self.held(each)], [each for each in told if self.held(each)]
+        reported, self._news = self._news, {}
+        return [each for each in reported if not self.held(each)], [each for each in reported if self.held(each)]
 
 
 class _Follower:

@@ -61,17 +61,17 @@ async def exposition(worker: InterestWorker) -> str:
 
 
 async def _state(worker: InterestWorker) -> dict[str, Any]:
-    told = await report(worker)
-    states = Counter(str(each["state"]) for each in told)
+    entries = await report(worker)
+    states = Counter(str(each["state"]) for each in entries)
     well = len(_UNWELL)
     rank = {state: number for number, state in enumerate(_UNWELL)}
-    told.sort(key=lambda each: (rank.get(str(each["state"]), well), str(each["name"])))
+    entries.sort(key=lambda each: (rank.get(str(each["state"]), well), str(each["name"])))
     return {
         **member_state(worker),
         "states": {state: states[state] for state in STATES},
-        "untold": max(0, len(told) - INTERESTS_TOLD),
+        "untold": max(0, len(entries) - INTERESTS_TOLD),
         "datasets": _datasets(worker.passes, worker.now()),
-        "interests": _interests(worker, told[:INTERESTS_TOLD]),
+        "interests": _interests(worker, entries[:INTERESTS_TOLD]),
     }
 
 
@@ -79,23 +79,23 @@ def _datasets(passes: Mapping[str, DatasetPass], now: float) -> dict[str, dict[s
     """Return values by metric, then by dataset."""
     found: dict[str, dict[str, Any]] = {}
     for dataset, each in sorted(passes.items()):
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "failing": each.error is not None, "triples": each.triples, "given_up_triples": each.given_up,
             "incomplete_seconds": 0.0 if each.whole_as_of is None else max(0.0, now - each.whole_as_of / 1000),
             "solutions": each.read, "changesets": each.changesets, "readings": each.readings,
             "pass_seconds": each.passes.status(),
         }  # fmt: skip
         if each.as_of:
-            told["lag_seconds"] = max(0.0, now - each.as_of / 1000)
-        _put(found, dataset[1:-1], told)
+            values["lag_seconds"] = max(0.0, now - each.as_of / 1000)
+        _put(found, dataset[1:-1], values)
     return found
 
 
-def _interests(worker: InterestWorker, told: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _interests(worker: InterestWorker, entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return values by metric, then by interest."""
     found: dict[str, dict[str, Any]] = {}
     known = ("lag_seconds", "target_triples", "potential_triples", "given_up_triples", "pending_triples")
-    for each in told:
+    for each in entries:
         name = str(each["name"])
         mine = {key: each[key] for key in known if key in each}
         if "target_triples" in mine:
@@ -107,6 +107,6 @@ def _interests(worker: InterestWorker, told: Iterable[Mapping[str, Any]]) -> dic
     return found
 
 
-def _put(found: dict[str, dict[str, Any]], name: str, told: Mapping[str, Any]) -> None:
-    for key, value in told.items():
+def _put(found: dict[str, dict[str, Any]], name: str, values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
         found.setdefault(key, {})[name] = value

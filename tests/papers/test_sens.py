@@ -218,12 +218,12 @@ def test_a_query_is_skipped_as_long_as_eight_of_the_last_ten_notifications_were_
     schedule = Schedule(10)
     for _ in range(30):
         schedule.published()
-        schedule.told(True)
+        schedule.reported(True)
     assert (schedule.by_hits, schedule.by_rate, schedule.interval) == (10, 1, 10)
-    schedule.told(False)
-    schedule.told(False)
+    schedule.reported(False)
+    schedule.reported(False)
     assert schedule.interval == 10
-    schedule.told(False)
+    schedule.reported(False)
     assert schedule.interval == 1
 
 
@@ -232,7 +232,7 @@ def test_the_first_few_predictions_are_enough_to_skip_a_query() -> None:
     schedule, found = Schedule(10), []
     for foreseen in (True, True, True, False, True, True):
         schedule.published()
-        schedule.told(foreseen)
+        schedule.reported(foreseen)
         found.append(schedule.by_hits)
     assert found == [1, 1, 10, 1, 10, 10], "3 of 3; then 4 of 5 and 5 of 6"
 
@@ -245,11 +245,11 @@ def test_a_query_with_rare_notifications_runs_rarely() -> None:
     assert schedule.interval == 1, "nothing is known yet"
     schedule.published()
     assert schedule.interval == 10
-    schedule.told(False)
+    schedule.reported(False)
     for _ in range(11):
         schedule.published()
-    schedule.told(False)
-    schedule.told(False)
+    schedule.reported(False)
+    schedule.reported(False)
     assert schedule.interval == 7, "3 in 21"
     for _ in range(1000):
         schedule.published()

@@ -16,7 +16,7 @@ from p2prdf.errors import DataRefused, Unavailable  # noqa: E402
 from p2prdf.publish.identity import Identity  # noqa: E402
 from p2prdf.publish.options import writing_options  # noqa: E402
 from p2prdf.publish.partition import Place, write_partition  # noqa: E402
-from p2prdf.publish.report import append_report, read_report, summary, told  # noqa: E402
+from p2prdf.publish.report import append_report, progress_line, read_report, summary  # noqa: E402
 from p2prdf.wire import messages  # noqa: E402
 
 PLACE = Place(0, 0)
@@ -184,10 +184,10 @@ def test_reports_add_up_and_are_read_back(tmp_path):
     two = dataclasses.replace(two, bad_rows=1, examples=["bad: x"], repeated=4, seconds=2.0, place=Place(2, 1))
     found = summary([one, two], query="q", batch=3)
     assert (found["triples"], found["bad_rows"], found["attempts"], found["batch"]) == (30, 1, 1, 3)
-    assert told(found) == (
+    assert progress_line(found) == (
         "p2prdf: batch 3: 30 triples acknowledged in 2.0 s, 15/s, 4 sent again, 1 bad rows skipped"
     )
-    assert told(summary([])) == "p2prdf: 0 triples acknowledged in 0.0 s, 0/s"
+    assert progress_line(summary([])) == "p2prdf: 0 triples acknowledged in 0.0 s, 0/s"
     path = tmp_path / "report"
     assert read_report(path) == []
     for _ in range(2):
