@@ -1,4 +1,4 @@
-"""Triples on their way to their owners: batches, and how they are parted by role and owner."""
+"""Batches of triples in flight to their owners, and their division by index and owner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEW = 4
 
 @dataclass(slots=True)
 class TripleBatch:
-    """Triples on their way to their owners, as in IndexTriples, with who waits for them."""
+    """Triples in flight to their owners, as in IndexTriples, with completion counters."""
 
     s: Column
     p: Column
@@ -36,7 +36,7 @@ class TripleBatch:
     hops: int = 0
     tokens: tuple[int, ...] = ()
     sender: Contact | None = None
-    """The peer it came from; None: this one."""
+    """The peer that sent the batch; None: this one."""
     origin: int = 0
     published: int = 0
     began: int = 0
@@ -54,7 +54,7 @@ class TripleBatch:
         return (self.s, self.p, self.o, self.time, self.event, self.roles)
 
     def message(self, *, hops: int = 0, view: int = 0) -> IndexTriples:
-        """Return it as a message."""
+        """Return the batch as a message."""
         said = (self.origin, self.published, self.began, self.complete, self.stamp, self.words, self.introducer)
         return IndexTriples(*self.columns(), hops, view, *said)
 
@@ -66,16 +66,16 @@ class TripleBatch:
 
 
 def _as_of(batch: TripleBatch, other: TripleBatch) -> None:
-    """Let a batch say of its origin what another says."""
+    """Copy the data about its origin from another batch."""
     batch.origin, batch.published, batch.began, batch.complete, batch.stamp, batch.words, batch.introducer = (
         other.origin, other.published, other.began, other.complete, other.stamp, other.words, other.introducer,
     )  # fmt: skip
 
 
 def joined_batches(columns: Columns, batches: list[TripleBatch]) -> TripleBatch:
-    """Return several batches as one, which nobody sent; what it says of its origin is that of the first.
+    """Return several batches as one without a sender; the data about its origin is that of the first.
 
-    Elements of streams are only joined with such, but for those that are stored at once and sent nowhere.
+    Elements of streams are joined only with elements, except in batches that are stored at once and sent to no peer.
     """
     if len(batches) == 1:
         return batches[0]
@@ -100,10 +100,11 @@ def part_of_batch(columns: Columns, batch: TripleBatch, index: Index) -> TripleB
 
 
 def probed_roles(roles: Column) -> Column:
-    """Return per triple the roles under which its receiver joins it: those it is the primary of.
+    """Return per triple the indexes under which its receiver, their primary, joins it.
 
-    A triple has one time for all its roles, so what was published again is joined under all roles that it is
-    held under when it first comes.  Roles that are not named may be the primary's, too: they are in.
+    A triple has one time for all its indexes, so a repeated publication is joined under all indexes that hold the
+    triple when it first arrives.  Indexes that are not named are included, because the receiver may be their primary as
+    well.
     """
     plain = (1 << keys.MARK_SHIFT) - 1
     if isinstance(roles, list):
@@ -114,13 +115,13 @@ def probed_roles(roles: Column) -> Column:
 
 
 def unmarked(roles: Column) -> Column:
-    """Return sets of roles without saying which went to sub-keys, and of which the receiver is the primary."""
+    """Return sets of indexes without the marks of sub-keys and primaries."""
     plain = (1 << keys.MARK_SHIFT) - 1
     return [each & plain for each in roles] if isinstance(roles, list) else roles & roles.dtype.type(plain)
 
 
 def union(roles: Column) -> int:
-    """Return the roles that are in any of some sets of roles."""
+    """Return the union of sets of indexes."""
     if isinstance(roles, list):
         found = 0
         for each in set(roles):
@@ -130,7 +131,7 @@ def union(roles: Column) -> int:
 
 
 def rows_with(roles: Column, bits: int) -> Index | None:
-    """Return the rows that have one of ``bits``; None for all of them."""
+    """Return the rows with one of ``bits``; None for all rows."""
     if isinstance(roles, list):
         index = [at for at, each in enumerate(roles) if each & bits]
         return None if len(index) == len(roles) else index
@@ -139,7 +140,7 @@ def rows_with(roles: Column, bits: int) -> Index | None:
 
 
 def unresolved(ring: Column, owners: Column) -> list[tuple[int, int]]:
-    """Return keys whose owners are not known (-1), with that; of a column only some."""
+    """Return keys with unknown owners (-1) and that number; for a numpy column, at most 64 of them."""
     if isinstance(owners, list):
         return [(key, owner) for key, owner in zip(ring, owners, strict=True) if owner < 0]
     missing = np.flatnonzero(owners < 0)
@@ -149,7 +150,7 @@ def unresolved(ring: Column, owners: Column) -> list[tuple[int, int]]:
 def roles_by_owner(
     count: int, places: list[tuple[int, Index | None, Column, Column | None]], roles: Column
 ) -> list[tuple[int, Column]]:
-    """Return, per owner, the roles of each row that are meant for it (0: none), with their marks."""
+    """Return, per owner, the indexes of each row that concern it (0: none), with their marks."""
     if isinstance(roles, list) or count <= _FEW:
         masks: dict[int, list[int]] = {}
         roles = as_list(roles)
@@ -178,7 +179,7 @@ def roles_by_owner(
 
 
 def youngest(batch: TripleBatch) -> int:
-    """Return the latest stamp in a batch that is not empty, of a publication or a removal; 0 if none is known."""
+    """Return the latest stamp of a publication or deletion in a non-empty batch; 0 if none is known."""
     if isinstance(batch.time, list):
         stamps = (stamp for stamp in map(hlc.plain, batch.time) if stamp < hlc.ELEMENT)
         return max(batch.stamp, *stamps, 0)

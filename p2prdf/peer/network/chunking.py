@@ -1,4 +1,4 @@
-"""How rows are cut into messages: none has too many rows or too much text."""
+"""The division of rows into messages with a bounded number of rows and a bounded amount of text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAMPLED = 16
 
 
 class Cutter:
-    """Cuts what is to be sent by the bounds of the configuration."""
+    """Cuts rows into messages within the bounds of the configuration."""
 
     def __init__(self, exchange: Exchange, dictionary: TermDictionary, columns: Columns):
         self._exchange = exchange
@@ -22,7 +22,7 @@ class Cutter:
         self._columns = columns
 
     def slices(self, count: int, term_columns: tuple[Column, ...]) -> list[tuple[int, int]]:
-        """Cut rows so that no message has too many rows or too much text."""
+        """Return the bounds of slices within the limits of rows and text per message."""
         limit = self._config.batch_rows_max
         slices = [(start, min(start + limit, count)) for start in range(0, count, limit)]
         bytes_max = self._config.message_bytes_max
@@ -41,7 +41,7 @@ class Cutter:
         first = start
         for at in range(start, stop):
             size = self._text_of(term_columns, at)
-            if size > bytes_max:  # no frame would take it, however often it is tried
+            if size > bytes_max:  # no frame can hold it
                 self._exchange.trace("row-too-large", characters=size)
                 if at > first:
                     cuts.append((first, at))
@@ -59,13 +59,13 @@ class Cutter:
         return sum(len(self._dictionary.text(int(column[at]))) for column in term_columns)
 
     def characters_of(self, term_columns: tuple[Column, ...]) -> int:
-        """Estimate the text of rows: that of a few of them, times as many."""
+        """Estimate the text of rows from a sample of them."""
         count = len(term_columns[0]) if term_columns else 0
         sample = range(0, count, max(1, count // _SAMPLED))
         return sum(self._text_of(term_columns, at) for at in sample) * count // max(1, len(sample))
 
     def without(self, rows: Rows, places: set[int]) -> Rows:
-        """Return rows but those at some places."""
+        """Return rows except those at some places."""
         take = self._columns.take
         index = self._columns.column([at for at in range(len(rows)) if at not in places], "int64")
         return Rows(
@@ -74,7 +74,7 @@ class Cutter:
         )  # fmt: skip
 
     def too_large(self, term_columns: tuple[Column, ...]) -> list[int]:
-        """Return the places of rows that fit no message; as a rule there are none, and that is cheap to see."""
+        """Return the places of rows that fit no message; cheap if there are none, the usual case."""
         bytes_max = self._config.message_bytes_max
         if not term_columns or self._dictionary.longest * len(term_columns) <= bytes_max:
             return []

@@ -1,17 +1,17 @@
 """The identity of a cluster, and the merge of two clusters that meet.
 
-A cluster has an *identity*: 64 random bits.  Every member keeps it on disk (:class:`ClusterKnown`) and tells it to
-every peer that it meets, under every overlay.  A peer without an identity adopts the one that it is told.  If no peer
-of the view has one, the peer with the lowest key draws it, as soon as it is in step with all others.
+A cluster has an *identity*: 64 random bits.  Every member stores it (:class:`ClusterKnown`) and sends it to every peer
+that it meets, under every overlay.  A peer without an identity adopts the one that it receives.  If no peer of the view
+has one, the peer with the lowest key draws it once it has caught up.
 
-Two peers with different identities belong to two clusters that were begun apart.  All identities that a peer has heard
-of form a set.  The lowest is the identity of the cluster, the others are *former* ones.  Sets grow by union, so all
-members agree in the end, in whatever order they hear of each other.  A member that was away during a merge returns with
-a former identity, and adopts the present one.
+Two peers with different identities belong to two clusters that were founded apart.  The lowest known identity is the
+identity of the cluster, the others are *former* ones.  Sets of identities grow by union, so all members agree in the
+end.  A member that was away during a merge returns with a former identity, and adopts the present one.
 
-A peer *merges* from the moment at which it hears of another identity until it has compared all data with the other
-replicas and every peer of the view has told the same identity.  Meanwhile one-time queries are refused.
-docs/explanation/design/membership.md argues the rules.
+A peer *merges* from the arrival of another identity until it has compared all data with the other replicas and every
+peer of the view has sent the same identity.  Meanwhile one-time queries are refused.
+
+Design: docs/explanation/design/membership.md.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = ["Cluster"]
 STEADY_SECONDS: Final = 2.0
 """A merge lasts at least so long after the last peer was met: a view that grows has settled by then."""
 LOOK_SECONDS: Final = 0.25
-"""Pause between two looks at whether a merge has settled."""
+"""Interval in seconds between two checks of the end of a merge."""
 _IDENTITY_BITS: Final = 64
 
 
 class Cluster(Component):
     """The identity of its cluster, as one peer knows it.
 
-    ``settled`` tells whether nothing can be missing here that another replica has.
+    ``settled`` returns whether this peer lacks no data that another replica has.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class Cluster(Component):
     ):
         self._exchange, self._settled = exchange, settled
         self._identities: tuple[int, ...] = ()
-        """All identities that were heard of, ascending: of more than ``FORMER_MAX`` former ones the lowest."""
+        """All known identities, ascending; of more than ``FORMER_MAX`` former ones, the lowest."""
         self.merges = 0
-        """How often this peer has heard of another cluster, in this life."""
+        """How often this peer has met another cluster, in this process."""
         self._entered = False
         self._met: dict[int, Contact] = {}
         self._told: dict[int, int] = {}
-        """By key of each peer met the identity that it told."""
+        """By key of each peer met: the identity that it sent."""
         self._steady_since: float | None = None
-        """While a merge lasts: when it began, or when a peer was met since."""
+        """During a merge: when it began, or when the last peer was met."""
         self._look_at = 0.0
 
     @property
@@ -103,12 +103,12 @@ class Cluster(Component):
     # --- from the driver and other peers ----------------------------------------------------------
 
     def enter(self) -> None:
-        """Note that the overlay has begun a cluster with this peer, or has taken it into one."""
+        """Note that the overlay has founded a cluster with this peer, or has joined one."""
         self._entered = True
         self._tell_all()
 
     def met(self, contact: Contact) -> None:
-        """Tell a newly known peer the identity of this cluster."""
+        """Send the identity of this cluster to a newly known peer."""
         if contact.key == self._exchange.own.key:
             return
         self._told.pop(contact.key, None)
@@ -124,9 +124,9 @@ class Cluster(Component):
         self._met.pop(contact.key, None)
 
     def known(self, sender: Contact, message: ClusterKnown) -> None:
-        """Take in the identity that another peer tells."""
+        """Handle the identity that another peer has sent."""
         told = {message.identity, self._told.get(sender.key, 0)} - {0}
-        self._told[sender.key] = min(told, default=0)  # messages pass each other, and identities only sink
+        self._told[sender.key] = min(told, default=0)  # messages overtake each other, and identities only decrease
         before = self._identities
         every = {*before, message.identity, *as_list(message.former)} - {0}
         self._identities = tuple(sorted(every)[: FORMER_MAX + 1])
@@ -140,11 +140,11 @@ class Cluster(Component):
         self._tell_all()
 
     def restore(self, kept: ClusterKnown) -> None:
-        """Take back the identity that a former life kept; the last record counts."""
+        """Restore the identity of an earlier process; the last record counts."""
         self._identities = tuple(each for each in (kept.identity, *as_list(kept.former)) if each)
 
     def record(self) -> ClusterKnown:
-        """Return the message to other peers and to the next life."""
+        """Return the message for other peers and for the next process."""
         members = max(self._exchange.members.most, self._exchange.cache.size)
         return ClusterKnown(self.identity, members, self._exchange.columns.column(self.former))
 
@@ -152,7 +152,7 @@ class Cluster(Component):
 
     @property
     def deadline(self) -> float | None:
-        """When to look again."""
+        """When to check again."""
         if self._may_draw:
             return self._exchange.now
         return None if self._steady_since is None else self._look_at
@@ -177,7 +177,7 @@ class Cluster(Component):
 
     @property
     def _may_draw(self) -> bool:
-        """Whether this peer draws the identity: it has the lowest key of peers that all know none."""
+        """Whether this peer draws the identity: no peer has one, and its key is the lowest."""
         if self.identity or not self._entered or not self._exchange.recovery.caught_up:
             return False
         own = self._exchange.own.key

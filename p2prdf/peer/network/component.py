@@ -1,9 +1,8 @@
 """The contract between a peer and its components.
 
 A component owns a part of the state of a peer.  It names the messages that it handles, the requests of local clients
-that it serves, the records that it takes back after a restart, the records that a snapshot keeps of it, the time at
-which it is due, and its part of the status.  The peer dispatches by these tables, in the order of the components;
-nothing else connects the two.
+that it serves, the records that it restores after a restart, the records of a snapshot, its next deadline, and its part
+of the status.  The peer dispatches by these tables, in the order of the components; nothing else connects the two.
 """
 
 from __future__ import annotations
@@ -22,10 +21,16 @@ Restorers: TypeAlias = Mapping[type[Message], Callable[[Any], None]]
 
 
 class Component:
-    """A part of a peer.  Each method has a default: a component without messages, records, deadline or status."""
+    """A part of a peer.
+
+    The defaults describe a component without messages, records, deadline or status.
+    """
 
     def handlers(self) -> Handlers:
-        """Return the handlers of messages of other peers; a handler may raise P2PRDFError to refuse a message."""
+        """Return the handlers of messages of other peers.
+
+        A handler may raise P2PRDFError to refuse a message.
+        """
         return {}
 
     def requests(self) -> Mapping[type[Any], Callable[[Any], None]]:
@@ -33,14 +38,14 @@ class Component:
         return {}
 
     def restorers(self) -> Restorers:
-        """Return the methods that take back what an earlier incarnation kept."""
+        """Return the methods that restore the records of an earlier process."""
         return {}
 
     def restored(self) -> None:
-        """Note that all records of the earlier incarnation are here."""
+        """Note that all records of the earlier process are restored."""
 
     def kept(self) -> Iterable[Message]:
-        """Return the records from which the next incarnation restores this component."""
+        """Return the records from which the next process restores this component."""
         return ()
 
     def wake(self) -> None:
@@ -48,7 +53,7 @@ class Component:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which :meth:`wake` is to be called, in seconds of the driver's clock, or None."""
+        """When :meth:`wake` must be called, in seconds of the driver's clock, or None."""
         return None
 
     def status(self) -> Mapping[str, object]:
@@ -57,7 +62,7 @@ class Component:
 
 
 def merged(tables: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:
-    """Return one table of several; a key in two of them is a mistake in the program."""
+    """Return the union of several tables; a key in two of them is a programming error."""
     found: dict[Any, Any] = {}
     for table in tables:
         repeated = found.keys() & table.keys()

@@ -1,14 +1,14 @@
-"""Expulsions: the members that an administrator has put out, kept on disks and told to other members.
+"""Expulsions: the members that an administrator has excluded, stored and reported to other members.
 
-The problem.  A member that lies has to be out at all nodes, also at those that are down when it is expelled, and after
-restarts.  But a list that members take from each other gives each of them the power to expel all others.
+A member that lies has to be excluded at all nodes, also at those that are down at the time, and after restarts.  If
+members accepted such a list from each other, each could expel all others.
 
-The idea.  A node takes a decision from an administrator, whose client has the permission ``administer``.  From members
-it takes a decision that two of them report, so one bad member expels nobody.  Reports of expelled members count for
-nothing.  Of two decisions about a member the later one counts, so a readmission undoes an expulsion everywhere.
+A node therefore accepts a decision from an administrator, a client with the permission ``administer``.  From members it
+accepts a decision that two of them report, so one bad member expels no other.  Reports of expelled members do not
+count.  The latest decision about a member counts, so a readmission undoes an expulsion everywhere.
 
-A member is named by its key.  With certificates the key follows from the public key of the node's certificate.  Without
-them a node chooses its key, and comes back under another one: the list keeps out accidents, not attackers.
+A member is named by its key.  With certificates, the key follows from the public key of the node's certificate.
+Without them, a node chooses its key and can return under another one: the list then prevents accidents, not attacks.
 
 Bounds: ``DECISIONS_MAX`` decisions, as many reporters, and as many reports of each.
 """
@@ -31,7 +31,7 @@ __all__ = ["REPORTS_NEEDED", "ExpelledMembers"]
 
 DECISIONS_MAX: Final = 1_024
 REPORTS_NEEDED: Final = 2
-"""Members that have to report a decision before this peer takes it."""
+"""Number of members that must report a decision before this peer adopts it."""
 
 
 class ExpelledMembers(Component):
@@ -44,12 +44,12 @@ class ExpelledMembers(Component):
         self._reports: dict[int, dict[int, tuple[int, bool]]] = {}
         """By reporter all decisions that it reported last."""
         self.keys: frozenset[int] = frozenset()
-        """The members that are out."""
+        """The expelled members."""
 
     def decide(self, member: int, *, expelled: bool) -> None:
-        """Take the decision of an administrator, and tell it to all other members.
+        """Adopt the decision of an administrator, and send it to all other members.
 
-        Raises LocalProtocolError if it is about this peer itself, or if there are too many.
+        Raises LocalProtocolError if it concerns this peer itself, or if there are too many.
         """
         if member == self._exchange.own.key:
             raise LocalProtocolError(f"this node is {member:016x} itself: name another node by --peer")
@@ -61,12 +61,12 @@ class ExpelledMembers(Component):
             self.met(contact)
 
     def met(self, contact: Contact) -> None:
-        """Tell the decisions to another member."""
+        """Send the decisions to another member."""
         if self._decisions and contact.key != self._exchange.own.key and contact.key not in self.keys:
             self._exchange.send(contact, self._message())
 
     def take(self, sender: Contact, message: Expulsions) -> None:
-        """Take in the decisions that another member knows: all of them."""
+        """Handle the decisions that another member reports: all of them."""
         if sender.key in self.keys or (sender.key not in self._reports and len(self._reports) >= DECISIONS_MAX):
             return
         columns = (message.members, message.times, message.expelled)
@@ -97,7 +97,10 @@ class ExpelledMembers(Component):
         return sorted(found, reverse=True)
 
     def _count(self, member: int, *, expelled: bool) -> None:
-        """Take a decision that enough members report.  Each has a stamp of its own: the earlier of two counts."""
+        """Adopt a decision that enough members report.
+
+        The reports have different stamps; with two needed, the earlier of the latest two counts.
+        """
         reporters = self._reporters(member, expelled=expelled)
         if len(reporters) >= REPORTS_NEEDED and (member in self._decisions or len(self._decisions) < DECISIONS_MAX):
             self._adopt(member, reporters[REPORTS_NEEDED - 1][0], expelled=expelled)
@@ -116,18 +119,18 @@ class ExpelledMembers(Component):
     # --- over restarts ---------------------------------------------------------------------------
 
     def restore(self, message: Expulsions) -> None:
-        """Take back the decisions that a former life has kept."""
+        """Restore the decisions of an earlier process."""
         columns = (message.members, message.times, message.expelled)
         for member, stamp, state in zip(*map(as_list, columns), strict=True):
             if stamp > self._decisions.get(member, (0, False))[0]:
                 self._set(member, stamp, expelled=bool(state))
 
     def handlers(self) -> Handlers:
-        """Return the handler of decisions that other members tell."""
+        """Return the handler of decisions that other members report."""
         return {Expulsions: self.take}
 
     def restorers(self) -> Restorers:
-        """Return the method that takes back decisions."""
+        """Return the method that restores decisions."""
         return {Expulsions: self.restore}
 
     def kept(self) -> Iterator[Expulsions]:

@@ -1,24 +1,20 @@
-"""What other peers sent here and is to be acknowledged.
+"""Received messages in progress, and those to be acknowledged.
 
-An acknowledgement says: this is at its owner.  For what a receiver keeps that is so by the end of
-its turn.  For what it passes on it is so when the next peer has acknowledged in turn, and then
-acknowledgements run back the way the message came.  So a publication is acknowledged when every
-owner holds its triples, whichever way they went.
+An acknowledgement means that the content has reached its owner.  For content that the receiver stores, that holds at
+the end of its turn.  For forwarded content it holds when the next hop has acknowledged, so acknowledgements run back
+along the route.
 
-Most transfers end at the peer they came to, so one costs nothing but its number, until something
-of it is passed on: then it gets a token (:mod:`p2prdf.peer.network.completions`), held for each message that it
-waits for, and is no longer among those to acknowledge until that is released.
+Most messages end at their receiver and cost only their number.  A forwarded one gets a completion counter
+(:mod:`p2prdf.peer.network.completions`), held for each message that it waits for.
 
-While a transfer is being passed on its sender, impatient, sends it again.  Passing on every
-repetition would multiply them at every hop, so a repetition of what is still under way is dropped
-here: its acknowledgement will come, and the message that it waits for is repeated by the outbox of
-this peer.  What was acknowledged is forgotten; if it comes again it is taken in again, which is
-harmless.
+A sender repeats a message while it is being forwarded.  The repetition is dropped here: forwarding it would multiply it
+at every hop, and the outbox of this peer already repeats the forwarded message.  An acknowledged message is forgotten;
+if it arrives again it is handled again, which is harmless.
 
-What is noted with a transfer that is passed on: some of its keys.  When it is done their owners are
-known here, and the sender is told (see :mod:`p2prdf.overlay.multisend`).
+Some keys of a forwarded message are noted.  At its end their owners are known, and the sender learns them
+(:mod:`p2prdf.overlay.multisend`).
 
-Bounds: at most as many transfers as the senders' windows let be under way, ``KEYS_MAX`` keys of each.
+Bounds: the senders' windows, and ``KEYS_MAX`` keys per message.
 """
 
 from __future__ import annotations
@@ -33,38 +29,38 @@ from p2prdf.wire.messages import Contact
 __all__ = ["KEYS_MAX", "Arrival", "Arrivals"]
 
 Arrival = tuple[Contact, int]
-"""A transfer: who sent it, and its number."""
+"""A message in flight: its sender and number."""
 
 KEYS_MAX: Final = 256
 
 
 class Arrivals:
-    """Transfers of other peers that are being worked on, and those to acknowledge."""
+    """Messages of other peers that are in progress or to be acknowledged."""
 
     def __init__(self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None]):
-        """``tell`` is called with sender and noted keys when a transfer is done."""
+        """``tell`` is called with sender and noted keys when a message is done."""
         self._tokens = tokens
         self._tell = tell
         self._keys: dict[int, dict[int, None]] = {}
-        self._open: dict[Arrival, int] = {}  # the token of each that waits for something
-        self._done: dict[Contact, dict[int, None]] = {}  # no sender without a transfer
+        self._open: dict[Arrival, int] = {}  # the completion counter of each message that waits
+        self._done: dict[Contact, dict[int, None]] = {}  # only senders with messages to acknowledge
         self.current: Arrival | None = None
-        """The transfer that is being taken in, if somebody waits for its acknowledgement."""
+        """The message being handled, if its sender expects an acknowledgement."""
 
     @property
     def waiting(self) -> int:
-        """Number of transfers that wait for what was passed on."""
+        """Number of messages that wait for forwarded content."""
         return len(self._open)
 
     @property
     def to_acknowledge(self) -> bool:
-        """Whether something was taken in that is not acknowledged yet."""
+        """Whether some messages must be acknowledged."""
         return bool(self._done)
 
     def begin(self, sender: Contact, transfer: int) -> bool:
-        """Note which transfer is being taken in (0: one that nobody waits for).
+        """Begin to handle a message (0: one without acknowledgement).
 
-        False if it is a repetition of one that is being passed on: leave it.
+        Returns False for a repetition of a message that is being forwarded, which must be ignored.
         """
         if self._open and (sender, transfer) in self._open:
             return False
@@ -72,10 +68,10 @@ class Arrivals:
         return True
 
     def keep(self, arrival: Arrival | None) -> tuple[int, ...]:
-        """Return the token that the acknowledgement of a transfer waits for, held once more.
+        """Return the completion counter of a message's acknowledgement, held once more.
 
-        Call it before the transfer is acknowledged: while it is taken in, or in the turn after.
-        No token (an empty tuple) for None: nobody waits.
+        Call it before the message is acknowledged: while it is handled, or in the turn after.  Returns an empty tuple
+        for None, a message without acknowledgement.
         """
         if arrival is None:
             return ()
@@ -92,18 +88,18 @@ class Arrivals:
         return (token,)
 
     def note(self, tokens: Sequence[int], keys: Sequence[int]) -> None:
-        """Note keys that are passed on for the transfers that these tokens stand for."""
+        """Note keys that are forwarded for the messages of these completion counters."""
         for token in tokens:
             noted = self._keys.setdefault(token, {})
             for key in keys[: KEYS_MAX - len(noted)]:
                 noted[key] = None
 
     def refuse(self) -> None:
-        """Leave the transfer in hand to be sent again: it cannot be taken in yet."""
+        """Refuse the current message for now: its sender repeats it."""
         self.current = None
 
     def end(self) -> None:
-        """Note that the transfer in hand was taken in; unless something of it is passed on, it is done."""
+        """End the current message; it is done unless parts of it are being forwarded."""
         current, self.current = self.current, None
         if current is not None and not (self._open and current in self._open):
             self._done.setdefault(current[0], {})[current[1]] = None
@@ -115,6 +111,6 @@ class Arrivals:
         self._done.setdefault(sender, {})[transfer] = None
 
     def take_done(self) -> dict[Contact, list[int]]:
-        """Return what is to be acknowledged now, by sender."""
+        """Return the messages to acknowledge now, by sender."""
         done, self._done = self._done, {}
         return {sender: list(transfers) for sender, transfers in done.items()}

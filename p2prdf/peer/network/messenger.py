@@ -1,11 +1,10 @@
-"""How a peer reaches others: its clock, its address cache, its outbox, and what waits for a lookup.
+"""The messenger of a peer: clock, address cache, outbox, and operations that wait for a lookup.
 
-Everything that leaves goes through here, as does the question who owns a key.  What cannot be
-routed yet is *parked* as a call that tries again; a lookup is asked for, and when its outcome is
-learned all parked calls run once more.  Work that must be known to have arrived everywhere (a
-publication, an advertisement, an installation, a message that is passed on) holds a *token*: it is
-counted up for each message sent or parked on its behalf and down for each acknowledgement; at zero
-its call runs.
+All messages leave through this module, and it resolves the owners of keys.  An operation that cannot be routed yet is
+*parked* as a call; a lookup is started, and its outcome runs all parked calls again.  An operation whose messages must
+all arrive (a publication, an advertisement, an installation, a forwarded message) holds a *completion counter*
+(:mod:`p2prdf.peer.network.completions`).  Each message sent or parked for it increments the counter, each
+acknowledgement decrements it, and at zero its call runs.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
 _APART_BITS = 14
-"""Of a stamp's counter, which has 16: it may run a fraction of a millisecond ahead for that."""
+"""Random bits in the 16-bit counter of a stamp, which may thus run a fraction of a millisecond ahead."""
 _UNRELIABLE = (
     Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
     SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts, Traced,
@@ -73,13 +72,13 @@ _UNRELIABLE = (
 
 
 class Exchange(Component):
-    """The way out of a peer."""
+    """The messenger of a peer."""
 
     def __init__(
         self, own: Contact, config: PeerConfig, columns: Columns, first_transfer: int = 0, pace: Pace | None = None,
         draw: Callable[[int], int] | None = None,
     ):  # fmt: skip
-        """``draw`` returns so many random bits."""
+        """``draw`` returns the given number of random bits."""
         self.own = own
         self.config = config
         self.pace = pace or Pace(config.turn_budget_seconds)
@@ -88,14 +87,14 @@ class Exchange(Component):
         self.clock = 0
         self.effects: list[Effect] = []
         self.after_turn: list[Callable[[], None]] = []
-        """To be called when all that is taken in has been stored."""
+        """Calls for the time when all received items are stored."""
         self.put_since_cut: list[Message] | None = None
-        """What was put into the outbox since a cut of low marks was passed, while the turn of the cut lasts."""
+        """Messages put into the outbox since a consistent cut, during the turn of the cut; else None."""
         self.restoring = False
         self.recovery = Recovery(replicated=config.replicas > 1)
         self.signals = Signals()
         self.to_self: deque[Message] = deque()
-        """Messages whose receiver turned out to be this peer: they are handled in the next turn."""
+        """Messages that turned out to be for this peer; handled in the next turn."""
         self._obsolete: dict[type[Message], Callable[[Any], bool]] = {}
         self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
@@ -124,9 +123,9 @@ class Exchange(Component):
         self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
         self.life = 0
-        """The stamp at which this life began; 0: nothing has happened in it yet."""
+        """The stamp at which this process began; 0: nothing has happened in it yet."""
         self._kept = False
-        """Whether anything was kept in this life."""
+        """Whether this process has stored any record."""
         self.zones: dict[int, str] = {}
         """The failure zone of each peer that has one, by its key."""
         self._corrections: dict[Contact, dict[int, Contact]] = {}
@@ -147,7 +146,7 @@ class Exchange(Component):
         }
 
     def restorers(self) -> Restorers:
-        """Return the method that takes back the members."""
+        """Return the method that restores the members."""
         return {MembersKnown: self.members.restore}
 
     def kept(self) -> Iterable[Message]:
@@ -181,7 +180,7 @@ class Exchange(Component):
         }
 
     def guarded(self, handler: Callable[[Contact, Any], None], sender: Contact, message: Message) -> None:
-        """Handle a message; count and trace the error of one that is refused."""
+        """Handle a message; if it is refused, count and trace the error."""
         try:
             handler(sender, message)
         except P2PRDFError as error:
@@ -189,9 +188,9 @@ class Exchange(Component):
             self.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
     def _not_owner(self, _: Contact, message: NotOwner) -> None:
-        """Learn which peers are closer to keys; this peer's message has been passed on to them.
+        """Learn which peers are closer to keys; this peer's message has been forwarded to them.
 
-        With replicas the view alone tells which peers are there: such a report could bring back a peer that is gone.
+        With replicas, such a report is ignored: it could bring back a peer that is gone.  The view alone decides.
         """
         if self.replicated:
             return
@@ -201,38 +200,38 @@ class Exchange(Component):
     # --- clock -----------------------------------------------------------------------------------
 
     def observe(self, now: float) -> None:
-        """Note the driver's time, which never goes back."""
+        """Note the driver's time, which is monotonic."""
         self.now = max(self.now, now)
         self.members.observe()
 
     def tick(self) -> int:
-        """Return a stamp after everything known so far."""
+        """Return a stamp after all known ones."""
         self.clock = hlc.tick(self.clock, self.now)
         return self.clock
 
     def tick_apart(self) -> int:
-        """Return a stamp as :meth:`tick` does, of those that no other peer is likely to give out as well."""
+        """Return a stamp as :meth:`tick` does, randomised so that other peers are unlikely to issue it."""
         apart = self.draw(_APART_BITS)
         self.clock = self.tick() + apart
         return self.clock
 
     def _draw(self, bits: int) -> int:
-        """Return bits that differ each time, for a peer that was given no source of randomness."""
+        """Return pseudo-random bits, for a peer without a source of randomness."""
         return keys.fmix(self.tick() ^ keys.fmix(self.own.key)) >> 64 - bits
 
     def merge(self, remote: int) -> None:
-        """Follow a clock that came with a parcel."""
+        """Advance the clock to that of a received envelope."""
         self.clock = hlc.merge(
             self.clock, remote, now=self.now, drift_max_seconds=self.config.drift_max_seconds
         )
 
     @property
     def stamp_bound(self) -> int:
-        """The latest stamp that this peer takes in: further ahead of physical time it is from the future."""
+        """The latest stamp that this peer accepts; a later one is from the future."""
         return hlc.from_seconds(self.now + self.config.drift_max_seconds)
 
     def check_stamp(self, stamp: int, what: str) -> None:
-        """Raise StampRefused for a stamp from the future."""
+        """Raise StampRefused for a stamp from the future; ``what`` names the stamped object."""
         if stamp > self.stamp_bound:
             raise StampRefused(
                 f"{what} is stamped {hlc.shown(stamp)}, and this node takes stamps up to"
@@ -241,24 +240,25 @@ class Exchange(Component):
             )
 
     def advance(self, stamp: int) -> None:
-        """Go on after a stamp that a former life gave or heard of, unless it is from the future."""
+        """Advance the clock past a stamp of an earlier process, unless the stamp is from the future."""
         if stamp <= self.stamp_bound:
             self.clock = max(self.clock, stamp)
 
     def trace(self, event: str, **fields: object) -> None:
-        """Tell the driver something worth a log line or a counter."""
+        """Report an event to the driver, for a log line or a counter."""
         self.effects.append(Trace(event, fields))
 
     def persist(self, message: Message) -> None:
-        """Have the driver keep a message, to be given back to :meth:`Peer.restore` after a restart."""
+        """Have the driver store a message for :meth:`Peer.restore` after a restart."""
         if not self.config.durable or self.restoring:
             return
         if self.replicated and not (self._kept or self.members.restored or isinstance(message, MembersKnown)):
-            self.effects.append(Persist(self.members.record()))  # lest the next life take what is kept for all
+            # else the next process would take these records for all data of the peer
+            self.effects.append(Persist(self.members.record()))
         self._kept = True
         self.effects.append(Persist(message))
 
-    # --- who owns a key --------------------------------------------------------------------------
+    # --- owners of keys --------------------------------------------------------------------------
 
     def owners(self, ring_keys: Column) -> Column:
         """Return the contact number of each key's owner: 0 is this peer, -1 not known yet."""
@@ -274,11 +274,11 @@ class Exchange(Component):
         return self._with_found_column(ring_keys, found) if self._found else found
 
     def first_hops(self, ring_keys: Column) -> Column:
-        """Return where triples or rows that start here go to, per key: 0 is this peer, -1 not known yet."""
+        """Return the next hop per key for local triples or rows: 0 is this peer, -1 not known yet."""
         return self._next_hops(ring_keys) if self._recursive else self.owners(ring_keys)
 
     def next_hops(self, ring_keys: Column) -> Column:
-        """Return where triples or rows of another peer go to from here, as :meth:`first_hops`."""
+        """Return the next hop per key for triples or rows of another peer, as :meth:`first_hops`."""
         return self._next_hops(ring_keys) if self._recursive else self.closest_known(ring_keys)
 
     def _next_hops(self, ring_keys: Column) -> Column:
@@ -290,7 +290,7 @@ class Exchange(Component):
         return self._with_found_column(ring_keys, column) if self._found else column
 
     def _with_found(self, ring_keys: list[int], numbers: list[int]) -> list[int]:
-        """Fill in what the lookup that just ended said about its very key."""
+        """Fill in the result of the lookup that has just ended."""
         return [
             self._found.get(key, -1) if number < 0 else number
             for key, number in zip(ring_keys, numbers, strict=True)
@@ -304,20 +304,19 @@ class Exchange(Component):
 
     @property
     def view(self) -> int:
-        """Name what this peer knows of the ring: 0 if that is not all, else equal for equal knowledge.
+        """A hash of the known ring: 0 if it is incomplete, else equal for equal knowledge.
 
-        Two peers that know the same ring agree on every owner, so what one sent by it the other
-        need not check.
+        Two peers with equal views agree on every owner, so a receiver need not check the routing of the other.
         """
         if self._view is None:
             self._view = 0
-            by_table = self._recursive and not self.config.address_cache  # what is known is not used then
+            by_table = self._recursive and not self.config.address_cache  # known contacts are not used then
             if not by_table and self.cache.gap() is None:
                 self._view = sum(self._mark(contact) for contact in self.cache.contacts()) & (1 << 64) - 1
         return self._view
 
     def _mark(self, contact: Contact) -> int:
-        """Return what a peer adds to the name of a view: its position, and where it stands if that matters."""
+        """Return a peer's contribution to the hash of a view: its key, and its zone where that matters."""
         zone = self.zones.get(contact.key)
         return keys.fmix(contact.key ^ keys.text_key(zone)) if zone and self.replicated else keys.fmix(contact.key)
 
@@ -325,7 +324,7 @@ class Exchange(Component):
         self._view = self._map = None
 
     def seen(self, contact: Contact, zone: str = "") -> bool:
-        """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
+        """Add a visible peer and its failure zone; return whether it was unknown."""
         self._ring_changed()
         if zone:
             self.zones[contact.key] = zone
@@ -334,7 +333,7 @@ class Exchange(Component):
         return self.members.seen(contact)
 
     def told(self, owner: Contact, before: Contact | None) -> None:
-        """Take in who owns what was sent elsewhere: all keys after ``before``, if that is known."""
+        """Learn the owner of a forwarded message's key: of all keys after ``before``, if that is known."""
         self._ring_changed()
         if before is None:
             self.cache.seen(owner)
@@ -342,7 +341,7 @@ class Exchange(Component):
             self.cache.learn(owner.key, [owner], complete=False, before=before)
 
     def closest_known(self, ring_keys: Column) -> Column:
-        """Return the contact number of the closest peer this one has heard of, per key."""
+        """Return the contact number of the closest known peer per key."""
         if isinstance(ring_keys, list):
             return self.cache.nearest_known_list(ring_keys)
         return self.cache.nearest_known(ring_keys)
@@ -357,18 +356,18 @@ class Exchange(Component):
         return self.cache.contact(number)
 
     def may_be_there(self, contact: Contact) -> bool:
-        """Return whether a peer may be alive: where all know each other, those that are not known are not."""
+        """Return whether a peer may be alive: with a complete view, only known peers are."""
         return self.is_known(contact) or not self.replicated or self.replica_map is None
 
     def is_known(self, contact: Contact) -> bool:
-        """Return whether this is a peer that is known to be alive, or this one."""
+        """Return whether a peer is known to be alive, or is this one."""
         return contact.key == self.own.key or self.cache.number(contact) >= 0
 
     def park(self, wanted: Sequence[int], again: Callable[[], None]) -> None:
-        """Run ``again`` when something was learned about the keys ``wanted``."""
+        """Run ``again`` when a lookup has learned about the keys ``wanted``."""
         self._parked.append(self.traces.later(again))
         if self.config.address_cache:
-            # One lookup teaches a whole zone: ask for a few keys, then see what is still unknown.
+            # One lookup reveals a whole zone, so a few keys are looked up first.
             wanted = wanted[: max(1, self.config.lookups_max // 4)]
         for key in wanted:
             if key not in self._lookups:
@@ -386,7 +385,7 @@ class Exchange(Component):
             self.effects.append(FindOwner(key))
 
     def owners_found(self, found: OwnersFound) -> None:
-        """Learn the outcome of a lookup and try again what is parked."""
+        """Handle the outcome of a lookup and retry the parked operations."""
         self._lookups.discard(found.key)
         if not found.contacts:
             self._wanted[found.key] = None
@@ -400,7 +399,7 @@ class Exchange(Component):
         self._found.clear()
 
     def retry_parked(self) -> None:
-        """Try again everything that waits for a lookup."""
+        """Retry all operations that wait for a lookup."""
         parked, self._parked = self._parked, []
         self._wanted.clear()
         for again in parked:
@@ -408,7 +407,7 @@ class Exchange(Component):
 
     @property
     def undertakings(self) -> int:
-        """Number of publications, passed on transfers and the like that wait for something."""
+        """Number of pending operations, such as publications and forwarded messages."""
         return len(self._tokens)
 
     @property
@@ -420,26 +419,26 @@ class Exchange(Component):
 
     @property
     def replicated(self) -> bool:
-        """Whether items are kept by more than one peer."""
+        """Whether more than one peer stores each item."""
         return self.config.replicas > 1
 
     @property
     def replica_map(self) -> ReplicaMap | None:
-        """Who keeps what, or None: not all of the ring is known yet."""
+        """The replica sets of all keys, or None while the view is incomplete."""
         if self._map is None and self.cache.gap() is None:
             self._map = self.map_of(self.cache.contacts())
         return self._map
 
     def map_of(self, contacts: Sequence[Contact]) -> ReplicaMap:
-        """Return who would keep what if these were all peers."""
+        """Return the replica sets that would result from a set of members."""
         members = [(each.key, self.cache.number(each), self.zones.get(each.key, "")) for each in contacts]
         return ReplicaMap(members, self.config.overlay, self.config.replicas)
 
     def replicas(self, ring_keys: Column, *, keep_own: bool = False) -> list[Column] | None:
         """Return per rank the contact number of each key's replica: 0 is this peer.  None: not known yet.
 
-        As many ranks as there are replicas or, if they are fewer, peers.  With ``keep_own`` a key that this
-        peer keeps has nobody else (-1): what came here for it goes no further.
+        There are as many ranks as replicas or, if they are fewer, peers.  With ``keep_own``, a key that this peer
+        replicates has no other replica (-1), so that its items are not forwarded.
         """
         found = self.replica_map
         if found is None:
@@ -457,7 +456,7 @@ class Exchange(Component):
         return [matrix[:, rank] for rank in range(ranks)]
 
     def replica_set(self, key: int) -> list[Contact] | None:
-        """Return the peers that keep what lies under a key, the primary first, or None: not known yet.
+        """Return the replicas of a key, the primary first, or None: not known yet.
 
         This peer may be one of them.  With one replica that is the owner.
         """
@@ -468,18 +467,18 @@ class Exchange(Component):
         return None if found is None else [self.contact(number) for number in found.ranks(key)]
 
     def fellows(self, key: int) -> list[Contact]:
-        """Return the other members of a key's replica set, as far as known."""
+        """Return the other replicas of a key, as far as they are known."""
         return [each for each in self.replica_set(key) or () if each.key != self.own.key]
 
     def rank(self, key: int) -> int:
-        """Return this peer's rank in a key's replica set: 0 for the primary, -1 if it is none of them."""
+        """Return this peer's rank in a key's replica set: 0 for the primary, -1 if it is not a member."""
         for rank, contact in enumerate(self.replica_set(key) or ()):
             if contact.key == self.own.key:
                 return rank
         return -1
 
     def speaks_for(self, key: int) -> bool:
-        """Return whether this peer is the primary of a key, and knows what the replicas know."""
+        """Return whether this peer is the active primary of a key: it has caught up with the other replicas."""
         return not self.replicated or (self.recovery.caught_up and self.rank(key) == 0)
 
     def wait_for_peers(self, again: Callable[[], None]) -> None:
@@ -487,7 +486,7 @@ class Exchange(Component):
         self._short.append(self.traces.later(again))
 
     def peers_came(self) -> None:
-        """Try again what there were too few peers for."""
+        """Retry the operations that had too few peers."""
         self.members.count()
         self._see_whether_enough()
 
@@ -500,7 +499,7 @@ class Exchange(Component):
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
-        """Send a message to another peer until it is acknowledged, unless it is on its way there for these tokens."""
+        """Send a message until it is acknowledged; a copy already in flight for these counters suffices."""
         assert to.key != self.own.key, "a message to oneself is handled, not sent"
         if isinstance(message, _UNRELIABLE):
             self._out(to, message, 0)
@@ -517,7 +516,7 @@ class Exchange(Component):
     def _out(self, to: Contact, message: Message, number: int) -> None:
         self.sent += 1
         known = self.cache.number(to)
-        if known > 0:  # it may have moved since this was first sent
+        if known > 0:  # its address may have changed since the first attempt
             to = self.contact(known)
         self.clock = max(self.clock, hlc.from_seconds(self.now))
         if self.traces.active and (traced := self.traces.before(to, message)) is not None:
@@ -525,24 +524,24 @@ class Exchange(Component):
         self.effects.append(Send(to, Parcel(number, self.clock, message)))
 
     def pass_on(self, sender: Contact, owner: Contact, message: Any) -> None:
-        """Send the message in hand on to who is closer; it is acknowledged when it has arrived there."""
+        """Forward the current message to a closer peer; it is acknowledged when it has arrived there."""
         self.not_mine(sender, owner)
         tokens = self.arrivals.keep(self.arrivals.current)
         self.send(owner, replace(message, hops=message.hops + 1), tokens)
         self.release(tokens)
 
     def passed(self, sender: Contact, to: Contact) -> None:
-        """Note that triples or rows are passed on to another peer; if that is their owner, tell the sender."""
+        """Note that triples or rows are forwarded; if the receiver is their owner, tell the sender."""
         if self._recursive:
             self.passed_on += 1
         else:
             self.not_mine(sender, to)
 
     def tell_later(self, tokens: Sequence[int], ring_keys: Column, hops: Column) -> None:
-        """Note keys that find their own way from here, so that the senders are told the owners in the end.
+        """Note forwarded keys, so that their senders learn the owners in the end.
 
-        Of many it is enough to note some: an owner is told with all the keys that it owns, and the
-        rest is learned the next time.
+        A sample of many keys suffices: a report covers all keys of an owner, and later messages reveal the other
+        owners.
         """
         if self._recursive and self.config.address_cache:
             away = np.flatnonzero(as_array(hops, np.int64) > 0)
@@ -554,7 +553,7 @@ class Exchange(Component):
             self._correct(sender, self.contact(number))
 
     def not_mine(self, sender: Contact, owner: Contact) -> None:
-        """Pass something on, and tell the sender who was closer."""
+        """Count a forwarded message, and tell its sender the closer peer."""
         self.passed_on += 1
         self._correct(sender, owner)
 
@@ -564,13 +563,13 @@ class Exchange(Component):
 
     @property
     def owes_acknowledgements(self) -> bool:
-        """Whether something taken in is not acknowledged yet."""
+        """Whether received messages are not acknowledged yet."""
         return self.arrivals.to_acknowledge or bool(self._corrections)
 
     def flush_acknowledgements(self) -> None:
-        """Acknowledge what was taken in, or has arrived where it was passed on to, since the last call.
+        """Acknowledge the messages stored here, or at the next hop, since the last call.
 
-        Corrections go first: an acknowledgement lets the other side tell them on.
+        Corrections precede acknowledgements, because an acknowledged sender may forward its knowledge of owners.
         """
         for sender, owners in self._corrections.items():
             proven = {owner: before for owner in owners.values() if (before := self.cache.before(owner))}
@@ -584,7 +583,7 @@ class Exchange(Component):
             self.send(sender, Acknowledge(self.columns.column(numbers)))
 
     def acknowledged(self, sender: Contact, numbers: Column) -> None:
-        """Close transfers that the other side has taken in."""
+        """Close acknowledged messages in flight."""
         to_close = as_list(numbers)
         while to_close:
             closed, started = self.outbox.acknowledge(sender, to_close, self.now)
@@ -597,7 +596,7 @@ class Exchange(Component):
                 self.release(transfer.tokens, transfer.to.key)
 
     def obsolete_if(self, kind: type[Message], condition: Callable[[Any], bool]) -> None:
-        """Send messages of a kind no more, though they are not acknowledged, once they fulfil a condition."""
+        """Stop repeating messages of a type once they fulfil a condition."""
         self._obsolete[kind] = condition
 
     def _is_obsolete(self, message: Message) -> bool:
@@ -605,9 +604,9 @@ class Exchange(Component):
         return condition is not None and condition(message)
 
     def resend(self) -> list[Contact]:
-        """Send again what is overdue, and look up again what failed.
+        """Repeat overdue messages, and failed lookups.
 
-        Returns the peers that have not answered for long and that nobody knows any more.
+        Returns the peers that have not answered for long and are not in the address cache any more.
         """
         gone: dict[int, Contact] = {}
         for transfer in self.outbox.overdue(self.now):
@@ -623,7 +622,7 @@ class Exchange(Component):
         return list(gone.values())
 
     def give_up(self, contact: Contact, *, left: bool = False) -> list[Transfer]:
-        """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
+        """Forget a peer that has ``left`` or is lost; return its messages in flight, counters still held."""
         self.members.lost(contact, left=left)
         self._tokens.fewer()
         self._ring_changed()
@@ -631,6 +630,6 @@ class Exchange(Component):
 
     @property
     def deadline(self) -> float | None:
-        """When something is to be sent again."""
+        """When the next message or lookup must be repeated."""
         due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
         return min(due, default=None)

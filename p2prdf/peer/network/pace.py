@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["Pace"]
 
 STEP_SECONDS: Final = 0.000_5
-"""Nominal cost of a step: a message taken in, a batch stored, a question of repair answered."""
+"""Nominal cost of a step: a received message, a stored batch, an answered question of anti-entropy."""
 ROW_SECONDS: Final = 0.000_005
 """Nominal cost of a row that a step deals with."""
 

@@ -35,7 +35,7 @@ class Recovery:
 
     @property
     def compared(self) -> bool:
-        """Whether all data was compared since the view changed, and all misplaced rows were offered to their owners."""
+        """Whether all data was compared since the view changed, and all misplaced rows were offered."""
         return not self._replicated or (
             self.caught_up and self.pass_completed and not (self.closing or self.offer_due)
             and self.misplaced == self.misplaced_offered

@@ -1,4 +1,4 @@
-"""The spans of traced publications: the origin of their triples and rows, and each peer's work on them.
+"""The spans of traced publications: the origin of their triples and rows, and the work of each peer.
 
 Triples carry the stamp of their publication, and a row carries the earliest and latest stamp of its triples.  These
 stamps identify the rows of a trace, so no table or message needs another column.  A traced publication draws its stamp
