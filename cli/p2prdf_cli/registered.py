@@ -16,7 +16,7 @@ from p2prdf_cli.exits import ExitCode, run
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
-    from p2prdf.presence.member import Member
+    from p2prdf.presence.worker import Worker
 
     Tell = Callable[[str, Mapping[str, object]], None]
 
@@ -104,7 +104,7 @@ Metrics = Annotated[
 
 @contextlib.asynccontextmanager
 async def watched(
-    listen: str | None, member: Member, exposition: Callable[[], Awaitable[str]], tell: Tell
+    listen: str | None, member: Worker, exposition: Callable[[], Awaitable[str]], tell: Tell
 ) -> AsyncIterator[None]:
     """Serve metrics and health of a worker over HTTP, and report the address as an event; None: no server.
 
@@ -115,13 +115,13 @@ async def watched(
         return
     from p2prdf.errors import LocalProtocolError
     from p2prdf.monitoring.serving import watched_at
-    from p2prdf.presence.member_metrics import lacking
+    from p2prdf.presence.worker_metrics import not_ready_reason
     from p2prdf_node.config import split_address
 
     try:
         address = split_address(listen)
     except ValueError as error:
         raise LocalProtocolError(f"--metrics: {error}") from None
-    async with watched_at(address, exposition, lambda: lacking(member)) as url:
+    async with watched_at(address, exposition, lambda: not_ready_reason(member)) as url:
         tell("metrics", {"url": f"{url}/metrics"})
         yield

@@ -26,7 +26,7 @@ from p2prdf.channels.evaluation import Evaluation
 from p2prdf.channels.query import parse_channel
 from p2prdf.channels.settings import Settings
 from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
-from p2prdf.presence.group import Group, Names
+from p2prdf.presence.group import Names, WorkerGroup
 from p2prdf.rdf import terms
 from p2prdf.reasoning import Triple
 
@@ -41,7 +41,7 @@ REQUESTS_GRAPH: Final = "<urn:p2prdf:channel-requests>"
 CHANNEL: Final = "<urn:p2prdf:channel>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
-HOSTS: Final = Group(
+HOSTS: Final = WorkerGroup(
     "host", "<urn:p2prdf:channel-hosts>", "<urn:p2prdf:hosts>", "<urn:p2prdf:channel-host:", ASKS
 )
 """The worker group that evaluates channels."""

@@ -19,7 +19,7 @@ from p2prdf.rdf import terms
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
     from p2prdf.client.pieces import Triple
-    from p2prdf.presence.group import Group
+    from p2prdf.presence.group import WorkerGroup
 
 __all__ = ["ANSWER_SECONDS", "GroupRequests"]
 
@@ -31,7 +31,7 @@ _ENTRIES_MAX: Final = 100_000
 class GroupRequests:
     """Sends requests to the members of one worker group."""
 
-    def __init__(self, client: Client, group: Group, graph: str, answers: str):
+    def __init__(self, client: Client, group: WorkerGroup, graph: str, answers: str):
         """``graph``: holds requests and answers; ``answers``: the predicate of the answers."""
         self._client = client
         self._group = group

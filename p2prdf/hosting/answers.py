@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from p2prdf.channels.registration import ANSWERS, REQUESTS_GRAPH
 from p2prdf.presence.answering import publish_answer, read_request
+from p2prdf.presence.membership import Triple
 from p2prdf.presence.overlay import Writing
-from p2prdf.presence.roll import Triple
 
 if TYPE_CHECKING:
     from p2prdf.hosting.worker import ChannelWorker

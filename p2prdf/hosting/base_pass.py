@@ -27,10 +27,10 @@ from p2prdf.channels.registration import BEGUN, KINDS, ChannelRegistration, noti
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.hosting.engine import BaseEngine
 from p2prdf.hosting.writer import Writer
-from p2prdf.presence.member import first_error
-from p2prdf.presence.overlay import Batch, Left, Writing
-from p2prdf.presence.roll import CurrentTriples
+from p2prdf.presence.membership import CurrentTriples
+from p2prdf.presence.overlay import Batch, Subscription, Writing
 from p2prdf.presence.union import union_text
+from p2prdf.presence.worker import first_error
 from p2prdf.rdf import terms
 from p2prdf.reasoning import Rule, parse_rules
 
@@ -50,10 +50,10 @@ class BasePass:
     """The channels over one knowledge base."""
 
     def __init__(
-        self, overlay: Writing, base: str, *, settle_seconds: float, is_sure: Callable[[], bool],
+        self, overlay: Writing, base: str, *, settle_seconds: float, holds_lease: Callable[[], bool],
         on_error: Callable[[str], None],
     ):  # fmt: skip
-        """``is_sure``: whether this worker certainly holds its lease, so that it may write."""
+        """``holds_lease``: whether this worker certainly holds its lease, so that it may write."""
         self.base = base
         self.error: str | None = None
         self.as_of: float | None = None
@@ -61,7 +61,7 @@ class BasePass:
         self.engine: BaseEngine | None = None
         self._overlay = overlay
         self._settle_seconds = settle_seconds
-        self._is_sure = is_sure
+        self._holds_lease = holds_lease
         self._on_error = on_error
         self._wanted: dict[str, ChannelRegistration] = {}
         self._graph = notifications_graph(base)
@@ -75,7 +75,7 @@ class BasePass:
 
     def _start(self) -> None:
         self.engine = None
-        self._subscription: Left | None = None
+        self._subscription: Subscription | None = None
         self._log = Log()
         self._notifications = NotificationState(self.base)
         self._rules = CurrentTriples((RULE,))
@@ -85,7 +85,7 @@ class BasePass:
         self._compacting: asyncio.Task[None] | None = None
         self._settle_at = None
         self._writer = Writer(
-            self._overlay, self._graph, self._notifications, is_sure=self._is_sure, on_error=self._failed
+            self._overlay, self._graph, self._notifications, holds_lease=self._holds_lease, on_error=self._failed
         )
 
     # --- interface of the channel worker -------------------------------------------------------
@@ -179,7 +179,7 @@ class BasePass:
                 async with asyncio.timeout(_GOODBYE_SECONDS):
                     await left.unsubscribe()
 
-    async def _read(self, left: Left) -> None:
+    async def _read(self, left: Subscription) -> None:
         async for batch in left.batches():
             if batch.lost:
                 raise Unavailable(f"{batch.lost} solutions were dropped at the query's coordinator")

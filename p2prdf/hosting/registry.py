@@ -20,7 +20,7 @@ from p2prdf.channels.registration import (
 )
 from p2prdf.errors import P2PRDFError
 from p2prdf.presence.group import ranked
-from p2prdf.presence.roll import CurrentTriples, Roll, Triple
+from p2prdf.presence.membership import CurrentTriples, Membership, Triple
 from p2prdf.presence.union import union_text
 
 __all__ = ["REGISTRY", "ChannelRegistry", "Share"]
@@ -44,7 +44,7 @@ class ChannelRegistry:
 
     def __init__(self) -> None:
         self._triples = CurrentTriples((CHANNEL, HOSTS.predicate, ASKS))
-        self.roll = Roll(HOSTS, self._triples)
+        self.membership = Membership(HOSTS, self._triples)
         self._read: dict[Triple, ChannelRegistration | str] = {}
 
     def take(self, triple: Triple, *, removed: bool) -> None:
@@ -58,7 +58,7 @@ class ChannelRegistry:
 
     def share(self, worker: str) -> Share:
         """Return a worker's share among the live workers; the worker itself counts as live."""
-        workers = {*self.roll.members(), worker}
+        workers = {*self.membership.workers(), worker}
         found: dict[str, ChannelRegistration] = {}
         wrong: dict[str, str] = {}
         for triple in self._triples.of(CHANNEL):

@@ -1,6 +1,6 @@
 """A channel worker: one of any number of equal processes that evaluate the channels of an overlay.
 
-It is a worker of a group (:mod:`p2prdf.presence.member`).  All channels over one knowledge base are evaluated by one
+It is a worker of a group (:mod:`p2prdf.presence.worker`).  All channels over one knowledge base are evaluated by one
 channel worker, because they share facts and rules; the live workers decide which one.  A channel worker keeps no state
 of its own: the next worker of a knowledge base reads the publications and the notifications from the overlay.  Two
 workers that evaluate the same channels for a while do no harm: they publish the same triples, and each retracts
@@ -18,9 +18,9 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.hosting.answers import answer
 from p2prdf.hosting.base_pass import BasePass
 from p2prdf.hosting.registry import REGISTRY, ChannelRegistry
-from p2prdf.presence.member import Member, check_times, ended
+from p2prdf.presence.membership import Triple
 from p2prdf.presence.overlay import Connect, Writing
-from p2prdf.presence.roll import Triple
+from p2prdf.presence.worker import Worker, check_times, ended
 
 __all__ = ["ChannelWorker", "ChannelWorkerConfig"]
 
@@ -45,7 +45,7 @@ class ChannelWorkerConfig:
             raise LocalProtocolError(f"settle_seconds must be a finite number, 0 or more, not {self.settle_seconds}")
 
 
-class ChannelWorker(Member):
+class ChannelWorker(Worker):
     """Evaluates its share of the channels until cancelled."""
 
     def __init__(
@@ -63,21 +63,21 @@ class ChannelWorker(Member):
         self.refused: dict[str, str] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def _unknowing(self) -> ChannelRegistry:
+    def _new_registry(self) -> ChannelRegistry:
         self.registry = ChannelRegistry()
         return self.registry
 
-    def _said(self) -> Mapping[str, object]:
+    def _properties(self) -> Mapping[str, object]:
         return {}
 
     async def _answer(self, overlay: Writing, request: Triple) -> None:
         await answer(self, overlay, request)
 
-    async def _put_down(self) -> None:
+    async def _stop_work(self) -> None:
         await asyncio.gather(*(self._stop(base) for base in list(self.passes)))
 
-    async def _was_taken_for_gone(self) -> None:
-        await self._put_down()  # queued writes are out of date
+    async def _lease_expired(self) -> None:
+        await self._stop_work()  # queued writes are out of date
 
     async def _share(self, overlay: Writing) -> None:
         # In a thread, because the first reading of very many channels takes longer than a lease.
@@ -89,7 +89,7 @@ class ChannelWorker(Member):
             found = self.passes.get(base)
             if found is None:
                 found = self.passes[base] = BasePass(
-                    overlay, base, settle_seconds=self.config.settle_seconds, is_sure=self.is_sure,
+                    overlay, base, settle_seconds=self.config.settle_seconds, holds_lease=self.holds_lease,
                     on_error=lambda text: self._tell("error", {"error": text}),
                 )  # fmt: skip
                 self._running[base] = asyncio.create_task(found.run())

@@ -13,7 +13,7 @@ from typing import Any, Final
 from p2prdf.hosting.base_pass import BasePass
 from p2prdf.hosting.worker import ChannelWorker
 from p2prdf.monitoring.exposition import counter, gauge, lines
-from p2prdf.presence.member_metrics import member_metrics, member_state
+from p2prdf.presence.worker_metrics import worker_metrics, worker_state
 
 __all__ = ["CHANNELS_REPORTED", "METRICS", "STATES", "exposition"]
 
@@ -22,7 +22,7 @@ STATES: Final = ("failing", "refused", "reading", "evaluated")
 """The states of a channel, in the order in which channels get metrics of their own."""
 
 METRICS: Final = (
-    *member_metrics("host"),
+    *worker_metrics("host"),
     gauge("host_channels", "states", "Channels of this host by state; several hosts may report refused ones.", "state"),
     gauge("host_channels_untold", "untold", "Channels without metrics of their own because of their number."),
     gauge("host_base_lag_seconds", "bases.lag_seconds", "Age of the oldest publication that is not evaluated.", "base"),
@@ -59,7 +59,7 @@ async def _state(worker: ChannelWorker) -> dict[str, Any]:
     for name in order[:CHANNELS_REPORTED]:
         _put(reported, name, {**channels[name], "state": {channels[name]["state"]: 1}})
     return {
-        **member_state(worker), "states": {state: states[state] for state in STATES},
+        **worker_state(worker), "states": {state: states[state] for state in STATES},
         "untold": max(0, len(channels) - CHANNELS_REPORTED), "bases": bases, "channels": reported,
     }  # fmt: skip
 

@@ -28,14 +28,14 @@ class Writer:
     """The writer of one knowledge base."""
 
     def __init__(
-        self, overlay: Writing, graph: str, notifications: NotificationState, *, is_sure: Callable[[], bool],
+        self, overlay: Writing, graph: str, notifications: NotificationState, *, holds_lease: Callable[[], bool],
         on_error: Callable[[str], None],
     ):  # fmt: skip
-        """``is_sure``: whether this worker certainly still holds its lease, so that it may write."""
+        """``holds_lease``: whether this worker certainly still holds its lease, so that it may write."""
         self._overlay = overlay
         self._graph = graph
         self._notifications = notifications
-        self._is_sure = is_sure
+        self._holds_lease = holds_lease
         self._on_error = on_error
         self._waiting: deque[tuple[bool, Triple]] = deque()
         self._changed = asyncio.Event()
@@ -63,7 +63,7 @@ class Writer:
 
     async def sure(self) -> None:
         """Wait until this worker certainly holds its lease."""
-        while not self._is_sure():
+        while not self._holds_lease():
             await asyncio.sleep(_SURE_SECONDS)
 
     async def run(self) -> None:

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from p2prdf.errors import DataRefused, P2PRDFError, TargetRefused
 from p2prdf.interest.changeset import Triple
 from p2prdf.interest.expression import parse_interest
-from p2prdf.presence.group import Group, Names, ranked
+from p2prdf.presence.group import Names, WorkerGroup, ranked
 from p2prdf.rdf import terms
 
 __all__ = [
@@ -44,7 +44,7 @@ PAUSED: Final = "<urn:p2prdf:paused>"
 KEEPS: Final = "<urn:p2prdf:keeps>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
-KEEPERS: Final = Group("keeper", KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
+KEEPERS: Final = WorkerGroup("keeper", KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
 """The workers that maintain targets."""
 
 _NAMES: Final = Names("<urn:p2prdf:interest:")

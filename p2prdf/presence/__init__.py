@@ -1,8 +1,8 @@
 """Worker groups: equal processes that share registered work through an overlay, without a leader.
 
-``group`` names a worker group and assigns work by rendezvous hashing.  ``roll`` is the membership: the live workers,
-from a stream of added and removed triples.  ``member`` is the base class of a worker: it renews its own lease, watches
-the leases of the others, reads the registry and does its share.  ``answering`` answers requests to workers, ``union``
+``group`` names a worker group and assigns work by rendezvous hashing.  ``membership`` tracks the live workers by a
+stream of added and removed triples.  ``worker`` is the base class of a worker: it renews its own lease, watches the
+leases of the others, reads the registry and does its share.  ``answering`` answers requests to workers, ``union``
 writes the standing query of a registry, ``overlay`` is the client interface that workers need.
 
 Sync workers of replicas (:mod:`p2prdf.replica.worker`) and channel workers (:mod:`p2prdf.hosting.worker`) build on it.

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from p2prdf.errors import P2PRDFError
+from p2prdf.presence.membership import Triple
 from p2prdf.presence.overlay import Writing
-from p2prdf.presence.roll import Triple
 from p2prdf.rdf import terms
 
 __all__ = ["publish_answer", "read_request"]

@@ -1,7 +1,7 @@
 """Names of a worker group, and the assignment of work to its workers without a coordinator.
 
 Each worker has one triple in a known graph.  The triple's subject contains the number of a subscription that the worker
-keeps alive: the lease of that subscription decides whether the worker is alive (:mod:`p2prdf.presence.member`).
+keeps alive: the lease of that subscription decides whether the worker is alive (:mod:`p2prdf.presence.worker`).
 
 Work is assigned by *rendezvous hashing* (Thaler and Ravishankar 1998): every worker ranks all live workers by a hash of
 worker and piece of work; the first one does it.  When a worker goes, only its own work moves.  While the memberships of
@@ -18,7 +18,7 @@ from typing import Final
 
 from p2prdf.errors import LocalProtocolError
 
-__all__ = ["Group", "Names", "ranked"]
+__all__ = ["Names", "WorkerGroup", "ranked"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -42,7 +42,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WorkerGroup:
     """The IRIs of one worker group.
 
     ``word``: the noun for one worker, in messages; ``prefix``: start of each worker's IRI, with the angle bracket;

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-__all__ = ["Batch", "Connect", "Left", "Overlay", "Writing"]
+__all__ = ["Batch", "Connect", "Overlay", "Subscription", "Writing"]
 
 
 class Batch(Protocol):
@@ -46,7 +46,7 @@ class Batch(Protocol):
         ...
 
 
-class Left(Protocol):
+class Subscription(Protocol):
     """A subscription to a standing query."""
 
     @property
@@ -82,11 +82,11 @@ class Overlay(Protocol):
     async def subscribe(
         self, query: str, *, since: float | str, bookmarks: bool, hurry: bool, auto_acknowledge: bool,
         lease_seconds: float,
-    ) -> Left:  # fmt: skip
+    ) -> Subscription:  # fmt: skip
         """Subscribe to a query."""
         ...
 
-    async def attach(self, token: bytes | int, *, bookmarks: bool, auto_acknowledge: bool) -> Left:
+    async def attach(self, token: bytes | int, *, bookmarks: bool, auto_acknowledge: bool) -> Subscription:
         """Attach to an existing subscription."""
         ...
 

@@ -12,7 +12,7 @@ from typing import Final
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import Registration
-from p2prdf.presence.overlay import Left
+from p2prdf.presence.overlay import Subscription
 
 __all__ = ["Reading", "Step"]
 
@@ -35,7 +35,7 @@ class Reading:
     """A standing query, and its results up to the last processed bookmark."""
 
     def __init__(
-        self, left: Left, wanted: Mapping[str, Registration], steps: asyncio.Queue[Step | None], *,
+        self, left: Subscription, wanted: Mapping[str, Registration], steps: asyncio.Queue[Step | None], *,
         on_read: Callable[[int], None],
     ):  # fmt: skip
         """``wanted``: the interests that it serves; ``on_read`` is called with numbers of solutions."""

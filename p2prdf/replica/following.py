@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from p2prdf.errors import DataRefused, QueryRefused, SubscriptionGone, TokenRefused, Unavailable
 from p2prdf.interest import Interest, Triple
 from p2prdf.interest.expression import PatternGroup
-from p2prdf.presence.overlay import Left, Overlay
+from p2prdf.presence.overlay import Overlay, Subscription
 from p2prdf.rdf import tokens
 from p2prdf.rdf.query import Filter
 from p2prdf.rdf.standing.syntax import is_variable
@@ -182,10 +182,10 @@ class _Follower:
         self._target = target
         self._cursor = cursor
         self._number = 0
-        self._left: Left | None = None
+        self._left: Subscription | None = None
         self._whole = False
 
-    async def taken_up(self, overlay: Overlay) -> Left | None:
+    async def taken_up(self, overlay: Overlay) -> Subscription | None:
         """Return the query that the cursor names; None if there is none or it cannot continue from there."""
         if self._cursor is None:
             return None
@@ -207,7 +207,7 @@ class _Follower:
             return None
         return self._left
 
-    def begin(self, left: Left) -> None:
+    def begin(self, left: Subscription) -> None:
         """Compare the whole target with the first results of a query."""
         self._left, self._number, self._whole = left, 0, True
 

@@ -27,7 +27,7 @@ from p2prdf.interest.registration import (
     read_registration,
 )
 from p2prdf.presence.group import ranked
-from p2prdf.presence.roll import CurrentTriples, Roll
+from p2prdf.presence.membership import CurrentTriples, Membership
 from p2prdf.presence.union import union_text
 
 __all__ = ["REGISTRY", "Refusal", "Registry", "Share"]
@@ -61,7 +61,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._triples = CurrentTriples((INTEREST, PAUSED, KEEPS, ASKS))
-        self.roll = Roll(KEEPERS, self._triples)
+        self.membership = Membership(KEEPERS, self._triples)
         self._read: dict[Triple, Registration | str] = {}
 
     def take(self, triple: Triple, *, removed: bool) -> None:
@@ -71,7 +71,7 @@ class Registry:
 
     def workers(self) -> dict[str, frozenset[str]]:
         """Return the registered workers that are not considered gone, with their permitted hosts."""
-        return {s: read_hosts(o) for s, _, o in self.roll.said()}
+        return {s: read_hosts(o) for s, _, o in self.membership.announced()}
 
     def paused(self) -> frozenset[str]:
         """Return the subjects of paused interests."""

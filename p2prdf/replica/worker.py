@@ -1,6 +1,6 @@
 """An interest worker: one of several equal processes that maintain targets of interests.
 
-It is a member of a worker group (:mod:`p2prdf.presence.member`). It maintains its share of the registered
+It is a member of a worker group (:mod:`p2prdf.presence.worker`). It maintains its share of the registered
 interests (:mod:`p2prdf.interest.registration`), dataset by dataset (:mod:`p2prdf.replica.dataset_pass`). Two
 workers at the same target are harmless (:mod:`p2prdf.replica.maintained_target`).
 """
@@ -17,8 +17,8 @@ from typing import Any, Final
 from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import KEEPERS, Registration, checked_url, host_entry
-from p2prdf.presence.member import Member, check_times, ended
 from p2prdf.presence.overlay import Connect, Writing
+from p2prdf.presence.worker import Worker, check_times, ended
 from p2prdf.replica.answers import answer
 from p2prdf.replica.dataset_pass import DatasetPass
 from p2prdf.replica.maintained_target import Content, MaintainedTarget
@@ -67,7 +67,7 @@ class Maintained:
     target: MaintainedTarget
 
 
-class InterestWorker(Member):
+class InterestWorker(Worker):
     """Maintains its share of the interests until cancelled."""
 
     def __init__(
@@ -93,20 +93,20 @@ class InterestWorker(Member):
         self._host_slots: dict[str, asyncio.Semaphore] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    def _unknowing(self) -> Registry:
+    def _new_registry(self) -> Registry:
         self.registry = Registry()
         return self.registry
 
-    def _said(self) -> Mapping[str, object]:
+    def _properties(self) -> Mapping[str, object]:
         return {"hosts": list(self.config.hosts)}
 
     async def _answer(self, overlay: Writing, request: Triple) -> None:
         await answer(self, overlay, request)
 
-    async def _was_taken_for_gone(self) -> None:
+    async def _lease_expired(self) -> None:
         """Continue: each update of a target requires the cursor that the worker knows."""
 
-    async def _put_down(self) -> None:
+    async def _stop_work(self) -> None:
         await asyncio.gather(*(self._stop(dataset) for dataset in list(self.passes)))
         kept, self.kept = self.kept, {}
         await asyncio.gather(*(each.target.close() for each in kept.values()))

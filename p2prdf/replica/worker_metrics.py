@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from p2prdf.monitoring.exposition import Metric, counter, gauge, lines, seconds
-from p2prdf.presence.member_metrics import member_metrics, member_state
+from p2prdf.presence.worker_metrics import worker_metrics, worker_state
 from p2prdf.replica.answers import STATES, report
 from p2prdf.replica.dataset_pass import DatasetPass
 from p2prdf.replica.worker import InterestWorker
@@ -32,7 +32,7 @@ def _of_interest(name: str, text: str) -> Metric:
 
 
 METRICS: Final = (
-    *member_metrics("keeper"),
+    *worker_metrics("keeper"),
     gauge("keeper_interests", "states", "Interests of this keeper by state; all report refused ones.", "state"),
     gauge("keeper_interests_untold", "untold", "Interests without metrics of their own because of their number."),
     _of_dataset("lag_seconds", "Age of the oldest publication that is not processed."),
@@ -67,7 +67,7 @@ async def _state(worker: InterestWorker) -> dict[str, Any]:
     rank = {state: number for number, state in enumerate(_UNWELL)}
     entries.sort(key=lambda each: (rank.get(str(each["state"]), well), str(each["name"])))
     return {
-        **member_state(worker),
+        **worker_state(worker),
         "states": {state: states[state] for state in STATES},
         "untold": max(0, len(entries) - INTERESTS_TOLD),
         "datasets": _datasets(worker.passes, worker.now()),

@@ -155,9 +155,9 @@ class Stubborn(ChannelWorker):
     """A channel worker that takes itself for the only one."""
 
     async def _share(self, overlay):
-        for member in self.registry.roll.members():
+        for member in self.registry.membership.workers():
             if member != self.name:
-                self.registry.roll.gone.add(member)
+                self.registry.membership.expired.add(member)
         await super()._share(overlay)
 
 

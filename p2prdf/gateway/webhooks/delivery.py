@@ -102,9 +102,10 @@ class Delivery:
 
     def __init__(
         self, webhook: Webhook, connect: Callable[[str], Awaitable[Client]], sender: Sender, keys: SigningKeys,
-        notes: Notes, config: DeliveryConfig, *, is_sure: Callable[[], bool], now: Callable[[], float] | None = None,
+        notes: Notes, config: DeliveryConfig, *, holds_lease: Callable[[], bool],
+        now: Callable[[], float] | None = None,
     ):  # fmt: skip
-        """``connect`` opens a connection that acts as a client of a name.  ``is_sure``: as :meth:`Member.is_sure`.
+        """``connect`` opens a connection that acts as a client of a name.  ``holds_lease``: :meth:`Worker.holds_lease`.
 
         ``now``: seconds since 1970; by default the wall clock at the start, advanced by the monotonic clock, so that
         a change of the wall clock does not make the delivery give up.
@@ -122,7 +123,7 @@ class Delivery:
         self._secret = keys.secret(webhook.registration.key, webhook.registration.identity)
         self._notes = notes
         self._config = config
-        self._is_sure = is_sure
+        self._holds_lease = holds_lease
         self._now = now or _steady_clock()
         self._session = secrets.token_hex(8)
         self._sequence = 0
@@ -242,7 +243,7 @@ class Delivery:
 
     async def _send(self, request: Request, subscription: Subscription | None = None) -> None:
         """Post a request, and acknowledge its solutions when it is accepted.  Raises _Failed, _Ended."""
-        while not self._is_sure():  # another gateway may have taken over
+        while not self._holds_lease():  # another gateway may have taken over
             await asyncio.sleep(_SURE_SECONDS)
         async with self._busy:
             self.tried_at = self._now()

@@ -1,4 +1,4 @@
-"""A gateway as a member of the group that delivers webhooks (:mod:`p2prdf.presence.member`).
+"""A gateway as a member of the group that delivers webhooks (:mod:`p2prdf.presence.worker`).
 
 The live gateways and the hosts that they allow determine the gateway of each webhook.  Two gateways may deliver the
 same webhook for a while, which is harmless: a subscription is attached at one place at a time, and solutions
@@ -30,9 +30,9 @@ from p2prdf.gateway.webhooks.registration import (
 )
 from p2prdf.gateway.webhooks.registry import REGISTRY, Webhook, WebhookRegistry
 from p2prdf.gateway.webhooks.sender import Sender
-from p2prdf.presence.member import Member, check_times
+from p2prdf.presence.membership import Triple
 from p2prdf.presence.overlay import Connect, Writing
-from p2prdf.presence.roll import Triple
+from p2prdf.presence.worker import Worker, check_times
 
 __all__ = ["WebhookConfig", "WebhookHost"]
 
@@ -70,7 +70,7 @@ class WebhookConfig:
         check_times(GATEWAYS, self.lease_seconds, self.check_seconds)
 
 
-class WebhookHost(Member):
+class WebhookHost(Worker):
     """Delivers this gateway's share of the webhooks until cancelled."""
 
     def __init__(
@@ -129,22 +129,22 @@ class WebhookHost(Member):
 
     # --- member of the group -----------------------------------------------------------------------------------
 
-    def _unknowing(self) -> WebhookRegistry:
+    def _new_registry(self) -> WebhookRegistry:
         self.registry = WebhookRegistry(self.keys)
         self._tidying.clear()
         self._leaving.clear()
         return self.registry
 
-    def _said(self) -> Mapping[str, object]:
+    def _properties(self) -> Mapping[str, object]:
         return {"hosts": self.sender.hosts.entries}
 
     async def _answer(self, overlay: Writing, request: Triple) -> None:
         """Do nothing: there are no requests; the registry and the coordinators hold all state of webhooks."""
 
-    async def _was_taken_for_gone(self) -> None:
-        await self._put_down()
+    async def _lease_expired(self) -> None:
+        await self._stop_work()
 
-    async def _put_down(self) -> None:
+    async def _stop_work(self) -> None:
         for identity in list(self.deliveries):
             self._drop(identity)
         await asyncio.gather(*self._closing.values())
@@ -172,8 +172,9 @@ class WebhookHost(Member):
                 self._begin_to_tidy(identity, gone, webhook.superseded)
             if identity not in self.deliveries:
                 delivery = self.deliveries[identity] = Delivery(
-                    webhook, self._speak, self.sender, self.keys, self, self.config.delivery, is_sure=self.is_sure
-                )
+                    webhook, self._speak, self.sender, self.keys, self, self.config.delivery,
+                    holds_lease=self.holds_lease,
+                )  # fmt: skip
                 former = self._closing.get(identity)
                 self._running[identity] = asyncio.create_task(_after(former, delivery))
 

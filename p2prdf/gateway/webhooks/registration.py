@@ -24,8 +24,8 @@ from typing import Any, Final
 from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
 from p2prdf.gateway.webhooks.keys import SigningKeys
 from p2prdf.interest.registration import checked_url
-from p2prdf.presence.group import Group
-from p2prdf.presence.roll import Triple
+from p2prdf.presence.group import WorkerGroup
+from p2prdf.presence.membership import Triple
 from p2prdf.rdf import terms
 
 __all__ = [
@@ -38,7 +38,7 @@ WEBHOOK: Final = "<urn:p2prdf:webhook>"
 STOPPED: Final = "<urn:p2prdf:webhook-stopped>"
 FAILING: Final = "<urn:p2prdf:webhook-failing>"
 GAP: Final = "<urn:p2prdf:webhook-gap>"
-GATEWAYS: Final = Group(
+GATEWAYS: Final = WorkerGroup(
     "gateway", "<urn:p2prdf:webhook-gateways>", "<urn:p2prdf:delivers>", "<urn:p2prdf:webhook-gateway:",
     "<urn:p2prdf:asks>",
 )  # fmt: skip

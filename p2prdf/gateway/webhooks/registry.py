@@ -27,7 +27,7 @@ from p2prdf.gateway.webhooks.registration import (
 )
 from p2prdf.interest.registration import is_host_listed, read_hosts
 from p2prdf.presence.group import ranked
-from p2prdf.presence.roll import CurrentTriples, Roll, Triple
+from p2prdf.presence.membership import CurrentTriples, Membership, Triple
 from p2prdf.presence.union import union_text
 
 __all__ = ["REGISTRY", "Webhook", "WebhookRegistry"]
@@ -64,7 +64,7 @@ class WebhookRegistry:
     def __init__(self, keys: SigningKeys) -> None:
         self._keys = keys
         self._triples = CurrentTriples((*_OF_WEBHOOKS, GATEWAYS.predicate))
-        self.roll = Roll(GATEWAYS, self._triples)
+        self.membership = Membership(GATEWAYS, self._triples)
         self.refused: dict[str, str] = {}
         """Invalid registrations by subject, with the reasons."""
         self.orphans: list[Triple] = []
@@ -158,7 +158,7 @@ class WebhookRegistry:
 
     def gateways(self) -> dict[str, frozenset[str]]:
         """Return the live gateways, with the hosts that they allow."""
-        return {s: read_hosts(o) for s, _, o in self.roll.said()}
+        return {s: read_hosts(o) for s, _, o in self.membership.announced()}
 
     def deliverer(self, webhook: Webhook, gateways: dict[str, frozenset[str]]) -> str | None:
         """Return the gateway of a webhook: the first in its ranking that allows its host; None if none does."""

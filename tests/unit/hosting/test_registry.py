@@ -45,7 +45,7 @@ def test_each_knowledge_base_is_one_hosts_own_and_moves_only_when_that_goes() ->
     assert sorted(base for each in own.values() for base in each) == sorted({each.base for each in channels})
     assert all(each for each in own.values()), "all have something to do"
     assert all(len(named) == 2 for each in own.values() for named in each.values()), "its channels are together"
-    registry.roll.gone.add(NAMES[0])
+    registry.membership.expired.add(NAMES[0])
     for name in NAMES[1:]:
         assert own[name].keys() <= registry.share(name).own.keys(), "what was theirs is theirs"
     left = sorted(base for name in NAMES[1:] for base in registry.share(name).own)

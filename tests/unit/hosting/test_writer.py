@@ -52,7 +52,7 @@ class Run:
         self.sure = True
         self.errors: list[str] = []
         self.writer = Writer(
-            cast("Writing", self.overlay), "<urn:g>", NotificationState("<urn:b>"), is_sure=lambda: self.sure,
+            cast("Writing", self.overlay), "<urn:g>", NotificationState("<urn:b>"), holds_lease=lambda: self.sure,
             on_error=self.errors.append,
         )  # fmt: skip
 

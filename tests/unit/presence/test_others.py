@@ -7,24 +7,24 @@ from types import SimpleNamespace
 import pytest
 
 from p2prdf.errors import NotAllowed, SubscriptionGone, Unavailable
-from p2prdf.presence.group import Group
-from p2prdf.presence.member import Member
+from p2prdf.presence.group import WorkerGroup
+from p2prdf.presence.worker import Worker
 
-GROUP = Group("keeper", "<urn:keepers>", "<urn:keeps>", "<urn:keeper:", "<urn:asks>")
+GROUP = WorkerGroup("keeper", "<urn:keepers>", "<urn:keeps>", "<urn:keeper:", "<urn:asks>")
 
 
-class Looking(Member):
+class Looking(Worker):
     """A worker that does nothing but watch others."""
 
     def __init__(self, others):
         super().__init__(lambda **_: None, GROUP, "", lease_seconds=1, check_seconds=1, tell=lambda _, __: None)
         self.name = GROUP.subject(1)
-        self.known.roll.members = lambda: [self.name, *map(GROUP.subject, others)]
+        self.known.membership.workers = lambda: [self.name, *map(GROUP.subject, others)]
 
-    def _unknowing(self):
-        return SimpleNamespace(roll=SimpleNamespace(gone=set()), take=None)
+    def _new_registry(self):
+        return SimpleNamespace(membership=SimpleNamespace(expired=set()), take=None)
 
-    def _said(self):
+    def _properties(self):
         return {}
 
     async def _share(self, overlay):
@@ -33,10 +33,10 @@ class Looking(Member):
     async def _answer(self, overlay, request):
         pass
 
-    async def _put_down(self):
+    async def _stop_work(self):
         pass
 
-    async def _was_taken_for_gone(self):
+    async def _lease_expired(self):
         pass
 
 

@@ -123,7 +123,7 @@ def test_workers_share_registrations_without_asking_one_another() -> None:
     assert sorted(name for share in shares for name in share.own) == sorted(each.name for each in registered)
     (told,) = [reason for share in shares for reason in share.refused.values()]
     assert "far.example/update: no interest worker permits this host" in told.reason
-    registry.roll.gone.add(NAMES[0])
+    registry.membership.expired.add(NAMES[0])
     shares = [registry.share(each, HOSTS) for each in NAMES[1:]]
     assert len([name for share in shares for name in share.own]) == 30
     registry.take(registered[3].triple, removed=True)

@@ -12,7 +12,7 @@ import pytest
 from p2prdf.errors import LocalProtocolError, SubscriptionGone, Unavailable
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import INTEREST, KEEPERS, KEEPS, Registration
-from p2prdf.presence import member
+from p2prdf.presence import worker
 from p2prdf.replica.embedded import EmbeddedStore
 from p2prdf.replica.registry import REGISTRY
 from p2prdf.replica.worker import InterestWorker, InterestWorkerConfig
@@ -110,8 +110,8 @@ class Run:
     """A sync worker of that overlay, and its reports."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(member, "_PAUSE_SECONDS", 0)
-        monkeypatch.setattr(member, "_GATHER_SECONDS", 0)
+        monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0)
+        monkeypatch.setattr(worker, "_GATHER_SECONDS", 0)
         self.overlay = Overlay()
         self.told: list[str] = []
         self.worker = InterestWorker(

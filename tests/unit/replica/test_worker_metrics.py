@@ -11,7 +11,7 @@ import pytest
 from p2prdf.hosting import worker_metrics as hosting_metrics
 from p2prdf.interest.registration import Registration
 from p2prdf.monitoring.histogram import Histogram
-from p2prdf.presence.member_metrics import lacking
+from p2prdf.presence.worker_metrics import not_ready_reason
 from p2prdf.replica import worker_metrics
 from p2prdf.replica.dataset_pass import Sizes
 from p2prdf.replica.registry import Refusal
@@ -46,8 +46,8 @@ def target(**state: Any) -> SimpleNamespace:
 
 def worker(**kept: SimpleNamespace) -> Any:
     return SimpleNamespace(
-        began=0.0, is_ready=True, is_sure=lambda: False, disconnections=3, lapses=4, now=lambda: 100.0,
-        known=SimpleNamespace(roll=SimpleNamespace(members=lambda: ["a", "b"])), passes={"<urn:d>": Pass()},
+        began=0.0, is_ready=True, holds_lease=lambda: False, disconnections=3, lapses=4, now=lambda: 100.0,
+        known=SimpleNamespace(membership=SimpleNamespace(workers=lambda: ["a", "b"])), passes={"<urn:d>": Pass()},
         kept={name: Maintained(registration(name), each) for name, each in kept.items()},  # type: ignore[arg-type]
         refused={"far": Refusal(registration("far"), "no host")},
     )  # fmt: skip
@@ -101,5 +101,5 @@ def test_names_of_metrics_follow_the_conventions_of_prometheus(metrics: Any) -> 
     [(True, True, None), (False, True, "has not been read completely"), (True, False, "not renewed")],
 )
 def test_a_worker_without_the_registry_or_its_lease_is_not_ready(ready: bool, sure: bool, expected: str | None) -> None:
-    found = lacking(SimpleNamespace(is_ready=ready, is_sure=lambda: sure))  # type: ignore[arg-type]
+    found = not_ready_reason(SimpleNamespace(is_ready=ready, holds_lease=lambda: sure))  # type: ignore[arg-type]
     assert (found is None) if expected is None else (expected in str(found))

@@ -38,7 +38,7 @@ def begun(monkeypatch):
         )  # fmt: skip
         keys = SimpleNamespace(secret=lambda *_: b"")
         notes = Notes()
-        made = Delivery(webhook, None, None, keys, notes, DeliveryConfig(), is_sure=lambda: True)
+        made = Delivery(webhook, None, None, keys, notes, DeliveryConfig(), holds_lease=lambda: True)
         return made, notes
 
     return begin

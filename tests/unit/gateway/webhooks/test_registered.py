@@ -201,6 +201,6 @@ def test_each_webhook_is_delivered_by_one_gateway_that_allows_its_host():
     assert not shares[1] & shares[2]
     assert len(shares[1] | shares[2]) == 200
     assert min(len(shares[1]), len(shares[2])) > 60
-    registry.roll.gone.add(GATEWAYS.subject(1))
+    registry.membership.expired.add(GATEWAYS.subject(1))
     moved = set(registry.share(GATEWAYS.subject(2), said[2]))
     assert moved == shares[1] | shares[2]

@@ -7,12 +7,12 @@ from typing import Any
 
 from p2prdf.monitoring.exposition import Metric, counter, gauge
 from p2prdf.monitoring.process import memory_bytes
-from p2prdf.presence.member import Member
+from p2prdf.presence.worker import Worker
 
-__all__ = ["lacking", "member_metrics", "member_state"]
+__all__ = ["not_ready_reason", "worker_metrics", "worker_state"]
 
 
-def member_metrics(word: str) -> tuple[Metric, ...]:
+def worker_metrics(word: str) -> tuple[Metric, ...]:
     """Return the metrics of a worker.  ``word``: the noun for it, with which the names of metrics begin."""
     return (
         gauge(f"{word}_uptime_seconds", "uptime_seconds", f"Time since the start of the {word}."),
@@ -27,21 +27,21 @@ def member_metrics(word: str) -> tuple[Metric, ...]:
     )
 
 
-def member_state(member: Member) -> dict[str, Any]:
-    """Return the state from which the metrics of :func:`member_metrics` take their values."""
+def worker_state(worker: Worker) -> dict[str, Any]:
+    """Return the state from which the metrics of :func:`worker_metrics` take their values."""
     return {
-        "uptime_seconds": time.monotonic() - member.began,
+        "uptime_seconds": time.monotonic() - worker.began,
         "memory_bytes": memory_bytes(),
-        "ready": member.is_ready,
-        "lease_held": member.is_sure(),
-        "members": len(member.known.roll.members()),
-        "disconnections": member.disconnections,
-        "lapses": member.lapses,
+        "ready": worker.is_ready,
+        "lease_held": worker.holds_lease(),
+        "members": len(worker.known.membership.workers()),
+        "disconnections": worker.disconnections,
+        "lapses": worker.lapses,
     }
 
 
-def lacking(member: Member) -> str | None:
+def not_ready_reason(worker: Worker) -> str | None:
     """Return the reason why a worker is not ready, None if it is; used by readiness probes."""
-    if not member.is_ready:
+    if not worker.is_ready:
         return "the registry in the overlay has not been read completely"
-    return None if member.is_sure() else "the lease was not renewed in time: others may have taken over"
+    return None if worker.holds_lease() else "the lease was not renewed in time: others may have taken over"

@@ -10,7 +10,7 @@ in its event loop, so a hanging worker loses it like a killed one.  Workers that
 of that worker and share its work.
 
 If the lease of a live worker expires, the worker notices that at the next renewal and takes another name.  Until then
-two workers do the same work, which must therefore be harmless.  :meth:`Member.is_sure` excludes that case.
+two workers do the same work, which must therefore be harmless.  :meth:`Worker.holds_lease` excludes that case.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from p2prdf.errors import Busy, LocalProtocolError, NotAllowed, P2PRDFError, SubscriptionGone, Unavailable
-from p2prdf.presence.group import Group
+from p2prdf.presence.group import WorkerGroup
+from p2prdf.presence.membership import Membership, Triple
 from p2prdf.presence.overlay import Connect, Writing
-from p2prdf.presence.roll import Roll, Triple
 from p2prdf.rdf import terms
 
-__all__ = ["Known", "Member", "check_times", "ended", "first_error"]
+__all__ = ["Known", "Worker", "check_times", "ended", "first_error"]
 
 _PAUSE_SECONDS: Final = 2.0
 _GATHER_SECONDS: Final = 0.1
@@ -40,26 +40,24 @@ _GOODBYE_SECONDS: Final = 5.0
 class Known(Protocol):
     """The registry as a worker has read it."""
 
-    roll: Roll
+    membership: Membership
 
     def take(self, triple: Triple, *, removed: bool) -> None:
         """Count an addition or a removal of a triple."""
         ...
 
 
-def check_times(group: Group, lease_seconds: float, check_seconds: float) -> None:
+def check_times(group: WorkerGroup, lease_seconds: float, check_seconds: float) -> None:
     """Raise LocalProtocolError unless both times are positive and finite."""
     if not (0 < lease_seconds < float("inf") and 0 < check_seconds < float("inf")):
-        raise LocalProtocolError(
-            f"lease and check interval of a {group.word} must be positive numbers of seconds"
-        )
+        raise LocalProtocolError(f"lease and check interval of a {group.word} must be positive numbers of seconds")
 
 
-class Member(abc.ABC):
+class Worker(abc.ABC):
     """Does its share of the registered work until cancelled; subclasses implement the work."""
 
     def __init__(
-        self, connect: Connect, group: Group, registry: str, *, lease_seconds: float, check_seconds: float,
+        self, connect: Connect, group: WorkerGroup, registry: str, *, lease_seconds: float, check_seconds: float,
         tell: Callable[[str, Mapping[str, object]], None],
     ):  # fmt: skip
         """``registry``: the standing query for registered work, workers and requests.
@@ -70,7 +68,7 @@ class Member(abc.ABC):
         check_times(group, lease_seconds, check_seconds)
         self.name = ""
         """The IRI of this worker.  It changes when the lease expires."""
-        self.known: Known = self._unknowing()
+        self.known: Known = self._new_registry()
         self._connect = connect
         self._group = group
         self._text = registry
@@ -95,11 +93,11 @@ class Member(abc.ABC):
     # --- for subclasses ----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def _unknowing(self) -> Known:
+    def _new_registry(self) -> Known:
         """Return an empty registry."""
 
     @abc.abstractmethod
-    def _said(self) -> Mapping[str, object]:
+    def _properties(self) -> Mapping[str, object]:
         """Return the properties of this worker that its triple announces."""
 
     @abc.abstractmethod
@@ -111,11 +109,11 @@ class Member(abc.ABC):
         """Answer a request."""
 
     @abc.abstractmethod
-    async def _put_down(self) -> None:
+    async def _stop_work(self) -> None:
         """Stop all work."""
 
     @abc.abstractmethod
-    async def _was_taken_for_gone(self) -> None:
+    async def _lease_expired(self) -> None:
         """Clean up before this worker takes another name: other workers may have done its work meanwhile."""
 
     # --- leases ------------------------------------------------------------------------------------------------
@@ -145,7 +143,7 @@ class Member(abc.ABC):
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _serve(self, overlay: Writing) -> None:
-        self.known = self._unknowing()
+        self.known = self._new_registry()
         self._ready.clear()
         try:
             await self._announce(overlay)
@@ -171,14 +169,14 @@ class Member(abc.ABC):
         self._tell("ready", {self._group.word: self.name[1:-1]})
 
     def _announcement(self) -> Triple:
-        return self.name, self._group.predicate, terms.literal(json.dumps(self._said()))
+        return self.name, self._group.predicate, terms.literal(json.dumps(self._properties()))
 
     @property
     def is_ready(self) -> bool:
         """Whether the whole registry has been read, so that this worker knows its share."""
         return self._ready.is_set()
 
-    def is_sure(self) -> bool:
+    def holds_lease(self) -> bool:
         """Return whether this worker certainly holds its lease: it was renewed less than a lease ago."""
         return time.monotonic() - self._renewed_at < self._lease_seconds
 
@@ -194,7 +192,7 @@ class Member(abc.ABC):
             except SubscriptionGone:
                 self.lapses += 1
                 former = self._announcement()
-                await self._was_taken_for_gone()
+                await self._lease_expired()
                 await self._announce(overlay)
                 await overlay.retract([former], graph=self._group.graph)
                 self._changed.set()
@@ -203,7 +201,7 @@ class Member(abc.ABC):
 
     async def _leave(self, overlay: Writing) -> None:
         """Stop working and delete this worker's triple, so that the others take over at once."""
-        await self._put_down()
+        await self._stop_work()
         for task in list(self._tasks):
             task.cancel()
         with contextlib.suppress(P2PRDFError, TimeoutError):
@@ -217,12 +215,12 @@ class Member(abc.ABC):
             await self._ready.wait()
             await asyncio.sleep(self._check_seconds)
             for subject in await self._find_expired(overlay):
-                await overlay.retract(self.known.roll.announcements(subject), graph=self._group.graph)
+                await overlay.retract(self.known.membership.announcements(subject), graph=self._group.graph)
 
     async def _find_expired(self, overlay: Writing) -> list[str]:
         """Return the workers that are found to have no lease any more."""
         found = []
-        for subject in self.known.roll.members():
+        for subject in self.known.membership.workers():
             number = self._group.number(subject)
             if number is None or subject == self.name:
                 continue
@@ -230,7 +228,7 @@ class Member(abc.ABC):
                 await overlay.explain(number)
             except SubscriptionGone:
                 found.append(subject)
-                self.known.roll.gone.add(subject)
+                self.known.membership.expired.add(subject)
                 self._tell("gone", {self._group.word: subject[1:-1]})
                 self._changed.set()
             except (Unavailable, Busy):

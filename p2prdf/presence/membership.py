@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from p2prdf.presence.group import Group
+from p2prdf.presence.group import WorkerGroup
 
-__all__ = ["CurrentTriples", "Roll", "Triple"]
+__all__ = ["CurrentTriples", "Membership", "Triple"]
 
 Triple: TypeAlias = tuple[str, str, str]
 
@@ -40,26 +40,26 @@ class CurrentTriples:
         return sorted(self._by_predicate[predicate])
 
 
-class Roll:
+class Membership:
     """The workers that triples announce, except those with an expired lease."""
 
-    def __init__(self, group: Group, triples: CurrentTriples):
+    def __init__(self, group: WorkerGroup, triples: CurrentTriples):
         self._group = group
         self._triples = triples
-        self.gone: set[str] = set()
+        self.expired: set[str] = set()
         """Workers with an expired lease; their triples may still exist."""
 
-    def said(self) -> list[Triple]:
+    def announced(self) -> list[Triple]:
         """Return the triples that announce live workers, sorted."""
         return [
             triple for triple in self._triples.of(self._group.predicate)
-            if self._group.number(triple[0]) is not None and triple[0] not in self.gone
+            if self._group.number(triple[0]) is not None and triple[0] not in self.expired
         ]  # fmt: skip
 
-    def members(self) -> list[str]:
+    def workers(self) -> list[str]:
         """Return the live workers, each once."""
-        return list(dict.fromkeys(s for s, _, _ in self.said()))
+        return list(dict.fromkeys(s for s, _, _ in self.announced()))
 
-    def announcements(self, member: str) -> list[Triple]:
+    def announcements(self, worker: str) -> list[Triple]:
         """Return the triples that announce a worker, whether it is alive or not."""
-        return [triple for triple in self._triples.of(self._group.predicate) if triple[0] == member]
+        return [triple for triple in self._triples.of(self._group.predicate) if triple[0] == worker]
