@@ -318,9 +318,8 @@ class Repair(Component):
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
         due += [self._ask_lacking_at] if self._members.lacking else []
-        alone = self._members.alone_until
-        if self._members.lacks >= Lacks.HOMES and self._recovery.caught_up and alone is not None:
-            due.append(alone)
+        if self._members.lacks >= Lacks.HOMES and self._recovery.caught_up:
+            due += [] if (alone := self._members.alone_until) is None else [alone]
         due += self._gifts.values()
         if not self._recovery.caught_up and (until := self._members.waits_for_peers_until) is not None:
             due.append(until)
