@@ -1,22 +1,22 @@
-"""One overlay node as a machine: requests and messages in, effects out, no input or output.
+"""One overlay node as a state machine: requests and messages in, effects out, no input or output.
 
-The duties of a driver
-----------------------
-1. Make one :class:`Peer` with its contact, and tell it of other peers by ``ContactSeen`` and
-   ``ContactLost`` as its overlay learns of them.
-2. Give every call the time, in seconds since the epoch, never going back.
-3. Carry out the effects of a call in their order; whatever ``Persist`` asks for is done before
-   any later ``Send`` of the same list goes out.
-4. Hand each parcel that arrives to ``receive``, with its sender.  Parcels may be lost, repeated
-   and reordered: the peer sends again what is not acknowledged, and taking in twice is harmless.
-5. Keep one timer: when ``deadline`` is reached (at once, if it is not after now), call ``wake``.
-   ``receive`` mostly only takes in; ``wake`` works off by the batch what has arrived since.
+The duties of a driver:
+
+1. Make one :class:`Peer` with its contact, and report other peers by ``ContactSeen`` and ``ContactLost`` as its overlay
+  learns of them.
+2. Pass the time to every call, in seconds since the epoch, monotonic.
+3. Carry out the effects of a call in their order; complete each ``Persist`` before any later ``Send`` of the same list
+  goes out.
+4. Pass each received parcel to ``receive``, with its sender.  Parcels may be lost, repeated and reordered: the peer
+  repeats unacknowledged messages, and duplicates are harmless.
+5. Keep one timer: when ``deadline`` is reached (at once, if it is not after now), call ``wake``.  ``receive`` mostly
+  only stores a message; ``wake`` processes the messages since then in batches.
 6. Answer ``FindOwner(key)`` by ``OwnersFound``: live peers closest to the key, this one included.
-7. Number requests uniquely; each ends in one ``Completed``.  ``Notify`` hands solutions to the
-   subscriber, who acknowledges them with ``AcknowledgeAnswers``, or gets no more after a window.
-8. While ``busy`` is true, take no new publications.
-9. While ``turn_open`` is true, the last turn has spent its budget and is not over: call ``wake`` again soon, and
-   meanwhile give the peer no parcels but acknowledgements.  It acknowledges nothing before the turn is over.
+7. Number requests uniquely; each ends in one ``Completed``.  ``Notify`` delivers solutions to the subscriber.  Without
+  its ``AcknowledgeAnswers``, delivery stops after a window.
+8. While ``busy`` is true, accept no new publications.
+9. While ``turn_open`` is true, the last turn has spent its budget and is not over: call ``wake`` again soon, and until
+  then pass only acknowledgements to the peer.  It acknowledges no message before the turn is over.
 
 A bad message never raises out of ``receive``: it is traced and dropped.
 """
@@ -64,17 +64,20 @@ __all__ = ["Entropy", "Peer"]
 
 _EXPIRED_GROUPS_MAX = 10_000
 _FEWER_SECONDS = 1.0
-"""When to try again if nodes are missing: when all were started at once they find each other within that."""
+"""Seconds until a client should retry if nodes are missing: nodes started together meet within it."""
 _FULL_SECONDS = 60.0
-"""When to try again if a peer is full: not soon."""
+"""Seconds until a client should retry if a peer is full."""
 _WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Leaving, messages.Offer, messages.Want)
-"""What a peer that leaves still takes in: all that its last offers need."""
+"""The messages that a leaving peer still accepts: those that its last offers need."""
 _LEADS_TO_ANSWERS = (messages.IndexTriples, messages.Forward, messages.Answers)
-"""What a low mark says is not under way any more: fellows have it as well by then, whoever sent it."""
+"""The messages of which a low watermark reports that none is in flight.
+
+When it has passed, the other replicas have their content as well, even from a peer outside the view.
+"""
 
 
 class Entropy(Protocol):
-    """Where randomness comes from; ``random.Random`` fits."""
+    """A source of randomness; ``random.Random`` fits."""
 
     def random(self) -> float:
         """Return a number in [0, 1)."""
@@ -86,7 +89,7 @@ class Entropy(Protocol):
 
 
 class Peer:
-    """One overlay node.  See the module's docstring for the contract."""
+    """One overlay node.  The module's docstring has the contract."""
 
     def __init__(
         self,
@@ -133,16 +136,16 @@ class Peer:
         self._cluster = Cluster(exchange, settled=self._merge_settled)
         self._view = 0
         self._unfinished = False
-        """Whether publications kept in a former life may have to be finished."""
+        """Whether publications of an earlier process may need redelivery."""
         self._check_leases_at: float | None = None
         self.turn_open = False
-        """Whether the last turn stopped because its budget was spent: something taken in is not worked off."""
+        """Whether the last turn stopped at its budget, with unprocessed items left."""
         self._ring_changed = False
-        """Whether something was heard of the ring since the last :meth:`wake`."""
+        """Whether the known ring has changed since the last :meth:`wake`."""
         self.stamps_refused = 0
-        """Messages of others that were not taken in since they carried a stamp from the future."""
+        """Messages of other peers refused because of a stamp from the future."""
         self.stamps_corrected = 0
-        """Records on the disk that carried a stamp from the future when this life began."""
+        """Records on the disk that had a stamp from the future when this process began."""
         self._components: tuple[Component, ...] = (
             exchange, self._cluster, self._expulsions, *engine.parts, self._repair, self._deferred, engine,
             self._stream_ends, self._retention, self._low_marks, self._host, self._entry, self._explanations,
@@ -158,9 +161,9 @@ class Peer:
     # --- the contract ----------------------------------------------------------------------------
 
     def submit(self, request: Request, *, now: float) -> list[Effect]:
-        """Take a request of the local application or the driver.
+        """Handle a request of the local application or the driver.
 
-        Raises nothing: what cannot be done ends in ``Completed(request, Failed(...))``.
+        Raises nothing: a failure ends in ``Completed(request, Failed(...))``.
         """
         self._begin(now)
         match request:
@@ -190,16 +193,16 @@ class Peer:
         return self._end()
 
     def receive(self, parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
-        """Take in a parcel from another peer."""
+        """Handle a parcel of another peer."""
         self._begin(now, parcel.clock)
         self._exchange.merge(parcel.clock)
         if sender.key in self._expulsions.keys:
             return self._end()
         if self._exchange.recovery.closing and not isinstance(parcel.message, _WHILE_CLOSING):
-            return self._end()  # not acknowledged: it will go to others
+            return self._end()  # not acknowledged, so its sender sends it to other peers
         if self._exchange.arrivals.begin(sender, parcel.transfer):
             if self._from_the_future(sender, parcel.message):
-                self._exchange.arrivals.refuse()  # not acknowledged: its sender sends it again, or its next life does
+                self._exchange.arrivals.refuse()  # not acknowledged, so its sender repeats it, perhaps after a restart
                 self._exchange.arrivals.end()
                 return self._end()
             if isinstance(parcel.message, _LEADS_TO_ANSWERS) and not self._exchange.is_known(sender):
@@ -209,9 +212,9 @@ class Peer:
         return self._end()
 
     def wake(self, *, now: float) -> list[Effect]:
-        """Work off what has arrived, and do what is due, until the budget of the turn is spent.
+        """Process all arrivals and due work, until the budget of the turn is spent.
 
-        A turn that is not over then stays open (``turn_open``), and the next call goes on with it.
+        An unfinished turn stays open (``turn_open``), and the next call continues it.
         """
         self._begin(now)
         self._pace.begin("engine")
@@ -227,7 +230,7 @@ class Peer:
         return self._end()
 
     def _begin_turn(self) -> None:
-        """Take in all messages that have arrived, and do all work that is due."""
+        """Process all arrived messages, and do all due work."""
         enter = self._pace.enter
         self._engine.indexes.wake()
         self._engine.turn()
@@ -252,9 +255,9 @@ class Peer:
             self._engine.gates.turn()
 
     def _work_off(self) -> bool:
-        """Work off everything, or until the budget is spent: return whether nothing is left.
+        """Process all pending work, or stop at the budget; return whether none is left.
 
-        Calls of :attr:`Exchange.after_turn` wait for all of it, for messages to this peer itself among it.
+        Calls of :attr:`Exchange.after_turn` run last, after messages to this peer itself.
         """
         exchange, engine, pace = self._exchange, self._engine, self._pace
         is_first = True
@@ -277,7 +280,7 @@ class Peer:
         return True
 
     def _end_turn(self) -> None:
-        """Evaluate, report low watermarks and acknowledge: all that was taken in is stored and sent on."""
+        """Evaluate, report low watermarks and acknowledge: all arrivals are stored and forwarded."""
         exchange = self._exchange
         self._pace.enter("subscriptions")
         self._host.evaluations.turn()
@@ -325,9 +328,9 @@ class Peer:
 
     @property
     def busy_reason(self) -> Busy | None:
-        """Why new publications should wait, and for how long about, or None: too much is under way or stored.
+        """Why new publications should wait, and for about how long, or None.
 
-        Or too few peers are there: nothing would be acknowledged.
+        Too many rows are in flight or stored, or too few members are present for an acknowledgement.
         """
         if self._exchange.members.short_of_peers:
             members = self._exchange.members
@@ -344,17 +347,17 @@ class Peer:
 
     @property
     def publications_open(self) -> int:
-        """Publications of this peer that are not at all their owners yet, whatever their publishers were told."""
+        """Publications of this peer that have not reached all owners, acknowledged to publishers or not."""
         return self._entry.publications_open
 
     @property
     def pace(self) -> Pace:
-        """The measure of its work."""
+        """The measure of this peer's work."""
         return self._pace
 
     @property
     def short_of_peers(self) -> bool:
-        """Whether fewer peers are there than copies are needed: nothing is acknowledged meanwhile."""
+        """Whether fewer members are present than copies are needed; nothing is acknowledged meanwhile."""
         return self._exchange.members.short_of_peers
 
     @property
@@ -364,32 +367,32 @@ class Peer:
 
     @property
     def in_sync(self) -> bool:
-        """Whether this peer has compared its data with the other replicas, so that it may coordinate subscriptions."""
+        """Whether this peer has compared its data with the other replicas, and may coordinate subscriptions."""
         return self._exchange.recovery.caught_up
 
     @property
     def waits_for_doors(self) -> bool:
-        """Whether it matters that all are there whom this peer was told of to join by (``DoorsMet``)."""
+        """Whether this peer waits until it has reached all of its seeds (``DoorsMet``)."""
         return self._exchange.members.first_at is not None
 
     @property
     def members_max(self) -> int:
-        """The most members that this peer has known at once, in this life and the restored ones, itself included."""
+        """The largest number of members known at once, by this and earlier processes, itself included."""
         return self._exchange.members.most
 
     @property
     def cluster(self) -> Cluster:
-        """The identity of the cluster that this peer belongs to, and whether two clusters merge."""
+        """The identity of this peer's cluster, and the state of a merge."""
         return self._cluster
 
     @property
     def roles(self) -> int:
-        """The set of roles this peer indexes its publications under."""
+        """The set of indexes that this peer uses for its publications."""
         return self._engine.indexes.used
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is under way from here: no unacknowledged message, nothing parked, nothing doubtful."""
+        """Whether this peer is idle: no message in flight, parked operation or tentative solution."""
         exchange = self._exchange
         return (
             self._engine.idle and not (exchange.to_self or self._deferred or len(exchange.outbox) or exchange.parked)
@@ -400,10 +403,10 @@ class Peer:
     # --- after a restart -------------------------------------------------------------------------
 
     def restore(self, kept: Iterable[Message], *, now: float, away_seconds: float = 0.0) -> None:
-        """Take back what a former life had kept (``Persist``, in that order), before anything else is done.
+        """Restore the records of an earlier process (``Persist``, in that order), before any other call.
 
-        ``away_seconds``: how long ago that ended, or longer if it is not known.
-        Nothing is joined and nothing sent for it: that follows, once others are known.
+        ``away_seconds``: the time since that process ended, or an upper bound.  Nothing is joined or sent yet; that
+        follows once other peers are known.
         """
         self._begin(now)
         self._exchange.restoring = True
@@ -432,19 +435,19 @@ class Peer:
         self._unfinished = True
 
     def _corrected(self, message: Message) -> Message:
-        """Return a record with stamps from the future moved to the past (docs/explanation/design/clocks.md)."""
+        """Return a record with future stamps moved to the past (docs/explanation/design/clocks.md)."""
         exchange = self._exchange
         anchor = Anchor(exchange.stamp_bound, hlc.from_seconds(exchange.now), *exchange.members.jump)
         self.stamps_corrected += 1
         return restamped(message, anchor.of_any)
 
     def _note_clock(self, newest: int, furthest: int, away_seconds: float) -> None:
-        """Keep what the next life needs to correct stamps of this one, and say what was corrected."""
+        """Store the data that the next process needs to correct stamps, and report corrections."""
         exchange, now = self._exchange, hlc.from_seconds(self._exchange.now)
         drift = hlc.from_seconds(self.config.drift_max_seconds)
         if newest and now > newest + drift:
-            # A peer may have been idle for long before it ended: what precedes the jump is all of its former life.
-            # A clock that was set back says nothing of that: the absence is without end then.
+            # A peer may have been idle for long before it ended, so all stamps before the jump belong to its earlier
+            # process. After a clock was set back, the end of that process is unknown, and the absence is infinite.
             ended = hlc.from_seconds(exchange.now - away_seconds) - 1 if 0 < away_seconds < inf else 0
             exchange.members.note_jump(now, max(newest, ended))
         elif not self.stamps_corrected:
@@ -459,12 +462,13 @@ class Peer:
             )  # fmt: skip
 
     def snapshot(self) -> Iterator[Message]:
-        """Return what, restored, gives the same state: what is kept may be replaced by it.
+        """Return the records that restore the present state; they may replace the log.
 
-        The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
+        The peer may continue between two messages; its later records belong after the snapshot.
         """
-        engine, component = self._engine, Component()  # the type of all of them
-        under_way = self._host.evaluations.messages()  # before all else: it may be in a log when that has been read
+        engine, component = self._engine, Component()  # for the type checker
+        # first: a record may be in a log by the time these have been read
+        under_way = self._host.evaluations.messages()
         for component in (
             self._exchange, self._cluster, engine.indexes, self._retention, self._expulsions, engine.introductions,
             engine.words,
@@ -476,23 +480,23 @@ class Peer:
         yield from under_way
         for component in (engine, self._host, engine.roll_forward):
             yield from component.kept()
-        yield from self._exchange.kept()  # the end: what comes after it was not known when the rest was
+        yield from self._exchange.kept()  # last: it must not claim members that are newer than the other records
 
-    # --- for whoever looks on: checkers and tests ------------------------------------------------
+    # --- for checkers and tests ------------------------------------------------------------------
 
     @property
     def split_keys(self) -> dict[tuple[int, int], int]:
-        """Role and key of each hot key that is split here, and its depth."""
+        """Index and key of each hot key that is split here, and its depth."""
         return self._engine.hot.splits
 
     @property
     def roles_heard_of(self) -> int:
-        """The set of roles that somebody waits on, as far as this peer has heard."""
+        """The set of indexes that queries use, as far as this peer knows."""
         return self._engine.indexes.advertised
 
     @property
     def words(self) -> list[str]:
-        """The predicates qualified by words that somebody waits for, as far as this peer has heard."""
+        """The keyword-qualified predicates that queries use, as far as this peer knows."""
         return self._engine.words.predicates
 
     def waiting(self, role: int, key: int) -> list[tuple[int, int, int]]:
@@ -504,21 +508,21 @@ class Peer:
         return sorted(found)
 
     def triples(self) -> tuple[Any, ...]:
-        """Return columns of all triples and publication events held: s, p, o, time, event, roles."""
+        """Return columns of all stored triples and publication events: s, p, o, time, event, indexes."""
         return tuple(self._tables.triples_since(0))
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        """Everything that is kept here, by kind (:mod:`p2prdf.peer.joins.items`)."""
+        """All replicated items, by item type (:mod:`p2prdf.peer.joins.items`)."""
         return self._kinds
 
     @property
     def ended_groups(self) -> list[int]:
-        """Groups known here to have ended."""
+        """Groups that have ended, as far as this peer knows."""
         return self._tables.ended_groups()
 
     def is_home(self, group: int) -> bool:
-        """Return whether this peer is home of a group that lives."""
+        """Return whether this peer coordinates a live group."""
         return self._host.home.find(group) is not None
 
     # --- inside ----------------------------------------------------------------------------------
@@ -535,12 +539,12 @@ class Peer:
 
     @property
     def _leases_end(self) -> int:
-        """The latest stamp at which a lease of a group ends that is made now, by whatever clock is not too wrong."""
+        """The latest end of a group's lease made now, by any clock within the permitted drift."""
         config = self.config
         return hlc.from_seconds(self._exchange.now + config.group_lease_seconds + config.drift_max_seconds)
 
     def _from_the_future(self, sender: Contact, message: Message) -> bool:
-        """Return whether another peer's message carries a stamp that is not taken in, and say so."""
+        """Return whether another peer's message has a stamp from the future; if so, report it."""
         stamp = latest(message)
         if stamp <= self._exchange.stamp_bound:
             return False
@@ -567,16 +571,16 @@ class Peer:
         self._entry.low_mark(known)
 
     def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
-        """Return what is known here of how far publishers of some streams are, and of ends."""
+        """Return the known watermarks of publishers of some streams, and the ends of streams."""
         return (*self._entry.sources(streams), *self._stream_ends.told(streams))
 
     def _merge_settled(self) -> bool:
-        """Return whether all that another cluster brought is in its place here, by the view as it is now."""
+        """Return whether all data of another cluster is in place here, in the present view."""
         followed = self._exchange.replica_map is not None and self._view == self._exchange.view
         return not self._exchange.replicated or (followed and self._exchange.recovery.complete)
 
     def _handle_own(self, *, all_of_them: bool = False) -> None:
-        """Handle messages to this peer itself that wait now, unless the budget is spent before."""
+        """Handle the messages to this peer itself that wait now, within the budget."""
         for _ in range(len(self._exchange.to_self)):
             self._handle(self.contact, self._exchange.to_self.popleft())
             self._pace.did()
@@ -589,7 +593,7 @@ class Peer:
     # --- overlay ---------------------------------------------------------------------------------
 
     def _meet(self, contact: Contact, zone: str) -> None:
-        """Take in a peer, and tell it the roles: it may have been away when they were advertised."""
+        """Add a peer, and send it the advertised indexes: it may have been away at the advertisement."""
         if not self._exchange.seen(contact, zone):
             return
         self._exchange.peers_came()
@@ -602,13 +606,13 @@ class Peer:
         self._expulsions.met(contact)
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
-        """Route anew what was on its way to a peer that is gone."""
+        """Route the messages in flight to a lost peer again."""
         self._host.contact_lost(contact)
         self._engine.hot.lost(contact)
         for transfer in self._exchange.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
-                # A query was acknowledged by the peers it was sent to: each that is gone has one in its place.
+                # All replicas acknowledge a query, so another replica takes the place of each lost one.
                 to_all = isinstance(message, messages.IndexQuery | messages.KeepEnds)
                 send = self._host.to_all if to_all else self._host.to_owner
                 for key in _keys_of(message, self.dictionary.hashes):
@@ -620,7 +624,7 @@ class Peer:
         self._repair.contact_lost(contact)
 
     def _follow_view(self) -> None:
-        """Do what a change of the ring calls for, once all of it is known again."""
+        """React to a change of the view, once it is complete again."""
         self._ring_changed = False
         exchange = self._exchange
         if exchange.replica_map is not None:
@@ -635,7 +639,7 @@ class Peer:
                 self._engine.words.add_again()
 
     def _leave(self, request: contract.Leave) -> None:
-        """Give others what they are to keep when this peer is gone."""
+        """Hand the data of this peer over to the remaining members."""
 
         def left(handed_over: bool) -> None:
             self._exchange.effects.append(contract.Completed(request.request, contract.Left(handed_over)))
@@ -646,7 +650,7 @@ class Peer:
 
     @property
     def expelled(self) -> frozenset[int]:
-        """The keys of members that an administrator has expelled."""
+        """The keys of the members that an administrator has expelled."""
         return self._expulsions.keys
 
     def expulsions(self) -> list[dict[str, Any]]:
@@ -654,7 +658,7 @@ class Peer:
         return self._expulsions.listed()
 
     def introduced(self, request: messages.ClientListIntroduced) -> dict[str, Any]:
-        """Return statements that a member introduced here, or the histories of some, as plain JSON values."""
+        """Return statements that a member introduced here, or the histories of some, as JSON values."""
         record = self._engine.introductions
         if request.statements:
             return record.histories(request.statements)
@@ -672,7 +676,7 @@ class Peer:
     # --- leases ----------------------------------------------------------------------------------
 
     def _check_leases(self) -> None:
-        """Ask the homes of groups whose leases ran out whether they still live."""
+        """Ask the coordinators of groups with expired leases whether the groups still live."""
         now = self._exchange.now
         if self._check_leases_at is None:
             if self._tables.held or self._engine.has_queries:
@@ -693,11 +697,11 @@ class Peer:
 
     @property
     def clock(self) -> int:
-        """The latest stamp that it has made or heard of."""
+        """The latest stamp that this peer has issued or received."""
         return self._exchange.clock
 
     def subscriptions(self, *, now: float, after: int = 0) -> dict[str, object]:
-        """Return some of the subscriptions it hands out the answers of, as plain JSON values."""
+        """Return some of the subscriptions that this peer serves, as plain JSON values."""
         return listed(self._host.home, now=now, after=after)
 
     def status(self) -> dict[str, object]:
@@ -719,11 +723,11 @@ class Peer:
 
 
 def _keys_of(message: Message, hashes: list[int]) -> list[int]:
-    """Return the ring keys that a message of a home or to a home is routed by; none if it is a reply."""
+    """Return the ring keys that route a message of or to a coordinator; none if it is a reply."""
     match message:
         case messages.IndexQuery():
             step = message.plan.steps[message.step]
-            if step.role == keys.ANY:  # whichever bucket it was for: installing twice is harmless
+            if step.role == keys.ANY:  # the bucket is unknown, and a second installation is harmless
                 return [keys.bucket_key(bucket) for bucket in range(keys.BUCKETS)]
             params = [hashes[as_list(column)[0]] for column in message.groups.params]
             return [keys.role_key(step.role, *(params[~slot] if slot < 0 else 0 for slot in step.pattern))]
@@ -735,7 +739,7 @@ def _keys_of(message: Message, hashes: list[int]) -> list[int]:
             return [subscription_home(message.subscription)]
         case messages.RenewSubscriptions():
             return [subscription_home(each) for each in as_list(message.subscriptions)[:1]]
-        case messages.KeepEnds() if len(message) == 1:  # of more, repair gives what one lacks
+        case messages.KeepEnds() if len(message) == 1:  # anti-entropy delivers messages with more streams
             return as_list(message.streams)
         case messages.KeepGroups():
             return [subscription_home(each) for each in as_list(message.groups)[:1]]
@@ -744,7 +748,7 @@ def _keys_of(message: Message, hashes: list[int]) -> list[int]:
 
 
 def _compile_filter(filter: Filter) -> FilterFunction:  # noqa: A002 - SPARQL's word
-    """Compile a filter; SPARQL's grammar takes a quarter of a node's start, so it is loaded when it is needed."""
+    """Compile a filter; the SPARQL grammar takes a quarter of a node's start, so it is loaded on demand."""
     from p2prdf.rdf.sparql import compile_filter
 
     return compile_filter(filter)

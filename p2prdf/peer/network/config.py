@@ -16,158 +16,183 @@ _WILDCARDS = (1 << keys.ANY) | (1 << (keys.ANY + keys.EVENT_SHIFT))
 _FIXED_ROLES = {
     "all": keys.CSBV_ROLES | 1 << keys.ANY, "on-demand": 0, "csbv": keys.CSBV_ROLES, "cqc": keys.CQC_ROLES,
 }  # fmt: skip
-"""By ``indexes`` the set of roles that is indexed always."""
+"""By value of ``indexes``: the set of indexes that every triple is stored in."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerConfig:
     """Settings of one peer; all peers of an overlay must agree on ``overlay``, and should on ``indexes``.
 
-    ``indexes``: the indexes that every triple is put into, besides those that a query in use needs.
-    ``all``: the seven of triples with a constant, and the wildcard index that ``?s ?p ?o`` needs, so
-    that every query is answered over everything published.  ``on-demand``: none; a query's indexes
-    are told to every peer before its subscription is live.  For comparison with the papers ``csbv``:
-    the seven, and ``cqc``: the three of CQC.  ``events``: rows per event in the same indexes, too,
-    which queries per event need for what was published before them.
+    ``indexes``: the indexes of every triple, besides those that a query in use needs.
+
+    - ``all``: the seven with a constant, and the wildcard index of ``?s ?p ?o``: every query covers all earlier
+      publications.
+    - ``on-demand``: none; the indexes of a query are advertised to every peer before its subscription is live.
+    - ``csbv``: the seven, for comparison with the papers.
+    - ``cqc``: the three of CQC, for comparison with the papers.
+
+    ``events``: rows per event in the same indexes as well; queries per event need them for earlier publications.
     """
 
     indexes: str = "all"
     events: bool = False
     settle_seconds: float = 2.0
-    """How long a new peer of ``on-demand`` puts triples into every index before it trusts what others tell it."""
+    """How many seconds a new peer of ``on-demand`` uses every index before it trusts advertisements."""
 
     overlay: str = "kademlia"
-    """What the owner of a key is: ``kademlia``, the XOR-closest peer, or ``chord``, the first at or after it."""
+    """The owner of a key: ``kademlia``, the XOR-closest peer, or ``chord``, the first at or after it."""
 
     replicas: int = 1
-    """Peers that keep a copy of what lies under a key: its *replica set*.  More than one needs a complete view of
-    the ring: all peers know all."""
+    """Size of the *replica set* of a key.
+
+    More than one replica requires a complete view: every peer knows all others.
+    """
 
     copies_min: int = 1
-    """Copies that must be safe before anything counts as done; never more than there are peers for them."""
+    """Copies that must be safe before an acknowledgement; never more than peers exist for them."""
 
     joins: bool = False
-    """Whether this peer was told of others to join: if it begins with nothing, and so did all whom it sees, they are
-    not the first of a network for 20 s, unless all are there of whom it was told (``DoorsMet``)."""
+    """Whether this peer has seeds.
+
+    An empty peer with seeds that sees only empty peers waits 20 s before it assumes a new network, unless it has
+    reached all seeds (``DoorsMet``).
+    """
 
     durable: bool = False
-    """Ask the driver to keep what this peer takes in (``Persist``); off: nothing outlives the process."""
+    """Ask the driver to store received items (``Persist``); off: all data ends with the process."""
 
     address_cache: bool = True
-    """Off: each key is looked up each time (to show what the cache is worth)."""
+    """Off: every key is looked up each time, to measure the benefit of the cache."""
 
     multisend: str = "direct"
-    """How triples and rows go to owners that are not known: ``direct``, after a lookup, or ``recursive``,
-    from peer to peer (:mod:`p2prdf.overlay.multisend`)."""
+    """How triples and rows reach unknown owners.
+
+    ``direct``: after a lookup; ``recursive``: from peer to peer (:mod:`p2prdf.overlay.multisend`).
+    """
 
     trace_every: int = 0
-    """Every so many publications that are made here one is traced (:mod:`p2prdf.peer.network.tracing`); 0: those alone
-    whose publishers ask for it."""
+    """Trace one of so many local publications; 0: only those with a request of their publishers.
+
+    See :mod:`p2prdf.peer.network.tracing`.
+    """
 
     lookups_max: int = 16
-    """Lookups under way at once."""
+    """Concurrent lookups."""
 
     hops_max: int = 8
-    """A message passed on this often is kept where it is: views of the ring disagree."""
+    """Bound on forwarding, after which the receiver stores a message: views of the ring disagree."""
 
     turn_budget_seconds: float = 0.02
-    """Work after which a turn stops and the driver goes on with other things (docs/explanation/design/turns.md)."""
+    """Work in seconds after which a turn pauses for the driver (docs/explanation/design/turns.md)."""
 
     batch_rows_max: int = 4096
     """Rows per message."""
 
     message_bytes_max: int = 6 << 20
-    """Term text per message; a frame holds 8 MiB."""
+    """Bytes of term text per message; a frame holds 8 MiB."""
 
     window_transfers: int = 256
-    """Unacknowledged messages under way to one peer."""
+    """Unacknowledged messages in flight to one peer."""
 
     retry_seconds: float = 1.0
-    """First wait for an acknowledgement; doubles up to four times as long."""
+    """Initial time to wait for an acknowledgement; doubles up to four times this value."""
 
     request_seconds: float = 60.0
-    """How long a home may take to answer before a request of the application fails."""
+    """How many seconds a coordinator has before a request of the application fails."""
 
     repair_seconds: float = 5.0
-    """How long after something has changed replicas compare what they hold; at once when peers come or go."""
+    """Delay of anti-entropy after a local change; a change of the view starts it at once."""
 
     audit_seconds: float = 0.0
-    """How long after a publication replicas check that the primary delivered what follows; 0: they do not."""
+    """Delay after a publication until replicas check the deliveries of the primary; 0: no checks."""
 
     introductions_max: int = 0
-    """Statements of which is recorded which member introduced them (:mod:`p2prdf.peer.replication.introductions`); 0:
-    of none."""
+    """Statements with a record of the member that introduced them; 0: none.
+
+    See :mod:`p2prdf.peer.replication.introductions`.
+    """
 
     rates_seconds: float = 0.5
-    """How long a home waits for counted rates before it orders a query's patterns without."""
+    """How many seconds a coordinator waits for rates before it orders a query's patterns without them."""
 
     answers_window: int = 16_384
     """Solutions sent to a subscriber and not acknowledged."""
 
     answers_pending_max: int = 1_000_000
-    """Solutions kept for a subscriber; beyond that the oldest are dropped and the gap is told."""
+    """Solutions stored for a subscriber; beyond, the oldest are dropped and the gap is reported."""
 
     answers_pending_characters_max: int = 512 << 20
-    """Characters of text of these, about; beyond that the oldest are dropped too."""
+    """Approximate characters of text in these solutions; beyond, the oldest are dropped as well."""
 
     query_rows_max: int = 1_000_000
-    """Rows that the operators of a query, which is more than conjunctive, hold for a subscription, and answers of each
-    leaf; beyond that the subscription is ended."""
+    """Rows in the operators of a subscription to a non-conjunctive query, and solutions of each leaf.
+
+    Beyond this bound the subscription is ended.
+    """
 
     answers_age_seconds: float = 7 * 86_400.0
-    """Solutions whose youngest triple is older are dropped, acknowledged or not; so is the gap told."""
+    """Age of a solution's latest triple at which it is dropped, acknowledged or not; a gap is reported."""
 
     stream_idle_seconds: float = 10.0
-    """How long a silent publisher of a stream is waited for; then windows close without what it may publish later."""
+    """How many seconds a silent publisher of a stream delays its windows.
+
+    After that, windows close without its later elements.
+    """
 
     stream_retention_seconds: float = 7 * 86_400.0
-    """How much of a stream is kept, in event time before its watermark, and what queries need of it beyond; 0: all.
-    The same at all peers: one that keeps all has all others keep all.  :mod:`p2prdf.peer.progress.retention`"""
+    """Retention of streams in event time before their watermark, and beyond where queries need it; 0: all.
+
+    The same at all peers: one peer with 0 makes all peers keep everything (:mod:`p2prdf.peer.progress.retention`).
+    """
 
     group_lease_seconds: float = 300.0
-    """How long state lives at a peer before it asks the group's home whether it still matters."""
+    """Lease of the state of a group; then its holder asks the coordinator whether the query lives."""
 
     rows_under_way_max: int = 262_144
-    """Rows of publications not yet at their owners; beyond that new publications are refused."""
+    """Rows of publications in flight to their owners; beyond, new publications are refused."""
 
     triples_max: int = 200_000_000
-    """Triples and partial results held; beyond that new publications are refused."""
+    """Triples and partial results stored; beyond, new publications are refused."""
 
     clock_skew_seconds: float = 0.0
-    """How far apart the peers' clocks may be; `subscribe` waits as long, so that later publications count."""
+    """Largest skew between clocks; a subscription waits as long, so that later publications count."""
 
     hot_keys: bool = True
-    """Split keys under which too much arrives; off: this peer splits none, but goes along with others.  With
-    several replicas no key is split."""
+    """Split hot keys; off: this peer splits none, but follows the splits of other peers.
+
+    With several replicas no key is split.
+    """
 
     hot_interval_seconds: float = 30.0
-    """How often conclusions are drawn from what has arrived."""
+    """Interval in seconds between decisions about hot keys."""
 
     hot_rate_min: int = 10_000
-    """Triples under one key in an interval below which it is not hot, however idle the others are."""
+    """Triples under one key in an interval below which it is not hot, however idle the other keys are."""
 
     hot_share: float = 0.5
-    """A key is hot if one of its sub-keys carries more than this part of what arrives at a peer on average."""
+    """A key is hot if a sub-key carries more than this fraction of a peer's average arrivals."""
 
     hot_depth_max: int = 8
-    """A key is split into at most 2^8 sub-keys, and into four times as many as there are peers."""
+    """Bound on the splits of a key: 2^8 sub-keys, and at most four times as many as peers."""
 
     hot_copies_max: float = 1.0
-    """Rows copied per triple of a key, at most: where more would be, the key is split no further."""
+    """Bound on copied rows per triple of a key: beyond it, the key is not split further."""
 
     hot_text: bool = False
-    """Let queries that are left here, with conditions on texts, wait by a word that they need, if they count what is
-    published from then on (:mod:`p2prdf.peer.joins.keyword_index`); off: under the predicate.  All peers index by what
-    is waited for, whatever their own setting."""
+    """Route queries with conditions on texts by a keyword, if they cover only later publications.
+
+    Off: such a query waits under its predicate.  All peers index by the keywords in use, whatever their own setting
+    (:mod:`p2prdf.peer.joins.keyword_index`).
+    """
 
     hot_sample: int = 256
-    """One in so many arrivals is looked at."""
+    """One of so many arrivals is sampled."""
 
     drift_max_seconds: float = hlc.DRIFT_MAX_SECONDS
-    """A clock further ahead than this is not followed."""
+    """Greatest lead of another clock that this peer accepts."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Refuse invalid settings."""
         if self.indexes not in _FIXED_ROLES:
             raise LocalProtocolError(f"indexes must be {', '.join(_FIXED_ROLES)}, not {self.indexes!r}")
         if self.overlay not in OVERLAYS:
@@ -195,10 +220,10 @@ class PeerConfig:
 
     @property
     def hops_allowed(self) -> int:
-        """Hops of triples and rows: where they find their own way, one more for each bit of a key.
+        """Hops of triples and rows; with recursive routing, one more for each bit of a key.
 
-        With replicas one: whoever is asked to keep what others should keep by its view sends it to all of them.
-        If these see it otherwise again, they keep it, and offer it to others later.
+        With replicas one: a peer that is no replica in its own view sends the items to all replicas in that view.  If
+        these disagree again, they store the items and offer them later.
         """
         if self.replicas > 1:
             return 1
@@ -206,7 +231,7 @@ class PeerConfig:
 
     @property
     def fixed_roles(self) -> int:
-        """The set of roles every peer indexes under from the start."""
+        """The set of indexes that every peer uses from the start."""
         roles = _FIXED_ROLES[self.indexes]
         if self.events:
             roles |= roles << keys.EVENT_SHIFT
@@ -214,10 +239,10 @@ class PeerConfig:
 
     @property
     def element_roles(self) -> int:
-        """The set of roles that every peer indexes elements of streams under, besides those in use.
+        """The set of indexes that every peer uses for elements of streams, besides those in use.
 
-        All, where everything is to be found later: an element is an event, and roles of events are used by few queries.
-        With ``all`` as that without constants, too: what windows by count are about.
+        With ``all`` and ``csbv`` these are the indexes of events, because an element is an event.  With ``all`` the
+        wildcard index is included, which windows by count need.
         """
         if self.indexes not in ("all", "csbv"):
             return 0
@@ -225,7 +250,7 @@ class PeerConfig:
 
     @property
     def cautious_roles(self) -> int:
-        """The set of roles a peer indexes under until it knows better."""
+        """The set of indexes that a peer uses until it knows the advertised ones."""
         if self.indexes == "on-demand":
             return keys.CSBV_ROLES | _EVERY_EVENT_ROLE | _WILDCARDS
         return self.fixed_roles

@@ -1,21 +1,18 @@
 """Introductions: which member sent which statements and deletions to this peer first.
 
-The problem.  A member that lies publishes and deletes statements under stamps and origins of its choice.  When it is
-expelled, its statements stay.  An operator needs to find them, and to tell them from those of honest members.
+A member that lies publishes statements under stamps and origins of its choice.  When it is expelled, its statements
+stay, and an operator must tell them from those of honest members.  Each peer therefore records the sender of each batch
+of triples, and whether the sender was the origin (*first hand*).  The records of all honest peers together name all
+statements that a member introduced, without signatures.
 
-The idea.  Each statement that a liar invented entered the honest part of the network through an honest peer, and this
-peer knows the member at the other end of the connection.  So each peer records the sender of each batch of triples, and
-whether the sender was the origin (*first hand*).  The lists of all honest peers together name all that a member
-introduced, without signatures.  A statement that another member introduced first hand, too, is not a lie of the
-expelled one.  docs/explanation/design/members-that-lie.md has the argument and the cases that it does not cover.
+Cost: one list entry per message, and 23 bytes per statement and receiver.  Nothing on the wire; on the disk the
+sender's key in records of batches from other members than the origin, and the record in snapshots.
 
-Cost: one list entry per received message; 23 bytes a statement and receiver, copied into columns by the thousand.
-Nothing on the wire; on the disk the key of the sender in records of batches that came from another than the origin, and
-the record itself in snapshots.  Beyond ``introductions_max`` statements the oldest half is dropped, and ``since`` tells
-from when on the record is complete.  Elements of streams are left out: they are never deleted.
+Bounds: beyond ``introductions_max`` statements the oldest half is dropped; the record is complete from ``since`` on.
+Elements of streams are left out.  ``ENDS_MAX`` ends of subscriptions are recorded in memory, with the member that
+reported each first.
 
-Ends of subscriptions are recorded as well, each with the member that reported it first: ``ENDS_MAX`` of them, in memory
-alone.
+Design: docs/explanation/design/members-that-lie.md.
 """
 
 from __future__ import annotations
@@ -43,10 +40,10 @@ if TYPE_CHECKING:
 __all__ = ["LISTED_MAX", "Introductions"]
 
 GATHERED_MAX: Final = 1_024
-"""Messages whose columns are held before they are copied."""
+"""Messages buffered before their columns are copied."""
 GATHERED_ROWS_MAX: Final = 16_384
 ENDS_MAX: Final = 4_096
-"""Ended subscriptions of which the member that ended them is known; beyond, the oldest are forgotten."""
+"""Ended subscriptions with a record of the member that ended them; the oldest are dropped first."""
 LISTED_MAX: Final = 500
 """Statements of one answer to a list or to a question about histories."""
 
@@ -73,11 +70,11 @@ class Introductions(Component):
         self._terms = [GrowingColumn(np.uint32) for _ in range(3)]
         self._time = GrowingColumn(np.uint64)
         self._dropped = 0
-        """Rows dropped; the number of a row is its place and these."""
+        """Rows dropped; the number of a row is its place plus this value."""
         self.since = 0
         """The record is complete from this stamp on; 0: from the beginning."""
         self._ends: dict[int, int] = {}
-        """By ended subscription the member that said so first."""
+        """By ended subscription: the member that reported the end first."""
         self._unknown = self._known = False
         """Whether the disk had triples without their introducer, and whether it had a record."""
 
@@ -89,14 +86,14 @@ class Introductions(Component):
     def received(self, sender: int, message: IndexTriples) -> int:
         """Record a message of another member.
 
-        Return the introducer for the record on the disk: the sender, or 0 if ``origin`` names it.
+        Returns the introducer for the record on the disk: the sender, or 0 if ``origin`` names it.
         """
         first_hand = message.origin == sender and not message.stamp and not message.hops
         self._note(sender, first_hand, message)
         return 0 if first_hand else sender
 
     def published(self, batch: TripleBatch) -> None:
-        """Record a publication that this peer took from a client."""
+        """Record a publication that this peer received from a client."""
         self._note(self._exchange.own.key, True, batch)
 
     def ended(self, sender: int, subscriptions: Iterable[int]) -> None:
@@ -117,7 +114,7 @@ class Introductions(Component):
             self._gather()
 
     def _gather(self) -> None:
-        """Copy the gathered messages into the columns."""
+        """Copy the buffered messages into the columns."""
         gathered, self._gathered, self._gathered_rows = self._gathered, [], 0
         if not gathered:
             return
@@ -166,7 +163,7 @@ class Introductions(Component):
     # --- over restarts ---------------------------------------------------------------------------
 
     def restore(self, message: IndexTriples | Introduced) -> None:
-        """Take back a record from the disk."""
+        """Restore a record from the disk."""
         if isinstance(message, Introduced):
             self._known = True
             self.since = max(self.since, message.since)
@@ -188,12 +185,12 @@ class Introductions(Component):
             self._unknown = True
 
     def restored(self) -> None:
-        """Note that all was read: a disk of an older version has triples and no record."""
+        """Note that the disk has been read: a disk of an older version has triples and no record."""
         if self._max and self._unknown and not self._known:
             self.since = max(self.since, hlc.from_seconds(self._exchange.now))
 
     def restorers(self) -> Restorers:
-        """Return the method that takes back records."""
+        """Return the method that restores records."""
         return {Introduced: self.restore}
 
     def status(self) -> Mapping[str, object]:
@@ -225,9 +222,9 @@ class Introductions(Component):
     # --- listing ---------------------------------------------------------------------------------
 
     def listed(self, member: int, after: int = 0) -> dict[str, Any]:
-        """Return statements that a member introduced here, from the record number ``after`` on, as JSON values.
+        """Return statements that a member introduced here, from record number ``after`` on, as JSON values.
 
-        ``next`` is the number to go on from, or None.
+        ``next`` is the number to continue from, or None.
         """
         self._gather()
         number = self._members.get(member, -1)
