@@ -41,7 +41,7 @@ test: $(STAMP) ## all tests but the long ones, in two processes, nine to eleven 
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 
 .PHONY: test-long
-test-long: $(STAMP) ## the long ones: a fleet, chaos, whoever leaves at once, replicas, keepers and hosts killed; nine minutes
+test-long: $(STAMP) ## the long tests: a fleet, chaos, many leaving at once, kills of replicas and workers; nine minutes
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m long $(ARGS)
 
 .PHONY: house
@@ -74,7 +74,7 @@ late-bootstrap: $(STAMP) ## seeded schedules in which the names of nodes resolve
 	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults --days 'late bootstrap' --seeds $(SEEDS) $(ARGS)
 
 .PHONY: islands
-islands: $(STAMP) ## seeded schedules in which two clusters that were begun apart meet; SEEDS=150
+islands: $(STAMP) ## seeded schedules in which two separate clusters meet; SEEDS=150
 	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults --days islands --seeds $(SEEDS) $(ARGS)
 
 .PHONY: clock-steps
@@ -86,15 +86,15 @@ slow-processors: $(STAMP) ## seeded schedules in which the work of peers takes t
 	@PYTHONPATH=tests/support $(BIN)/python -m schedules --faults --days 'slow processors' --seeds $(SEEDS) $(ARGS)
 
 .PHONY: mutants
-mutants: $(STAMP) ## tests without the rules that they are about, which must fail; NAME for one of them
+mutants: $(STAMP) ## run tests without the rules that they test: they must fail; NAME for one of them
 	@PYTHONPATH=tests/support $(BIN)/python -m mutants $(NAME)
 
 .PHONY: rule-days
-rule-days: $(STAMP) ## days of failures with rules left in the network, the graph against what follows; SEEDS=100
+rule-days: $(STAMP) ## fault schedules with rules in the network, the derived graph against its closure; SEEDS=100
 	@PYTHONPATH=tests/support $(BIN)/python -m rule_days $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: stream-days
-stream-days: $(STAMP) ## days of failures with streams and windows, each report against pyoxigraph; SEEDS=100
+stream-days: $(STAMP) ## fault schedules with streams and windows, each report against pyoxigraph; SEEDS=100
 	@PYTHONPATH=tests/support $(BIN)/python -m stream_days $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
 .PHONY: benchmarks
@@ -110,7 +110,7 @@ algebra: $(STAMP) ## random standing queries over random histories, each step ag
 	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
 
 .PHONY: endless
-endless: $(STAMP) ## a stream of 2,000,000 elements, longer than three nodes keep: what they hold as it goes on; ARGS='--elements 100000'
+endless: $(STAMP) ## a stream of 2,000,000 elements through three nodes, beyond their retention: contents over time; ARGS='--elements 100000'
 	@PYTHONPATH=tests/support $(BIN)/python -m endless $(ARGS)
 
 .PHONY: windows
@@ -119,7 +119,7 @@ windows: $(STAMP) ## streams of real sensors through five nodes, each report aga
 
 HISTORIES ?= 2000
 .PHONY: closures
-closures: $(STAMP) ## random rules and histories: what is kept up to date against closures worked out the slow way; HISTORIES=2000
+closures: $(STAMP) ## random rules and histories: maintained closures against recomputed ones; HISTORIES=2000
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/reasoning tests/lab/test_reasoning_programs.py $(ARGS)
 
 .PHONY: interests
@@ -131,7 +131,7 @@ channels: $(STAMP) ## random histories of channels, with heuristics and without,
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/channels $(ARGS)
 
 .PHONY: reads
-reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers; ARGS=--nodes
+reads: $(STAMP) ## W3C cases and ten universities as one-time and as standing queries of seven simulated peers; ARGS=--nodes
 	@PYTHONPATH=tests/support $(BIN)/python -m reads $(ARGS)
 
 SEED_OF_FUZZ = $(if $(SEED),--seed $(SEED))

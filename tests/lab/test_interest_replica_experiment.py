@@ -27,7 +27,7 @@ def _experiment(*arguments: object) -> Outcome:
 def test_people_get_tables_claims_and_a_figure(tmp_path: Path) -> None:
     outcome = _experiment(*SMALL, "--plot", tmp_path / "f.svg")
     assert outcome.exit_code in (0, 5), outcome.output
-    for word in ("Football: what of the", "Location: what", "% of the", "Many interests in one pass", "✓ Football"):
+    for word in ("Football: interesting share", "% of the", "Many interests in one pass", "✓ Football"):
         assert word in outcome.stdout
     assert (tmp_path / "f.svg").read_text().count("<svg") == 1
 

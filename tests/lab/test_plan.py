@@ -144,7 +144,7 @@ def test_a_separator_is_a_line_of_its_own(files: Path) -> None:
     ("name", "content", "named"),
     [
         ("two.rq", f"{NAMES}\n----\n\nSELECT ?s WHERE {{ OPTIONAL {{ ?s ?p 1 }} }}", "two.rq, query 2.* at line 4"),
-        ("no.rq", " \n----\n", "no.rq holds no query"),
+        ("no.rq", " \n----\n", "no.rq has no query"),
         ("raw.rq", b"\xff", "raw.rq is not UTF-8"),
         ("no.json", "[1", "no.json: not JSON.* at line 1"),
         ("object.json", "{}", "object.json: not a JSON list of queries"),

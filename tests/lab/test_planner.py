@@ -228,14 +228,14 @@ def test_keys_that_nodes_would_split_are_named_by_their_arrivals():
         for peers, rate in ((20, 334.0), (20, 333.0), (1, 1000.0))
     )
     fast, slow, alone = map(verdict, (plan_fast, plan_slow, plan_alone))
-    assert "Nodes split one that brings 10,000 triples in 30 s" in fast
-    assert "as it does: then peers share up to 100% of the busiest one's load" in fast
-    assert "Nodes split one that brings 10,000 triples in 30 s" in slow
-    assert "it does not" in slow
+    assert "Nodes split a key with 10,000 triples in 30 s" in fast
+    assert "this key is split, and peers share up to 100% of the busiest one's load" in fast
+    assert "Nodes split a key with 10,000 triples in 30 s" in slow
+    assert "this key is not split" in slow
     assert "split" not in alone
     (key,) = plan_fast.hot_keys
     plan_fast.hot_keys = [replace(key, rows=key.triples)]
-    assert "it does not" in verdict(plan_fast)  # copying its rows would cost as much as its triples bring
+    assert "this key is not split" in verdict(plan_fast)  # copying its rows would cost as much as its triples bring
 
 
 def test_the_cost_of_random_places_is_reported():
@@ -257,7 +257,7 @@ def test_an_overlay_that_only_the_worse_estimate_fills_may_not_carry_the_stream(
     assert low < high
     for memory, word in ((low / 2, "does not"), ((low + high) / 2, "may not")):
         plan.options = replace(plan.options, node=NodeLimits(load=1e9, memory_bytes=memory, link_bytes=1e9))
-        assert f"This overlay {word} carry the stream: memory ends first" in verdict(plan)
+        assert f"This overlay {word} carry the stream: memory is exhausted first" in verdict(plan)
 
 
 def test_more_peers_are_said_to_help_where_they_do():
@@ -272,7 +272,7 @@ def test_a_plan_names_the_first_bottleneck_and_the_effect_of_indexing():
     slow = NodeLimits(load=10.0)
     plan = plan_capacity(named(queries), columns(triples), PlanOptions(8, batch=50, node=slow))
     assert plan.roles == ("s", "p", "o", "sp", "so", "po", "spo", "any")
-    assert "This overlay does not carry the stream: processing ends first" in verdict(plan)
+    assert "This overlay does not carry the stream: processing is exhausted first" in verdict(plan)
     assert f"`indexes = on-demand` would make {len(plan.roles_needed)} copies" in verdict(plan)
     small = replace(plan.options, node=NodeLimits(memory_bytes=2.0 * plan.holders["fullest"].footprint.bytes))
     plan.options = small
@@ -280,7 +280,7 @@ def test_a_plan_names_the_first_bottleneck_and_the_effect_of_indexing():
     assert 1 < soonest <= latest <= TIMES_MAX
     ends = plan.holders["fullest"].after(soonest)[1], plan.holders["fullest"].after(latest)[0]
     assert ends == pytest.approx([small.node.memory_bytes] * 2, rel=1e-3)
-    assert "nearest to its end is memory" in verdict(plan)
+    assert "the scarcest resource is memory" in verdict(plan)
 
 
 def test_a_plan_for_cqc_reports_the_loads_of_csbv():
@@ -314,16 +314,16 @@ def test_few_values_give_a_wide_range_and_no_power_exceeds_the_bound_by_patterns
     assert grown("rows", [500], [1000], 2).exponents is None
 
 
-def test_nothing_is_foretold_far_away():
+def test_estimates_end_at_64_times_the_sample():
     linear = Growth("rows", (1000, 2000, 4000), (1000, 2000, 4000), 1)
     assert linear.after(TIMES_MAX) == (TIMES_MAX, TIMES_MAX)
-    with pytest.raises(LocalProtocolError, match="beyond 64 times"):
+    with pytest.raises(LocalProtocolError, match="estimates reach 64 times"):
         linear.after(TIMES_MAX + 1)
     queries, triples = path_workload(400, 30)
     plan = plan_capacity(named(queries), columns(triples), PlanOptions(8, batch=20, hours=100.0))
     assert plan.times > TIMES_MAX
-    assert plan.foretold is None is plan.as_dict()["after_hours"]
-    assert "nothing is foretold beyond 64 times" in verdict(plan)
+    assert plan.times_estimated is None is plan.as_dict()["after_hours"]
+    assert "estimates reach 64 times" in verdict(plan)
 
 
 def test_the_growth_predicted_from_a_part_of_the_stream_comes_true():

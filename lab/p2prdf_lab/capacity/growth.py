@@ -64,7 +64,7 @@ class Growth:
         """Return the least and greatest factor of the quantity after ``times`` the sample's triples."""
         if not 0 < times <= TIMES_MAX:
             raise LocalProtocolError(
-                f"a stream of {times:,.0f} times the sample: nothing is foretold beyond {TIMES_MAX} times"
+                f"a stream of {times:,.0f} times the sample: estimates reach {TIMES_MAX} times"
             )
         ends = [times**each for each in self.bounds]
         return min(ends), max(ends)

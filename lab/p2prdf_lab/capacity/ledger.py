@@ -19,11 +19,11 @@ I64 = npt.NDArray[np.int64]
 KINDS: Final = {
     "index": "triples, to the owners of their keys",
     "forward": "partial results, to the owners of the next key",
-    "answers": "answers, to the homes of their queries",
+    "answers": "answers, to the coordinators of their queries",
     "deliver": "answers, to the peers of their subscribers",
-    "delivered": "subscribers' receipts, back to the homes",
-    "settled": "answers to these receipts",
-    "acknowledge": "acknowledgements of all these",
+    "delivered": "subscribers' receipts, back to the coordinators",
+    "settled": "replies to these receipts",
+    "acknowledge": "acknowledgements of all messages",
 }
 """Kinds of messages, in the order in which a triple causes them."""
 

@@ -237,7 +237,7 @@ class CapacityPlan:
         return None if hours is None else hours * 3600 * self.options.rate / self.published
 
     @property
-    def foretold(self) -> float | None:
+    def times_estimated(self) -> float | None:
         """``times``, or None beyond the longest extrapolation."""
         return None if self.times is None or self.times > TIMES_MAX else self.times
 
@@ -269,7 +269,7 @@ class CapacityPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        times = self.foretold
+        times = self.times_estimated
         return {
             "options": self.options.as_dict(),
             "sample": {

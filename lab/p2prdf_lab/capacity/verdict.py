@@ -34,7 +34,7 @@ def verdict(plan: CapacityPlan) -> str:
 
 def _first_end(plan: CapacityPlan) -> str:
     """Name the resource that is exhausted first, in the sample or, within the extrapolation, after ``hours``."""
-    node, times, link = plan.options.node, plan.foretold, plan.link_per_second.max
+    node, times, link = plan.options.node, plan.times_estimated, plan.link_per_second.max
     loads = (plan.processing_per_second.max,) * 2
     helds, when = (float(plan.holders["fullest"].footprint.bytes),) * 2, "after the sample"
     if times is not None and times > 1:
@@ -44,30 +44,30 @@ def _first_end(plan: CapacityPlan) -> str:
     uses = {
         "processing": (
             load / node.load, loads[0] / node.load,
-            f"the busiest peer has {load:,.0f} copies and partial results to work off a second",
+            f"the busiest peer has {load:,.0f} copies and partial results to process per second",
         ),
         "the network": (
             link / node.link_bytes, link / node.link_bytes,
             f"the busiest peer sends and receives {_size(link)} a second of the sample",
         ),
         "memory": (
-            held / node.memory_bytes, helds[0] / node.memory_bytes, f"the fullest peer holds {_size(held)} {when}"
+            held / node.memory_bytes, helds[0] / node.memory_bytes, f"the fullest peer has {_size(held)} {when}"
         ),
     }  # fmt: skip
     name, (use, least, what) = max(uses.items(), key=lambda each: each[1][0])
-    part = f"{what}, {_part(use)} of what a node is taken to carry"
+    part = f"{what}, {_part(use)} of a node's assumed capacity"
     if use >= 1:
         may = "does" if least >= 1 else "may"
-        return f"This overlay {may} not carry the stream: {name} ends first, {part}."
+        return f"This overlay {may} not carry the stream: {name} is exhausted first, {part}."
     full = plan.memory_full_after()
     if full is not None and name != "memory":
-        part += f". As the stream goes on memory ends first: {_when(plan, full)}"
+        part += f". Later in the stream memory is exhausted first: {_when(plan, full)}"
     elif full is not None:
         part += f": {_when(plan, full)}"
     else:
         hours = TIMES_MAX * plan.seconds / 3600
-        part += f"; memory lasts for the {_hours(hours)} that can be foretold"
-    return f"This overlay carries the stream; nearest to its end is {name}: {part}."
+        part += f"; memory lasts for {_hours(hours)}, the longest estimate"
+    return f"This overlay carries the stream; the scarcest resource is {name}: {part}."
 
 
 def _when(plan: CapacityPlan, full: tuple[float, float]) -> str:
@@ -97,15 +97,15 @@ def _splitting(plan: CapacityPlan, busiest: float) -> list[str]:
     if plan.options.peers == 1:
         return []
     said = (
-        f"The plan leaves a key to one owner. Nodes split one that brings {_NODE.hot_rate_min:,} triples in"
+        f"In the plan a key has one owner. Nodes split a key with {_NODE.hot_rate_min:,} triples in"
         f" {_NODE.hot_interval_seconds:g} s, and fewer partial results (hot_keys, on by default)"
     )
     hot = [key for key in plan.hot_keys if _is_split(plan, key)]
     if not hot:
-        return [f"{said}; {'it does not' if len(plan.hot_keys) == 1 else 'none of these does'}."]
+        return [f"{said}: {'this key is not split' if len(plan.hot_keys) == 1 else 'none of these is split'}."]
     part = sum(key.triples for key in hot) / busiest
-    which = "as it does" if len(plan.hot_keys) == 1 else f"as {len(hot)} of these"
-    return [f"{said}, {which}: then peers share up to {_part(part)} of the busiest one's load."]
+    which = "this key is" if len(plan.hot_keys) == 1 else f"{len(hot)} of these are"
+    return [f"{said}: {which} split, and peers share up to {_part(part)} of the busiest one's load."]
 
 
 def _is_split(plan: CapacityPlan, key: LoadedKey) -> bool:
@@ -130,7 +130,7 @@ def _indexing(plan: CapacityPlan) -> list[str]:
     if len(plan.roles) > len(plan.roles_needed):
         said.append(
             f"Standing queries need {len(plan.roles_needed)} of the {len(plan.roles)} indexes: `indexes = on-demand`"
-            f" would make {len(plan.roles_needed)} copies of a triple, and refuse queries about what was published."
+            f" would make {len(plan.roles_needed)} copies of a triple, and refuse queries about earlier triples."
         )
     if plan.csbv_max is not None:
         left = plan.csbv_max / max(1.0, float(plan.processing.max()))
@@ -146,7 +146,7 @@ def _entry(plan: CapacityPlan) -> list[str]:
     busiest = int((plan.sent_bytes + plan.received_bytes).argmax())
     if plan.options.peers == 1 or busiest not in plan.entries or len(plan.entries) * 2 > plan.options.peers:
         return []
-    return ["The busiest link is an entry peer's, which sends every copy out: let publishers use more of the peers."]
+    return ["The busiest link is an entry peer's, which sends all copies: let publishers use more peers."]
 
 
 def _growth(plan: CapacityPlan) -> list[str]:
@@ -156,9 +156,9 @@ def _growth(plan: CapacityPlan) -> list[str]:
         found = plan.growth[name].exponents
         if found is not None and max(found) >= _STEEP:
             said.append(f"{what} grow with the power {found[1]:.1f} of the stream ({found[0]:.1f} before).")
-    if plan.times is not None and plan.foretold is None:
+    if plan.times is not None and plan.times_estimated is None:
         said.append(
-            f"{plan.options.hours:g} hours are {plan.times:,.0f} times the sample: nothing is foretold beyond"
+            f"{plan.options.hours:g} hours are {plan.times:,.0f} times the sample: estimates reach"
             f" {TIMES_MAX} times ({_hours(TIMES_MAX * plan.seconds / 3600)}). Give more data, or fewer hours."
         )
     return said

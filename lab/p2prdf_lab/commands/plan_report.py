@@ -38,8 +38,8 @@ _GROWN: Final = {
     "answers": "answers",
 }
 _SENT: Final = {
-    "index": "triples to owners", "forward": "partial results to owners", "answers": "answers to homes",
-    "deliver": "answers to subscribers", "delivered": "receipts to homes", "settled": "answers to receipts",
+    "index": "triples to owners", "forward": "partial results to owners", "answers": "answers to coordinators",
+    "deliver": "answers to subscribers", "delivered": "receipts to coordinators", "settled": "replies to receipts",
     "acknowledge": "acknowledgements",
 }  # fmt: skip
 _BARS: Final = {
@@ -82,7 +82,7 @@ def _sample(plan: CapacityPlan, sample: str) -> str:
     taken = f"{plan.published:,} of {sample}: {plan.cut}" if plan.cut else sample
     answers = (
         f"{plan.answers / plan.published:,.4g} answers found per triple,"
-        f" {plan.delivered / plan.published:,.4g} told to subscribers."
+        f" {plan.delivered / plan.published:,.4g} delivered to subscribers."
     )
     return f"Sample: {taken}; {plan.seconds:,.1f} s of the stream. {answers}"
 
@@ -138,10 +138,10 @@ def _memory(plan: CapacityPlan) -> Table:
             cells += [f"{count:,}", human_bytes(size), each]
         rows.append(tuple(cells))
     rows.append(("together", "", human_bytes(fullest.bytes), "", "", human_bytes(median.bytes), ""))
-    if plan.foretold is not None and plan.foretold > 1:
+    if plan.times_estimated is not None and plan.times_estimated > 1:
         cells = [f"after {plan.options.hours:g} h"]
         for which in ("fullest", "median"):
-            least, most = (human_bytes(each) for each in plan.holders[which].after(plan.foretold))
+            least, most = (human_bytes(each) for each in plan.holders[which].after(plan.times_estimated))
             cells += ["", f"{least}\nto {most}" if least != most else least, ""]
         rows.append(tuple(cells))
     return table(

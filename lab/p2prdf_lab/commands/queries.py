@@ -68,7 +68,7 @@ def _separated(file: Path, text: str) -> Iterator[tuple[str, int, str]]:
             yield name, text.count("\n", 0, start), part
         start = after
     if not number:
-        raise QueryRefused(f"{file} holds no query")
+        raise QueryRefused(f"{file} has no query")
 
 
 def _listed(file: Path, text: str) -> Iterator[tuple[str, int, str]]:

@@ -73,7 +73,7 @@ def agreement(setting: Setting, progress: Progress = quiet) -> Result:
             )
         result.claims.append(
             Claim(
-                f"{name}: answers are as many",
+                f"{name}: the numbers of answers are equal",
                 f"{real.answers:,} and {told.answers:,}",
                 real.answers == told.answers > 0,
             )

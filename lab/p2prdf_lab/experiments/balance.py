@@ -88,14 +88,14 @@ def hot_keys(setting: Setting, progress: Progress = quiet) -> Result:
         ),
         *(
             Claim(
-                f"{whole.typed:.0%} rdf:type: it has more where keys are left whole",
+                f"{whole.typed:.0%} rdf:type: the busiest peer has more without splitting",
                 f"{whole.run.settled.worst:.1f} times",
                 whole.run.settled.worst > 1.5 * split.run.settled.worst,
             )
             for whole, split in zip(even[::2], even[1::2], strict=True)
         ),
         Claim(
-            "every answer is the central evaluator's, once",
+            "all answers are the central evaluator's, each once",
             f"{sum(case.run.wrong for case in cases)} wrong of {sum(case.run.answers for case in cases):,}",
             not any(case.run.wrong for case in cases) and all(case.run.answers for case in cases),
         ),

@@ -105,8 +105,8 @@ def result_of(setting: dict[str, str | int | float], measured: Measured) -> Resu
     result.panels.append(_potential(measured.followed))
     result.claims += _claims(measured)
     result.notes.append(
-        "The paper's times are those of its own machine (i7-4770, 16 GB, Jena TDB), with all of DBpedia behind them; "
-        "here they are reading a changeset's N-Triples, finding what changes, and writing it to a store of pyoxigraph."
+        "The paper's times are of its own machine (i7-4770, 16 GB, Jena TDB), with all of DBpedia. Here a time "
+        "includes reading a changeset's N-Triples, evaluating it, and writing the result to a store of pyoxigraph."
     )
     return result
 
@@ -120,7 +120,7 @@ def _days(followed: Followed) -> Table:
         for span in followed.spans
     ]  # fmt: skip
     return Table(
-        f"{followed.name}: what of the changes matters ({followed.begun:,} triples at the start)",
+        f"{followed.name}: interesting share of the changes ({followed.begun:,} triples at the start)",
         (
             "span", "changesets", "removed", "added", "interesting removed", "interesting added",
             "potentially interesting", "ms per changeset",
@@ -140,9 +140,9 @@ def _times(followed: Sequence[Followed]) -> Table:
         for each in followed
     ]  # fmt: skip
     return Table(
-        "Milliseconds of the processor for one changeset",
+        "Processor time for one changeset, ms",
         (
-            "interest", "reading", "evaluating", "writing", "in all", "by the clock", "slowest by the clock", "paper",
+            "interest", "reading", "evaluating", "writing", "total", "elapsed", "slowest, elapsed", "paper",
             "times as fast",
         ),
         tuple(rows),
@@ -155,7 +155,7 @@ def _bounds(bounded: Sequence[Bounded]) -> Table:
         for each in bounded
     ]
     return Table(
-        "A bound on potentially interesting triples, where names come before what they belong to",
+        "A bound on potentially interesting triples, with names before the other triples",
         ("bound", "kept at the end", "% of the target there"), tuple(rows),
     )  # fmt: skip
 
@@ -212,7 +212,7 @@ def _claims(measured: Measured) -> list[Claim]:
     found = [
         Claim(
             f"{each.name}: the target is exact at the end",
-            "equal to what is worked out from the final dataset at one stroke, and to what the store holds"
+            "equal to the target of the final dataset, and to the contents of the store"
             if each.exact else "they differ", each.exact,
         )
         for each in measured.followed
@@ -230,7 +230,7 @@ def _claims(measured: Measured) -> list[Claim]:
     one, many = measured.many[0], measured.many[-1]
     found.append(
         Claim(
-            f"{many.interests:,} interests in one pass cost less than {_MANY_MAX} times what one does",
+            f"{many.interests:,} interests in one pass cost less than {_MANY_MAX} times as much as one",
             f"{many.seconds * 1000:.1f} ms and {one.seconds * 1000:.1f} ms, {many.seconds / one.seconds:.1f} times",
             many.seconds < _MANY_MAX * one.seconds,
         )
@@ -238,7 +238,7 @@ def _claims(measured: Measured) -> list[Claim]:
     if measured.generated:
         found.append(
             Claim(
-                f"{first.name}: the replica is sent at most {_TRANSFER_MAX:.0%} of what a mirror is",
+                f"{first.name}: a replica gets at most {_TRANSFER_MAX:.0%} of the bytes of a mirror",
                 f"{share:.2%} of the bytes", share <= _TRANSFER_MAX,
             )
         )  # fmt: skip
@@ -249,7 +249,7 @@ def _claims(measured: Measured) -> list[Claim]:
 def _growth_claim(followed: Followed) -> Claim:
     (_, target, potential), (_, target_end, potential_end) = followed.sizes[0], followed.sizes[-1]
     return Claim(
-        f"{followed.name}: what is potentially interesting grows faster than the target",
+        f"{followed.name}: potentially interesting triples grow faster than the target",
         f"by {potential_end - potential:,} and {target_end - target:,} triples",
         potential_end - potential > target_end - target,
     )

@@ -160,7 +160,7 @@ def load_distribution(setting: Setting, progress: Progress = quiet) -> Result:
     result.panels = _panels(runs, "")
     result.claims = [
         Claim(
-            f"CQC: some {wanted:,.0f} peers hold a pattern" + (" (paper)" if full else " (K/(1+K/N))"),
+            f"CQC: some {wanted:,.0f} peers have a pattern" + (" (paper)" if full else " (K/(1+K/N))"),
             f"{cqc.participants:,}",
             abs(cqc.participants / wanted - 1) <= _tolerance(setting.peers),
         ),
@@ -260,7 +260,7 @@ def _fairness(cqc: list[_Run], csbv: list[_Run]) -> list[Claim]:
     chain, tree = ([gini(run.processing) for run in runs] for runs in (cqc, csbv))
     return [
         Claim(
-            "as written, CQC has no more peers at work as triples come, CSBV has",
+            "as written, more triples engage more peers in CSBV, but not in CQC",
             "; ".join(" ".join(f"{run.at_work:,}" for run in runs) for runs in (cqc, csbv)),
             cqc[-1].at_work <= 1.02 * cqc[0].at_work and csbv[-1].at_work > 1.02 * csbv[0].at_work,
         ),
@@ -362,7 +362,7 @@ def network_size(setting: Setting, progress: Progress = quiet) -> Result:
     wanted = [expected_participants(keys, size) for size in sizes]
     result.claims = [
         Claim(
-            f"CQC uses as many peers as its {keys:,} keys hit, K/(1+K/N) of N, not more",
+            f"CQC uses only the K/(1+K/N) of N owners of its {keys:,} keys",
             "; ".join(f"{run.participants:,} ({each:,.0f})" for run, each in zip(cqc, wanted, strict=True)),
             all(
                 abs(run.participants / each - 1) <= _tolerance(size)

@@ -136,17 +136,17 @@ def result_of(setting: dict[str, str | int | float], measured: Measured) -> Resu
     reference = runs["reference"]
     least, most = measured.sizes
     found.notes = [
-        f"Graphs of {least} to {most} statements. Processor time: what else the machine does is not in it.",
+        f"Graphs of {least} to {most} statements. Processor time, without other load.",
         (
-            "A notification's time is that of its channel: testing candidates, and, if it was not told early, running"
-            " the query. Taking the graph in, with what follows, is the same for all channels and took"
+            "A notification's delay is the time of its channel: testing candidates and, if it is not early, running"
+            " the query. Inserting the graph and its derived facts is the same for all channels and took"
             f" {1000 * reference.publishing / reference.graphs:.3f} ms a graph."
         ),
-        "Looking at a graph once serves all channels that speculate; each is charged its part.",
+        "One examination of a graph serves all speculating channels; each is charged its part.",
         (
-            "Alone: bindings that were the only new one of their graph. A graph that brings many (a department that"
-            " comes after its students) does not name them, so no heuristic that reads the graph can foresee them:"
-            " change reads what came to hold, and looks up the rest."
+            "Alone: bindings that were the only new one of their graph. A graph with many new bindings (a department"
+            " after its students) does not name them, so heuristics that read the graph cannot predict them; change"
+            " reads the new facts, and looks up the rest."
         ),
     ]
     return found
@@ -163,15 +163,15 @@ def _notifications(runs: dict[str, Run]) -> Table:
         query = 1000 * without.costs[name].running / without.costs[name].runs
         shorter = 100 * (1 - after / before) if before else 0.0
         hits = 100 * with_it.hit_rate(name)
-        single, foreseen = with_it.alone(name)
+        single, predicted = with_it.alone(name)
         rows.append((
             name, len(without.told[name]), round(query, 3), round(before, 3), round(after, 3), round(shorter, 1),
-            round(hits, 1), single, round(100 * foreseen / single, 1) if single else 0.0,
+            round(hits, 1), single, round(100 * predicted / single, 1) if single else 0.0,
             round(best := all_of_them.milliseconds(name), 3), round(100 * (1 - best / before), 1) if before else 0.0,
             round(100 * all_of_them.hit_rate(name), 1),
         ))  # fmt: skip
     columns = (
-        "channel", "told", "query, ms", "without, ms", "with, ms", "shorter by, %", "hit rate, %", "alone",
+        "channel", "notifications", "query, ms", "without, ms", "with, ms", "shorter by, %", "hit rate, %", "alone",
         "hit rate alone, %", "competing, ms", "competing, shorter by, %", "competing, hit rate, %",
     )  # fmt: skip
     return Table("Notifications, the query run at each graph (the paper's Table 1)", columns, tuple(rows))
@@ -207,7 +207,7 @@ def _heuristics(runs: dict[str, Run]) -> Table:
         hits = [round(100 * runs[run].hit_rate(name), 1) for run in _HEURISTICS]
         rows.append((name, len(runs["reference"].told[name]), *hits, runs["competing"].costs[name].heuristic))
     columns = ("channel", "notifications", *(f"{name}, %" for name in _HEURISTICS.values()), "chosen at the end")
-    return Table("Hit rates by what tells categories apart, with skipping", columns, tuple(rows))
+    return Table("Hit rates by heuristic, with skipping", columns, tuple(rows))
 
 
 def _evaluators(runs: dict[str, Run]) -> Table:
@@ -223,7 +223,7 @@ def _evaluators(runs: dict[str, Run]) -> Table:
     columns = (
         "channel", "re-executed", "re-executed, skipping", "incremental", "incremental, heuristic", "hit rate there, %",
     )  # fmt: skip
-    return Table("Both evaluators: a channel's time per graph, ms, without taking the graph in", columns, tuple(rows))
+    return Table("Both evaluators: a channel's time per graph, ms, without inserting the graph", columns, tuple(rows))
 
 
 # --- figures -------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def _claims(setting: dict[str, str | int | float], measured: Measured) -> Iterab
     hits = {name: every.hit_rate(name) for name in known}
     yield Claim("hit rate above 80 % for Q6, Q8 and Q14", _percent(hits), min(hits.values(), default=1) > _HIT_RATE)
     q9, early = paper.hit_rate("Q9"), sum(each.early for each in paper.told["Q9"])
-    text = "next to none for Q9 by the paper's heuristic: its graphs do not name what is new"
+    text = "almost none for Q9 with the paper's heuristic: its graphs do not name new bindings"
     told = f"{100 * q9:.1f} %, {early} of {len(paper.told['Q9'])}; competing {100 * every.hit_rate('Q9'):.1f} %"
     yield Claim(text, told, q9 <= _NEXT_TO_NONE or early <= _ONE)
     shorter = {
@@ -292,7 +292,7 @@ def _claims(setting: dict[str, str | int | float], measured: Measured) -> Iterab
         more = {name: runs[kind].more(name) for name in names}
         most = max(more, key=more.__getitem__)
         told = f"at most {100 * more[most]:.1f} %, {most}"
-        yield Claim(f"heuristics cost no channel that is {text} more than 5 %", told, more[most] <= _MORE)
+        yield Claim(f"heuristics cost channels that are {text} at most 5 %", told, more[most] <= _MORE)
 
 
 def _equal(runs: dict[str, Run]) -> Claim:
@@ -304,7 +304,7 @@ def _equal(runs: dict[str, Run]) -> Claim:
     ]  # fmt: skip
     total = sum(map(len, reference.told.values()))
     told = f"unequal: {', '.join(unequal)}" if unequal else f"{total:,} in each of {len(runs)} runs"
-    return Claim("the same bindings are told in all runs, each once", told, not unequal)
+    return Claim("all runs have the same notifications, one for each binding", told, not unequal)
 
 
 def _percent(values: dict[str, float]) -> str:
