@@ -15,9 +15,9 @@ ROOT: Final = Path(__file__).parents[3]
 PEER: Final = ROOT / "p2prdf/peer"
 PRODUCT: Final = ("p2prdf", "node", "cli")
 WORDS_MIN: Final = 100
-"""Words of docstrings and comments from which on the rate of a file counts."""
+"""Files with at least so many words of docstrings and comments count."""
 HEADS_MAX: Final = 3.0
-"""Most free relatives ("who", "what", "whoever") for 1,000 words."""
+"""Most free relatives (matches of ``_HEAD``) per 1,000 words."""
 
 _HEAD: Final = re.compile(r"\b(?:who(?:ever|m|mever|se)?|what(?:ever)?)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"[A-Za-z']+")
