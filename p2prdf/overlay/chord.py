@@ -1,7 +1,6 @@
 """One peer of a Chord ring: joining, stabilisation, lookups.
 
-The published protocol (Stoica et al. 2001) can break the ring.  This peer follows Zave's corrected one ("Reasoning
-about identifier spaces: how to make Chord correct", IEEE TSE 2017):
+The published protocol (Stoica et al. 2001) can break the ring.  This peer follows Zave's corrected one (IEEE TSE 2017):
 
 * *Join* (:mod:`p2prdf.overlay.chord_join`): adopt the successor list of the last peer before the own position.
 * *Stabilise*, periodically: read the first successor s, or the next one if s is gone, and adopt its list.  If a live

@@ -1,20 +1,20 @@
 """Chord's routing table, and its lookup as a state machine.
 
-A lookup finds the first live peers at or after a key, none missing.  It goes to the last peer *before* the key, which
-knows its successors (Stoica et al. 2001, section 4); fingers halve the way at each step.
+A lookup finds the first live peers at or after a key, none missing, through the last peer *before* the key, which knows
+its successors (Stoica et al. 2001, section 4).
 
 *Answers.*  Names strictly between the answering peer and the key are *next hops*.  Names at or after the key are its
 *owners*: the end of the answering peer's successor list, nearest first, without gaps.
 
-*Search.*  Contacts are kept by distance before the key.  The closest one that has neither answered nor failed is asked
-next.  The lookup is done when the closest contact that has not failed has named owners.  If all its next hops failed,
-contacts further away are asked; if these name no new ones, the lookup fails.
+*Search.*  The closest contact before the key that has neither answered nor failed is asked next.  The lookup is done
+when the closest contact that has not failed has named owners.  If its next hops failed and no other contact names new
+ones, the lookup fails.
 
-*Result.*  Only peers before the key were asked, so an owner may have died since.  A caller that excludes this asks the
-owners and calls :meth:`Lookup.failed`, also after the end.
+*Result.*  Owners may have died since.  A caller that excludes this asks them and calls :meth:`Lookup.failed`, also
+after the end.
 
 Bounds: a peer is asked once; at most ``REQUESTS_MAX`` peers are asked and ``HEARD_MAX`` remembered; of one answer ``2 *
-count`` names are used.  Details: docs/explanation/design/routing.md.
+count`` names are used.  Design: docs/explanation/design/routing.md.
 """
 
 from __future__ import annotations

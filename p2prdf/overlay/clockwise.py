@@ -1,17 +1,15 @@
 """Ownership in Chord: the owner of a key is Successor(key), the first peer at or after it clockwise.
 
 A lookup of key K returns the peers that follow K, none missing.  If L is the last of them and B the last peer before K,
-all peers of the *arc* (B, L] are known; without B, those of [K, L].  Adjacent arcs merge, also across position 0.
-
-The first known contact at or after a key owns it if one arc covers the whole way from the key to that contact.
-Otherwise an unknown peer may lie between.
+all peers of the *arc* (B, L] are known; without B, those of [K, L].  Adjacent arcs merge, also across position 0. The
+first known contact at or after a key owns it if one arc covers the whole way from the key to that contact.
 
 Membership changes keep arcs valid: a peer that joins becomes a contact, and a lost peer leaves its keys to the next
 contact of the arc.  If the last contact of an arc is lost, the keys behind the last but one have no proven owner until
 the next lookup.
 
-A single key takes a binary search.  For a column, each position has a *reach*: the number of keys up to it that one arc
-covers.  A key's owner is proven if its distance to the contact is below the contact's reach.
+For a column, each position has a *reach*: the number of keys up to it that one arc covers.  A key's owner is proven if
+its distance to the contact is below the contact's reach.
 """
 
 from __future__ import annotations

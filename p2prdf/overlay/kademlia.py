@@ -2,19 +2,19 @@
 
 It finds the ``count`` live peers closest to a key, none missing, by asking peers for the closest contacts they know.
 
-*Rolling window* instead of rounds, in which one dead peer would delay the whole lookup.  All contacts are kept by
-distance, without the failed ones; the closest ``count`` are the *front*.  At most ``parallel`` requests to the front
-are in flight.  When the whole front has answered, it is the result.
+*Rolling window.*  All contacts are kept by distance, without the failed ones; the closest ``count`` are the *front*.
+At most ``parallel`` requests to the front are in flight.  When the whole front has answered, it is the result.
 
 *Horizon.*  An answer names ``count`` contacts, dead ones included, so it may omit live ones further away.  The result
 ends at the smallest distance up to which an answer was exhaustive.
 
-The own peer counts as answered, because it may be the owner.  Only peers that answered are returned, each key once;
-late answers count until the lookup is done.  Contacts with one key and two addresses are two, so a peer that moved is
-not mistaken for a dead one.
+The own peer counts as answered.  Only peers that answered are returned, each key once; late answers count until the
+lookup is done.  One key at two addresses makes two contacts.
 
 Bounds: a peer is asked once; at most ``REQUESTS_MAX`` peers are asked and ``HEARD_MAX`` remembered; of one answer ``2 *
-count`` contacts are used.  A lookup that exceeds them fails, as does one without any answer: its result is empty.
+count`` contacts are used.  A lookup that exceeds them, or gets no answer, has an empty result.
+
+Design: docs/explanation/design/routing.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The recursive multisend: messages for many keys travel together and split on the way.
 
-A batch of triples has thousands of keys, and each unknown owner costs a lookup of O(log N) requests.  In multiSend(M,
-I) of Idreos, Tryfonopoulos and Koubarakis (ICDE 2006) the messages find their way themselves: a peer keeps the part
-that it owns and forwards the rest.  Keys with a common path share messages.
-
-For each key a peer decides by its own knowledge:
+In multiSend(M, I) of Idreos, Tryfonopoulos and Koubarakis (ICDE 2006) messages find their way without lookups: a peer
+keeps the part that it owns and forwards the rest.  Keys with a common path share messages.  For each key a peer decides
+by its own knowledge:
 
 1. This peer is proven to own the key: the key stays.
 2. Another peer is proven to own it (address cache): the key goes there directly.
@@ -13,8 +11,7 @@ For each key a peer decides by its own knowledge:
 4. If no contact is nearer than this peer, the key is looked up.
 
 Rule 3 shortens the distance at each hop, in Kademlia by at least one bit, so 64 hops are enough.  Longer paths mean
-that views disagree: such a message stays at its receiver and is traced.  Acknowledgements, owners, rejected designs:
-docs/explanation/design/routing.md.
+that views disagree: such a message stays at its receiver and is traced.  Design: docs/explanation/design/routing.md.
 """
 
 from __future__ import annotations
