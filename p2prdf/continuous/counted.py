@@ -22,7 +22,7 @@ from p2prdf.rdf.algebra import CountWindow, StandingQuery, Window
 from p2prdf.rdf.terms import XSD
 
 if TYPE_CHECKING:
-    from p2prdf.continuous.contents import Contents
+    from p2prdf.continuous.delivered_set import DeliveredSet
     from p2prdf.continuous.leaf import Leaf
     from p2prdf.continuous.operators.zset import Row
     from p2prdf.rdf.dictionary import TermDictionary
@@ -89,7 +89,7 @@ class CountedReports(Reports):
             return self._at + 1
         return self._at if self._again and not self.streams and self._at > 0 else None
 
-    def _start(self, contents: Contents) -> None:
+    def _start(self, contents: DeliveredSet) -> None:
         """Determine the first report: the one before the mark, or number 1.
 
         This waits until the watermark has reached the mark.  Without a mark, counting begins with the first element

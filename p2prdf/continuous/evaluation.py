@@ -1,7 +1,7 @@
 """Evaluation of a standing query for one subscription, at the peer that delivers it.
 
 Changes of the leaves queue in order and pass through the operators in pieces.  The output is compared with the
-delivered set (:mod:`p2prdf.continuous.told`); the difference is delivered next.
+delivered set (:mod:`p2prdf.continuous.incarnations`); the difference is delivered next.
 
 When an evaluation begins, and after another replica has delivered something, the whole output is compared with the
 whole delivered set, as soon as no delivery is in flight that the log does not know.  This comparison also runs in
@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from p2prdf.continuous.counts import Mark
 from p2prdf.continuous.dataflow import Dataflow
+from p2prdf.continuous.incarnations import Incarnations
 from p2prdf.continuous.operators.zset import UNBOUND, Row
-from p2prdf.continuous.told import Told
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import UNBOUND_TEXT
 from p2prdf.wire.messages import WITHDRAWN
 
 if TYPE_CHECKING:
-    from p2prdf.continuous.contents import Contents
+    from p2prdf.continuous.delivered_set import DeliveredSet
     from p2prdf.continuous.leaf import Change, Leaf
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.result_log import ResultLog
@@ -59,7 +59,7 @@ class Evaluation:
         self._leaves = leaves
         self._flow = Dataflow(query, dictionary)
         self._unbound = dictionary.intern(UNBOUND_TEXT)
-        self._told = Told(lambda term: dictionary.hashes[term])
+        self._incarnations = Incarnations(lambda term: dictionary.hashes[term])
         self._waiting: deque[tuple[int, Row, int]] = deque()
         for number, leaf in enumerate(leaves):
             assert leaf.answers is not None
@@ -145,7 +145,7 @@ class Evaluation:
             if since <= self._sure_upto:  # no delivery of the row since, so the number of copies is unchanged
                 self._to_compare.setdefault(row, count)
 
-    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
+    def work(self, contents: DeliveredSet, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
         """Process a piece, as long as about ``rows_max`` rows are not exceeded; return the solutions to deliver.
 
         ``stamp``: the current stamp; 0 if no other peer can know more, so no row is tentative.
@@ -172,17 +172,17 @@ class Evaluation:
             piece.setdefault(leaf, []).append((row, weight))
         return self._flow.apply_all(piece)
 
-    def _begin_to_compare(self, contents: Contents) -> None:
+    def _begin_to_compare(self, contents: DeliveredSet) -> None:
         """Queue for comparison the whole output, the whole delivered set, and tentative rows that may be in neither."""
         self.stale = False
-        self._told.forget()
+        self._incarnations.forget()
         self._to_compare = dict.fromkeys((*map(self._as_told, self._flow.output()), *self._doubtful), 0)
         self._to_compare |= Counter(contents.rows.values())
 
-    def _compare(self, contents: Contents, log: ResultLog, stamp: int) -> list[News]:
+    def _compare(self, contents: DeliveredSet, log: ResultLog, stamp: int) -> list[News]:
         """Compare some of the queued rows; tentative rows are not retracted."""
         held = {row: self._to_compare.pop(row) for row in list(islice(self._to_compare, PIECE))}
-        self._told.recall(held, log.knows)
+        self._incarnations.recall(held, log.knows)
         self._doubt(held, stamp)
         clear = {row: held[row] for row in self._clear(held)}
         strays = self._strays(contents, clear)
@@ -196,9 +196,9 @@ class Evaluation:
         yet.
         """
         for row, count in held.items():
-            told, wanted = self._told.count(row), self._wanted(row)
+            told, wanted = self._incarnations.count(row), self._wanted(row)
             too_many = told > wanted or count > told  # more copies than follow, or copies under unexpected identities
-            differs = too_many or (told < wanted and self._told.came_and_went(row))
+            differs = too_many or (told < wanted and self._incarnations.came_and_went(row))
             since, _ = self._doubtful.pop(row, (stamp, 0))
             if differs and since > self._sure_upto:
                 self._doubtful[row] = since, count
@@ -207,13 +207,14 @@ class Evaluation:
         """Return the rows that are neither tentative nor queued for comparison."""
         return [row for row in rows if row not in self._to_compare and row not in self._doubtful]
 
-    def _strays(self, contents: Contents, held: dict[Row, int]) -> list[News]:
+    def _strays(self, contents: DeliveredSet, held: dict[Row, int]) -> list[News]:
         """Retract the copies that were delivered under identities that the lookup does not find.
 
         Such copies remain if the peer that delivered them was lost together with the only record of an earlier
         delivery: of another copy of the row, or of a retraction.
         """
-        odd = {row: self._told.names(row) for row, count in held.items() if count > self._told.count(row)}
+        known = self._incarnations
+        odd = {row: known.names(row) for row, count in held.items() if count > known.count(row)}
         if not odd:
             return []
         return [
@@ -225,7 +226,7 @@ class Evaluation:
     def _tell(self, rows: Iterable[Row], log: ResultLog) -> list[News]:
         """Return the deliveries for some rows, retractions first."""
         wanted = {row: self._wanted(row) for row in rows}
-        news = [News(identity, over, row) for row, identity, over in self._told.changes(wanted, log.knows)]
+        news = [News(identity, over, row) for row, identity, over in self._incarnations.changes(wanted, log.knows)]
         return sorted(news, key=lambda each: not each.over)
 
     def _wanted(self, row: Row) -> int:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
-from p2prdf.continuous.contents import Contents
+from p2prdf.continuous.delivered_set import DeliveredSet
 from p2prdf.continuous.ends import Ends
 from p2prdf.continuous.identities import (
     GROUP_BITS,
@@ -210,7 +210,7 @@ class Home:
         lease_seconds: float, opened_by: tuple[int, int], changed: int, now: float, owner: str,
     ) -> Subscription:  # fmt: skip
         query = group.query
-        contents = Contents(reports=query.is_stream) if isinstance(query, StandingQuery) else None
+        contents = DeliveredSet(reports=query.is_stream) if isinstance(query, StandingQuery) else None
         subscription = Subscription(
             number, group, subscriber, request, names, since, lease_seconds, now + lease_seconds,
             ResultLog(self._columns, self._log_rows_max, self._log_characters_max),

@@ -16,7 +16,7 @@ from p2prdf.rdf.reach import Reach, reach_of
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
 
 if TYPE_CHECKING:
-    from p2prdf.continuous.contents import Contents
+    from p2prdf.continuous.delivered_set import DeliveredSet
     from p2prdf.continuous.evaluation import Evaluation
     from p2prdf.continuous.leaf import Leaf
     from p2prdf.store.result_log import ResultLog
@@ -57,7 +57,7 @@ class Subscription:
     """Stamp of the last change of the address of delivery."""
     slot: int
     """Number that identifies it among the leaves and subscriptions of this peer."""
-    contents: Contents | None
+    contents: DeliveredSet | None
     """The delivered solutions that still hold; None for a conjunctive query."""
     owner: str = ""
     """The client that opened it; "" if clients are not authenticated."""

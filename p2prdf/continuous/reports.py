@@ -31,7 +31,7 @@ from p2prdf.continuous.windows import WindowQueue, next_multiple
 from p2prdf.rdf.algebra import CountWindow, Reported, StandingQuery, Window
 
 if TYPE_CHECKING:
-    from p2prdf.continuous.contents import Contents
+    from p2prdf.continuous.delivered_set import DeliveredSet
     from p2prdf.continuous.leaf import Change, Leaf
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.result_log import ResultLog
@@ -201,7 +201,7 @@ class Reports(Evaluation):
         queues = [queue for queue in self._queues.values() if isinstance(queue, WindowQueue)]
         return min(last, max(following, min(queue.next for queue in queues)))
 
-    def _start(self, contents: Contents) -> None:
+    def _start(self, contents: DeliveredSet) -> None:
         """Determine the first report."""
         assert self._began is not None
         before = self._reported_before
@@ -217,7 +217,7 @@ class Reports(Evaluation):
         self._tell_from = max(first, again)
         self._at = self._tell_from - (2 if again >= first else 1) * self._every
 
-    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
+    def work(self, contents: DeliveredSet, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
         """Process a piece, unless ``rows_max`` rows are held; return the solutions to deliver."""
         if (self.streams and self.staged) or self.rows_held > rows_max:
             return []
@@ -247,7 +247,7 @@ class Reports(Evaluation):
             for row, weight in queue.at(report):
                 yield leaf, row, weight
 
-    def _go_on(self, contents: Contents, log: ResultLog, stamp: int) -> list[News]:
+    def _go_on(self, contents: DeliveredSet, log: ResultLog, stamp: int) -> list[News]:
         """Apply a piece of the open report's changes; after the last piece return the report's deliveries."""
         assert self._open is not None
         piece: dict[int, list[tuple[Row, int]]] = {}
@@ -286,8 +286,8 @@ class Reports(Evaluation):
             return []
         behind = self._behind(report)
         told = {(*self._as_told(row), *behind): count for row, count in wanted.items()}
-        self._told.forget()
-        return [News(identity, over, row) for row, identity, over in self._told.changes(told, log.knows)]
+        self._incarnations.forget()
+        return [News(identity, over, row) for row, identity, over in self._incarnations.changes(told, log.knows)]
 
     def _behind(self, report: int) -> Row:
         """Return the suffix of a report's rows in a stream: its time, as a term."""

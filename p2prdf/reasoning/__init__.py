@@ -1,7 +1,7 @@
 """Incremental reasoning: the closure of facts under rules, maintained as facts come, expire and are retracted.
 
 ``materialiser`` is the implementation of ``maintenance`` that p2prdf runs; the laboratory compares it with others.
-``given``, ``facts`` and ``levels`` hold facts, ``joins`` compiles rules to ``loops``, and ``raising``, ``withdrawal``
+``given``, ``facts`` and ``levels`` hold facts, ``joins`` compiles rules to ``loops``, and ``raising``, ``retraction``
 and ``closing`` are the parts of a step.  ``transitive`` does these parts for relations that only a rule of
 transitivity concludes, and ``effort`` chooses between maintenance and recomputation.
 """

@@ -13,7 +13,7 @@ docs/explanation/rules.md):
 
 1. Drop expired facts.
 2. Retract facts that are removed before their time: drop all facts that owe their label to them, then give each of
-   these the best label that the rest supports (Delete and Rederive with labels, :mod:`p2prdf.reasoning.withdrawal`).
+   these the best label that the rest supports (Delete and Rederive with labels, :mod:`p2prdf.reasoning.retraction`).
 3. Add the given facts, largest label first, and the conclusions that improve a label
    (:mod:`p2prdf.reasoning.raising`, :mod:`p2prdf.reasoning.transitive`).
 
@@ -40,8 +40,8 @@ from p2prdf.reasoning.joins import Program
 from p2prdf.reasoning.levels import Levels
 from p2prdf.reasoning.maintenance import FOREVER, Change
 from p2prdf.reasoning.raising import Raising
+from p2prdf.reasoning.retraction import Retraction
 from p2prdf.reasoning.rule import Rule
-from p2prdf.reasoning.withdrawal import Withdrawal
 
 __all__ = ["FOREVER", "Change", "Materialiser"]
 
@@ -74,7 +74,7 @@ class Materialiser:
         self._program = Program(rules, intern, is_literal, orders, closes=closes)
         self._facts = self._program.facts
         self._closing = Closing(self._program)
-        self._withdrawal = Withdrawal(self._program)
+        self._retraction = Retraction(self._program)
         self._given = Given()
         self._levels = Levels()
         self._raising = Raising(self._program, self._levels)
@@ -148,7 +148,7 @@ class Materialiser:
             return Change(added)
         expired = self._expire(turn.expired)
         labels = self._given.labels
-        withdrawn, left = self._withdrawal.of(turn.taken_back, labels) if turn.taken_back else ({}, {})
+        withdrawn, left = self._retraction.of(turn.taken_back, labels) if turn.taken_back else ({}, {})
         added, raised, touched = self._raising.of({fact: labels[fact] for fact in turn.taken}, left)
         self.touched += touched + len(expired) + len(withdrawn)
         self._effort.touched(changes, touched + len(withdrawn))

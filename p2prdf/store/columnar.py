@@ -4,7 +4,7 @@
   row's identity, is its row number, so one probe answers both whether it is known and where.
 - :class:`~p2prdf.store.postings.Postings` holds a contiguous run of row numbers per ordinal, so the matches of a
   batch are one gather.
-- A join index (``Lane``) has *one* hash index of its join keys for triples and waiting rows: storing a triple finds
+- A join index has *one* hash index of its join keys for triples and waiting rows: storing a triple finds
   the ordinal of the waiting rows.
 
 Keys are packed identifiers, not hashes: two terms in 64 bits, three through the ordinal of the first two.  A probe
@@ -35,7 +35,7 @@ from p2prdf.store.columnar_forget import ColumnarForgetting
 from p2prdf.store.columnar_join import ColumnarJoin
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.items import remember
-from p2prdf.store.lanes import Lane, PlanTable, StepRows
+from p2prdf.store.join_indexes import JoinIndex, PlanTable, StepRows
 from p2prdf.store.postings import Postings
 from p2prdf.store.tables import NEVER, Derived
 from p2prdf.store.triple_table import TripleTable, later_times
@@ -182,24 +182,24 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             self._sizes.processing_load += len(some)
             if before is None:
                 self._sizes.triple_roles += len(some)
-            for lane in self._lanes.get((table.per_event, role), ()):
-                self._store_and_probe(lane, some, before, ended, out)
+            for join_index in self._join_indexes.get((table.per_event, role), ()):
+                self._store_and_probe(join_index, some, before, ended, out)
 
     def _store_only(self, table: TripleTable, rows: I64, bits: U16) -> None:
         """Store the rows of each index in ``bits``, for another peer to join."""
         for role, chosen in _by_role(bits):
             some = rows if chosen is None else rows[chosen]
             self._sizes.triple_roles += len(some)
-            for lane in self._lanes.get((table.per_event, role), ()):
-                lane.triples.append(lane.ordinals_of(some), some)
+            for join_index in self._join_indexes.get((table.per_event, role), ()):
+                join_index.triples.append(join_index.ordinals_of(some), some)
 
     def _store_and_probe(
-        self, lane: Lane, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
+        self, join_index: JoinIndex, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
-        ordinals = lane.ordinals_of(rows)
+        ordinals = join_index.ordinals_of(rows)
         if prior is None:
-            lane.triples.append(ordinals, rows)
-        self._probe_waiting(lane, ordinals, rows, prior, met, out)
+            join_index.triples.append(ordinals, rows)
+        self._probe_waiting(join_index, ordinals, rows, prior, met, out)
 
     # --- queries and rows ------------------------------------------------------------------------
 
@@ -378,22 +378,22 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             fresh = GrowingColumn(np.uint32)
             fresh.append(column.values[kept])
             step.bindings[place] = fresh
-        lane = step.lane
+        join_index = step.join_index
         if step.condition != NO_CONDITION:
-            assert lane.texts is not None, "it was made with the step"
+            assert join_index.texts is not None, "it was made with the step"
             numbers = np.full(held, -1, np.int64)
             numbers[kept] = np.arange(len(kept))
-            lane.texts.renumber(step.condition, step.place, ordinals, numbers)
+            join_index.texts.renumber(step.condition, step.place, ordinals, numbers)
             return
-        lane.waiting = Postings()
-        lane.waiting_step = GrowingColumn(np.uint32)
-        lane.waiting_row = GrowingColumn(np.uint32)
-        for number, each in enumerate(lane.steps):
+        join_index.waiting = Postings()
+        join_index.waiting_step = GrowingColumn(np.uint32)
+        join_index.waiting_row = GrowingColumn(np.uint32)
+        for number, each in enumerate(join_index.steps):
             if each.condition == NO_CONDITION:
-                first, count = len(lane.waiting_row), len(each)
-                lane.waiting.append(each.ordinal.values, np.arange(first, first + count))
-                lane.waiting_step.extend(count, number)
-                lane.waiting_row.append(np.arange(count))
+                first, count = len(join_index.waiting_row), len(each)
+                join_index.waiting.append(each.ordinal.values, np.arange(first, first + count))
+                join_index.waiting_step.extend(count, number)
+                join_index.waiting_row.append(np.arange(count))
 
 
 def _first_places(columns: Sequence[npt.NDArray[Any]]) -> I64:

@@ -30,7 +30,7 @@ from p2prdf.grow import GrowingColumn
 from p2prdf.store.columnar_items import ColumnarItems
 from p2prdf.store.columnar_texts import TextRows
 from p2prdf.store.full_text import FullText
-from p2prdf.store.lanes import Lane, PlanTable, StepRows
+from p2prdf.store.join_indexes import JoinIndex, PlanTable, StepRows
 from p2prdf.store.tables import NEVER
 from p2prdf.store.triple_table import TripleTable
 
@@ -155,13 +155,13 @@ class ColumnarForgetting(ColumnarItems):
         dead = self._events.dead + sum(step.dead for plan in plans for step in plan.steps)
         held = len(self._events) + sum(len(step) for plan in plans for step in plan.steps)
         if dead > DEAD_MIN and 2 * dead > held:
-            lanes = {role: lanes for (per_event, role), lanes in self._lanes.items() if per_event}
-            self._layout = _Layout(self._events, lanes, plans, self._full_text)
+            of_events = {role: each for (per_event, role), each in self._join_indexes.items() if per_event}
+            self._layout = _Layout(self._events, of_events, plans, self._full_text)
 
     def _laid_out_anew(self, *, per_event: bool) -> None:
         """Drop the copy: join indexes or steps are made or renumbered."""
         if per_event and self._layout is not None:
-            _part(self._layout.lanes)
+            _part(self._layout.join_indexes)
             self._layout = None
             self._sweep_again = True
 
@@ -180,9 +180,9 @@ class ColumnarForgetting(ColumnarItems):
         fresh = layout.table
         fresh.version, fresh.layout = self._events.version + 1, self._events.layout + 1
         self._events = fresh
-        _part({role: self._lanes[True, role] for role in layout.lanes})
-        for role, lanes in layout.lanes.items():
-            self._lanes[True, role] = lanes
+        _part({role: self._join_indexes[True, role] for role in layout.join_indexes})
+        for role, join_indexes in layout.join_indexes.items():
+            self._join_indexes[True, role] = join_indexes
         for plan, steps in layout.steps:
             for old, new in zip(plan.steps, steps, strict=True):
                 ended = len(old) - old.dead - len(new)
@@ -194,29 +194,35 @@ class ColumnarForgetting(ColumnarItems):
             plan.steps = steps
 
 
-def _part(lanes: dict[int, list[Lane]]) -> None:
+def _part(join_indexes: dict[int, list[JoinIndex]]) -> None:
     """Release unused join indexes and their steps, which refer to each other.
 
     Otherwise only the garbage collector would find them.  It runs by the number of objects, and these are few but as
     large as all held items.  A caller that continues with an old step needs its join index, never the reverse.
     """
-    for each in lanes.values():
-        for lane in each:
-            lane.steps.clear()
+    for each in join_indexes.values():
+        for join_index in each:
+            join_index.steps.clear()
 
 
 class _Layout:
     """The copy so far: events, their join indexes and the steps of their plans."""
 
-    def __init__(self, table: TripleTable, lanes: dict[int, list[Lane]], plans: list[PlanTable], full_text: FullText):
+    def __init__(
+        self, table: TripleTable, join_indexes: dict[int, list[JoinIndex]], plans: list[PlanTable], full_text: FullText
+    ):
         self._old = table
         self.table = TripleTable(per_event=True, room=2 * (len(table) - table.dead))
-        self.lanes = {role: [Lane(self.table, lane.mask) for lane in each] for role, each in lanes.items()}
-        pairs = [pair for role, each in lanes.items() for pair in zip(each, self.lanes[role], strict=True)]
+        self.join_indexes = {
+            role: [JoinIndex(self.table, old.mask) for old in each] for role, each in join_indexes.items()
+        }
+        pairs = [
+            pair for role, each in join_indexes.items() for pair in zip(each, self.join_indexes[role], strict=True)
+        ]
         fresh = {id(old): new for old, new in pairs}
         for old, new in pairs:
             new.texts = None if old.texts is None else TextRows(full_text)
-        self.steps = [(plan, [self._empty(step, fresh[id(step.lane)]) for step in plan.steps]) for plan in plans]
+        self.steps = [(plan, [self._empty(step, fresh[id(step.join_index)]) for step in plan.steps]) for plan in plans]
         for _, new in pairs:
             new.steps.sort(key=lambda step: step.place)
         self._moved = GrowingColumn(np.int64)
@@ -227,12 +233,12 @@ class _Layout:
         self._held = 0
 
     @staticmethod
-    def _empty(step: StepRows, lane: Lane) -> StepRows:
+    def _empty(step: StepRows, join_index: JoinIndex) -> StepRows:
         """Return a step without rows, in another join index."""
-        made = StepRows(step.plan, step.number, step.compiled, lane, step.place, step.condition)
+        made = StepRows(step.plan, step.number, step.compiled, join_index, step.place, step.condition)
         made.bindings = [GrowingColumn(np.uint32) for _ in step.bindings]
         made.links, made.any_over = step.links, step.any_over
-        lane.steps.append(made)
+        join_index.steps.append(made)
         return made
 
     def go_on(self) -> bool:
@@ -265,10 +271,10 @@ class _Layout:
         return count
 
     def _store(self, rows: I64, roles: U16) -> None:
-        for role, lanes in self.lanes.items():
+        for role, join_indexes in self.join_indexes.items():
             some = rows[roles >> np.uint16(role) & np.uint16(1) != 0]
-            for lane in lanes if len(some) else ():
-                lane.triples.append(lane.ordinals_of(some), some)
+            for join_index in join_indexes if len(some) else ():
+                join_index.triples.append(join_index.ordinals_of(some), some)
 
     def _copy_rows(self, old: StepRows, new: StepRows, most: int) -> int:
         moved = self._rows_moved[id(old)]

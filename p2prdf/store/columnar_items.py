@@ -14,7 +14,7 @@ from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, Seen, TripleColumns, TripleItems
-from p2prdf.store.lanes import PlanTable, StepRows
+from p2prdf.store.join_indexes import PlanTable, StepRows
 from p2prdf.store.tables import NEVER, Derived
 
 __all__ = ["ColumnarItems"]

@@ -13,9 +13,9 @@ from p2prdf.columns import ARRAYS
 from p2prdf.hlc import COUNTER_BITS, ELEMENT, GONE
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.compiled import ROW, Source
-from p2prdf.store.lanes import Lane, StepRows
+from p2prdf.store.intervals import LATE
+from p2prdf.store.join_indexes import JoinIndex, StepRows
 from p2prdf.store.rejoin import in_pieces, part_max
-from p2prdf.store.stays import LATE
 from p2prdf.store.tables import REJOIN_PAIRS_MAX, Chosen, Derived
 
 __all__ = ["ColumnarJoin"]
@@ -36,35 +36,35 @@ class ColumnarJoin(ColumnarState):
     """The state of the columnar tables, and the join of waiting rows with triples."""
 
     def _probe_waiting(
-        self, lane: Lane, ordinals: I64, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
+        self, join_index: JoinIndex, ordinals: I64, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
         """Join triples (republished after ``prior``) with the rows that wait under their keys.
 
         ``met``: per triple the stamp from which on ended rows are joined with it.
         """
-        needle, waiting = lane.waiting.expand(ordinals)
+        needle, waiting = join_index.waiting.expand(ordinals)
         if len(needle):
-            steps = lane.waiting_step.values[waiting]
-            waiting = lane.waiting_row.values[waiting].astype(np.int64)
+            steps = join_index.waiting_step.values[waiting]
+            waiting = join_index.waiting_row.values[waiting].astype(np.int64)
             before = None if prior is None else prior[needle]
-            self._join_pairs(lane, steps, waiting, rows[needle], before, met[needle], out)
-        if lane.texts is not None:
-            needle, steps, waiting = lane.texts.met_by(ordinals, lane.table.terms(rows, 2))
+            self._join_pairs(join_index, steps, waiting, rows[needle], before, met[needle], out)
+        if join_index.texts is not None:
+            needle, steps, waiting = join_index.texts.met_by(ordinals, join_index.table.terms(rows, 2))
             if len(needle):
                 before = None if prior is None else prior[needle]
-                names = self._identities(lane.table, rows)[needle]
-                self._join_pairs(lane, steps, waiting, rows[needle], before, met[needle], out, names)
+                names = self._identities(join_index.table, rows)[needle]
+                self._join_pairs(join_index, steps, waiting, rows[needle], before, met[needle], out, names)
 
     def _join_pairs(
-        self, lane: Lane, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, met: U64,
+        self, join_index: JoinIndex, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, met: U64,
         out: list[Derived], names: U64 | None = None,
     ) -> None:  # fmt: skip
-        """Join waiting rows, given by their steps in the lane and their numbers there, with triples.
+        """Join waiting rows, given by their steps in the join index and their numbers there, with triples.
 
         ``names``: the identities of the triples, if the caller has few pairs of many steps.
         """
         for number, index in ARRAYS.split(steps):
-            step = lane.steps[number]
+            step = join_index.steps[number]
             if step.any_over:
                 living = step.oldest.values[rows[index]] != _GONE
                 index = index[living | (step.born.values[rows[index]] >= met[index])]
@@ -82,15 +82,15 @@ class ColumnarJoin(ColumnarState):
 
         ``met``: per row the stamp from which on ended triples are joined with it.
         """
-        needle, triples = step.lane.triples.expand(ordinals)
+        needle, triples = step.join_index.triples.expand(ordinals)
         if len(needle) == 0:
             return
         triples = triples.astype(np.int64, copy=False)
         if since is not None:
-            young = step.lane.table.time.values[triples] >= since[needle]
+            young = step.join_index.table.time.values[triples] >= since[needle]
             needle, triples = needle[young], triples[young]
-        if step.lane.table.any_over:
-            time = step.lane.table.time.values[triples]
+        if step.join_index.table.any_over:
+            time = step.join_index.table.time.values[triples]
             wanted = (time < _GONE) | (time & _PLAIN_TIME >= met[needle])
             needle, triples = needle[wanted], triples[wanted]
         self._join(step, rows[needle], triples, None, refresh, out)
@@ -102,7 +102,7 @@ class ColumnarJoin(ColumnarState):
         """Extend rows by triples with the terms of their keys, where the pair counts; a result has ended if either
         has.
         """
-        table, compiled = step.lane.table, step.compiled
+        table, compiled = step.join_index.table, step.compiled
         groups = step.plan.groups
         group = step.group.values[rows].astype(np.int64)
         time = table.time.values[triples]
@@ -157,7 +157,7 @@ class ColumnarJoin(ColumnarState):
         self, step: StepRows, rows: I64, triples: I64, group: I64, time: U64, refresh: int, names: U64 | None
     ) -> Derived:
         """Return the rows derived from pairs of waiting rows and triples."""
-        table, compiled = step.lane.table, step.compiled
+        table, compiled = step.join_index.table, step.compiled
         identities = self._identities(table, triples) if names is None else names
         oldest = step.oldest.values[rows]
         over = oldest == _GONE if step.any_over else None
@@ -184,7 +184,7 @@ class ColumnarJoin(ColumnarState):
         if kind == ROW:
             bound: U32 = step.bindings[at].values[rows]
             return bound
-        return step.lane.table.terms(triples, at)
+        return step.join_index.table.terms(triples, at)
 
     def _passes(
         self, step: StepRows, number: int, sources: tuple[Source, ...], rows: I64, triples: I64
@@ -204,7 +204,7 @@ class ColumnarJoin(ColumnarState):
     def _rejoin_parts(self, chosen: Chosen, size: int) -> Iterator[tuple[int, list[Derived]]]:
         for table in list(self._plans.values()):
             for step in table.steps:
-                if len(step.lane.triples) and self._step_chosen(step, chosen):
+                if len(step.join_index.triples) and self._step_chosen(step, chosen):
                     names = step.index.keys.copy()
                     for start in range(0, len(names), size):
                         yield from self._rejoin_rows(step, names[start : start + size], chosen, size)
@@ -225,14 +225,14 @@ class ColumnarJoin(ColumnarState):
             rows = rows[np.asarray(chosen(step.compiled.step.role, ring), np.bool_)]
         looked_at, names = len(names), step.index.keys[rows]
         ordinals = step.ordinal.values[rows]
-        counts = step.lane.triples.counts(ordinals)
+        counts = step.join_index.triples.counts(ordinals)
         ends = np.cumsum(counts)
         yield looked_at, []
         total = int(ends[-1]) if len(ends) else 0
         for first in range(0, total, size):
             pairs = np.arange(first, min(first + size, total))
             at = np.searchsorted(ends, pairs, side="right")
-            triples = step.lane.triples.at(ordinals[at], pairs - (ends - counts)[at])
+            triples = step.join_index.triples.at(ordinals[at], pairs - (ends - counts)[at])
             low = int(at[0])
             # row numbers may have changed in the last pause
             rows = step.index.find(names[low : int(at[-1]) + 1])[at - low]

@@ -20,7 +20,7 @@ from p2prdf.store.compiled import CompiledStep, compile_step
 from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.horizons import Horizons
-from p2prdf.store.lanes import Lane, PlanTable, StepRows
+from p2prdf.store.join_indexes import JoinIndex, PlanTable, StepRows
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.store.triple_table import TripleTable
 from p2prdf.wire.messages import Groups
@@ -51,7 +51,7 @@ class ColumnarState:
         """The other plans, which are searched for a group; there are as many as templates."""
         self._triples = TripleTable(per_event=False)
         self._events = TripleTable(per_event=True)
-        self._lanes: dict[tuple[bool, int], list[Lane]] = {}
+        self._join_indexes: dict[tuple[bool, int], list[JoinIndex]] = {}
         self._hashed: tuple[Any, ...] = (None,) * 6
         self._sizes = Sizes()
         self._skipped = False
@@ -62,25 +62,25 @@ class ColumnarState:
         self._ended: dict[int, None] = {}
         """Groups that have ended and were never held here, oldest first."""
 
-    # --- plans and lanes -------------------------------------------------------------------------
+    # --- plans and join indexes ------------------------------------------------------------------
 
     def _laid_out_anew(self, *, per_event: bool) -> None:
         """Hook: join indexes or steps are made or renumbered."""
 
-    def _lane(self, per_event: bool, role: int, mask: int) -> Lane:
+    def _join_index(self, per_event: bool, role: int, mask: int) -> JoinIndex:
         """Return a join index; a new one is built from the triples stored in its index."""
-        lanes = self._lanes.setdefault((per_event, role), [])
-        for lane in lanes:
-            if lane.mask == mask:
-                return lane
+        join_indexes = self._join_indexes.setdefault((per_event, role), [])
+        for join_index in join_indexes:
+            if join_index.mask == mask:
+                return join_index
         table = self._events if per_event else self._triples
-        lane = Lane(table, mask)
+        join_index = JoinIndex(table, mask)
         self._laid_out_anew(per_event=per_event)
         rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
         if len(rows):
-            lane.triples.append(lane.ordinals_of(rows), rows)
-        lanes.append(lane)
-        return lane
+            join_index.triples.append(join_index.ordinals_of(rows), rows)
+        join_indexes.append(join_index)
+        return join_index
 
     def _plan_table(self, plan: Plan) -> PlanTable:
         table = self._plans.get(plan)
@@ -89,13 +89,13 @@ class ColumnarState:
         self._laid_out_anew(per_event=plan.per_event)
         table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter), GroupTable(plan))
         for place, at in enumerate(plan.steps):
-            lane = self._lane(plan.per_event, at.role, at.mask)
+            join_index = self._join_index(plan.per_event, at.role, at.mask)
             condition = self._full_text.condition_of(plan, at)
-            if condition != NO_CONDITION and lane.texts is None:
-                lane.texts = TextRows(self._full_text)
-            step = StepRows(table, place, compile_step(plan, place), lane, len(lane.steps), condition)
+            if condition != NO_CONDITION and join_index.texts is None:
+                join_index.texts = TextRows(self._full_text)
+            step = StepRows(table, place, compile_step(plan, place), join_index, len(join_index.steps), condition)
             step.bindings = [GrowingColumn(np.uint32) for _ in at.bound]
-            lane.steps.append(step)
+            join_index.steps.append(step)
             table.steps.append(step)
         self._plans[plan] = table
         return table
@@ -265,10 +265,11 @@ class ColumnarState:
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
         """Return the number of triples held in an index under constant parts."""
-        for lane in self._lanes.get((False, role), ()):
-            if lane.mask == role and role != keys.SPO:
-                ordinal = lane.index.find(lane.keys_of(*(np.array([term], np.uint32) for term in (s, p, o))))
-                return int(lane.triples.counts(ordinal)[0]) if ordinal[0] >= 0 else 0
+        for join_index in self._join_indexes.get((False, role), ()):
+            if join_index.mask == role and role != keys.SPO:
+                key = join_index.keys_of(*(np.array([term], np.uint32) for term in (s, p, o)))
+                ordinal = join_index.index.find(key)
+                return int(join_index.triples.counts(ordinal)[0]) if ordinal[0] >= 0 else 0
         table = self._triples
         chosen = table.roles.values >> np.uint16(role) & np.uint16(1) != 0
         for bit, column, term in ((keys.S, table.s, s), (keys.P, table.p, p), (keys.O, table.o, o)):
@@ -292,10 +293,10 @@ class ColumnarState:
     ) -> tuple[tuple[Column, Column, Column, Column], float]:
         """Return valid triples (or events) of an index with the given parts, and the number each stands for."""
         table = self._events if per_event else self._triples
-        lane = next((each for each in self._lanes.get((per_event, role), ()) if each.mask == mask), None)
-        if lane is not None and mask != keys.SPO:  # the key of a whole triple exists only after it is stored
-            ordinal = lane.index.find(lane.keys_of(*(np.array([part], np.uint32) for part in parts)))
-            rows = lane.triples.expand(ordinal)[1].astype(np.int64)
+        join_index = next((each for each in self._join_indexes.get((per_event, role), ()) if each.mask == mask), None)
+        if join_index is not None and mask != keys.SPO:  # the key of a whole triple exists only after it is stored
+            ordinal = join_index.index.find(join_index.keys_of(*(np.array([part], np.uint32) for part in parts)))
+            rows = join_index.triples.expand(ordinal)[1].astype(np.int64)
             step = stride(len(rows), most)
             rows = rows[::step]
         else:
@@ -331,11 +332,11 @@ class ColumnarState:
     @property
     def nbytes(self) -> int:
         """Bytes used by all columns and indexes."""
-        lanes = [lane for lanes in self._lanes.values() for lane in lanes]
+        join_indexes = [join_index for join_indexes in self._join_indexes.values() for join_index in join_indexes]
         plans = list(self._plans.values())
         return (
             self._triples.nbytes
             + self._events.nbytes
-            + sum(lane.nbytes for lane in lanes)
+            + sum(join_index.nbytes for join_index in join_indexes)
             + sum(table.groups.nbytes + sum(step.nbytes for step in table.steps) for table in plans)
         )

@@ -15,12 +15,24 @@ from p2prdf.hlc import COUNTER_BITS, ELEMENT, GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.compiled import ROW
 from p2prdf.store.full_text import NO_CONDITION
+from p2prdf.store.intervals import LATE, later_time
 from p2prdf.store.items import remember
 from p2prdf.store.light_forget import LightForgetting
-from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Group, Lane, Row, StepTable, Terms, Triple
+from p2prdf.store.light_state import (
+    IDENTITY,
+    PLAIN,
+    ROLES,
+    TERMS,
+    TIME,
+    Group,
+    JoinIndex,
+    Row,
+    StepTable,
+    Terms,
+    Triple,
+)
 from p2prdf.store.light_texts import TextRows
 from p2prdf.store.rejoin import in_pieces, part_max
-from p2prdf.store.stays import LATE, later_time
 from p2prdf.store.tables import NEVER, REJOIN_PAIRS_MAX, Chosen, Derived, identity_of_group
 
 __all__ = ["LightTables"]
@@ -66,34 +78,34 @@ class LightTables(LightForgetting):
             bits &= PLAIN
             if not bits:
                 return
-        if time >= GONE or (self._stays and terms in self._stays):
-            self._add_stays(terms, time, bits, _ALL, out)
+        if time >= GONE or (self._intervals and terms in self._intervals):
+            self._add_intervals(terms, time, bits, _ALL, out)
             return
         if terms in self._triples:
             self._add_again(self._triples[terms], time, bits, _ALL, out)
             return
         triple: Triple = [terms, time, bits, -1, 0]
         self._triples[terms] = triple
-        for lane in self._lanes_by_roles.get(bits) or self._lanes_in(bits):
-            key = lane.key_of(terms)
-            if key in lane.triples:
-                lane.triples[key].append(triple)
+        for join_index in self._join_indexes_by_roles.get(bits) or self._join_indexes_in(bits):
+            key = join_index.key_of(terms)
+            if key in join_index.triples:
+                join_index.triples[key].append(triple)
             else:
-                lane.triples[key] = [triple]
-            if key in lane.waiting:
-                for table, row in lane.waiting[key]:
-                    if row.oldest != GONE or row.born >= self._met_from(time + 1, lane):
+                join_index.triples[key] = [triple]
+            if key in join_index.waiting:
+                for table, row in join_index.waiting[key]:
+                    if row.oldest != GONE or row.born >= self._met_from(time + 1, join_index):
                         self._join(table, row, triple, 0, 0, out)
-            if lane.texts is not None:
-                self._join_texts(lane.texts, key, triple, 0, self._met_from(time + 1, lane), out)
+            if join_index.texts is not None:
+                self._join_texts(join_index.texts, key, triple, 0, self._met_from(time + 1, join_index), out)
 
-    def _met_from(self, stamp: int, lane: Lane) -> int:
+    def _met_from(self, stamp: int, join_index: JoinIndex) -> int:
         """Return the end stamp from which on ended rows or triples of a join index are joined.
 
         It is at least ``stamp`` if this peer alone joins there.  Rows that wait for a pattern without constants wait
         at all peers, and several peers join them.
         """
-        return max(self.over_before, stamp) if self.settled and lane.role != keys.ANY else self.over_before
+        return max(self.over_before, stamp) if self.settled and join_index.role != keys.ANY else self.over_before
 
     def _add_partly(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -102,30 +114,32 @@ class LightTables(LightForgetting):
         if bits > PLAIN and time < GONE:
             self._add_event(terms, time, event, bits, probed, out)
         if bits & PLAIN:
-            self._add_stays(terms, time, bits & PLAIN, probed & PLAIN, out)
+            self._add_intervals(terms, time, bits & PLAIN, probed & PLAIN, out)
 
-    def _add_stays(self, terms: tuple[int, int, int], time: int, bits: int, probed: int, out: _Output) -> None:
+    def _add_intervals(self, terms: tuple[int, int, int], time: int, bits: int, probed: int, out: _Output) -> None:
         """Take in a publication or a deletion, and its effect on the validity intervals of its triple."""
 
         def lacks(begin: int) -> bool:
-            return bool(bits & ~self._stay(terms, begin)[ROLES])
+            return bool(bits & ~self._interval(terms, begin)[ROLES])
 
         if time >= GONE:
-            stays = self._stays.remove(terms, time - GONE, lambda begin: self._stay(terms, begin)[TIME], lacks)
+            intervals = self._intervals.remove(
+                terms, time - GONE, lambda begin: self._interval(terms, begin)[TIME], lacks
+            )
         else:
-            changed = self._stays.publish(terms, time, lacks)
-            stays = ((begin, at, None) for begin, at in changed)
-        for begin, at, source in stays:
-            roles = bits if source is None else bits | self._stay(terms, source)[ROLES]
-            self._add_again(self._stay(terms, begin), at, roles, probed, out)
+            changed = self._intervals.publish(terms, time, lacks)
+            intervals = ((begin, at, None) for begin, at in changed)
+        for begin, at, source in intervals:
+            roles = bits if source is None else bits | self._interval(terms, source)[ROLES]
+            self._add_again(self._interval(terms, begin), at, roles, probed, out)
 
-    def _stay(self, terms: tuple[int, int, int], begin: int) -> Triple:
+    def _interval(self, terms: tuple[int, int, int], begin: int) -> Triple:
         """Return a validity interval; a new one has no time."""
         name = (*terms, begin) if begin else terms
         return self._triples.setdefault(name, [terms, 0, 0, -1, begin])
 
     def _heard(self, terms: tuple[int, int, int]) -> int:
-        return self._stays.heard(terms, lambda begin: self._stay(terms, begin)[TIME])
+        return self._intervals.heard(terms, lambda begin: self._interval(terms, begin)[TIME])
 
     def _add_again(self, held: Triple, time: int, bits: int, probed: int, out: _Output) -> None:
         """Store a known interval in new indexes, and join it again if it was published again or has ended."""
@@ -148,13 +162,13 @@ class LightTables(LightForgetting):
     def _join_again(self, held: Triple, prior: int, roles: int, met: int, out: _Output) -> None:
         """Join, in some indexes, a triple republished after ``prior``; ``met`` as in :meth:`_met_from`."""
         self._sizes.processing_load += roles.bit_count()
-        for lane in self._lanes_in(roles):
-            key, ended_from = lane.key_of(held[TERMS]), self._met_from(met, lane)
-            for table, row in lane.waiting.get(key, ()):
+        for join_index in self._join_indexes_in(roles):
+            key, ended_from = join_index.key_of(held[TERMS]), self._met_from(met, join_index)
+            for table, row in join_index.waiting.get(key, ()):
                 if row.oldest != GONE or row.born >= ended_from:
                     self._join(table, row, held, prior, 0, out)
-            if lane.texts is not None:
-                self._join_texts(lane.texts, key, held, prior, ended_from, out)
+            if join_index.texts is not None:
+                self._join_texts(join_index.texts, key, held, prior, ended_from, out)
 
     def _add_event(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -179,16 +193,16 @@ class LightTables(LightForgetting):
         if roles & ~probed:
             # sizes() counts a check for each index that holds it
             self._sizes.processing_load -= (roles & ~probed).bit_count()
-            for lane in self._lanes_in(roles & ~probed):
-                lane.triples.setdefault(lane.key_of(triple[TERMS]), []).append(triple)
-        for lane in self._lanes_in(roles & probed):
-            key, ended_from = lane.key_of(triple[TERMS]), self._met_from(met, lane)
-            lane.triples.setdefault(key, []).append(triple)
-            for table, row in lane.waiting.get(key, ()):
+            for join_index in self._join_indexes_in(roles & ~probed):
+                join_index.triples.setdefault(join_index.key_of(triple[TERMS]), []).append(triple)
+        for join_index in self._join_indexes_in(roles & probed):
+            key, ended_from = join_index.key_of(triple[TERMS]), self._met_from(met, join_index)
+            join_index.triples.setdefault(key, []).append(triple)
+            for table, row in join_index.waiting.get(key, ()):
                 if row.oldest != GONE or row.born >= ended_from:
                     self._join(table, row, triple, 0, 0, out)
-            if lane.texts is not None:
-                self._join_texts(lane.texts, key, triple, 0, ended_from, out)
+            if join_index.texts is not None:
+                self._join_texts(join_index.texts, key, triple, 0, ended_from, out)
 
     def _join_texts(self, texts: TextRows, key: Any, triple: Triple, prior: int, met: int, out: _Output) -> None:
         """Join a triple with the rows under its key that wait for a text like that of its object."""
@@ -241,7 +255,7 @@ class LightTables(LightForgetting):
         """Store a row, then probe the triples held; a known row is probed only for its change."""
         if self.horizons and self.horizons.is_old(row.oldest, row.group.params):
             return
-        key = self._lane_key(table, row)
+        key = self._join_key(table, row)
         if table.number and probe:
             self._sizes.processing_load += 1
         known = table.rows.get(row.identity)
@@ -252,18 +266,18 @@ class LightTables(LightForgetting):
             table.rows[row.identity] = row
             self._row_count += 1
             if table.condition == NO_CONDITION:
-                table.lane.waiting.setdefault(key, []).append((table, row))
+                table.join_index.waiting.setdefault(key, []).append((table, row))
             else:
-                assert table.lane.texts is not None, "it was made with the step"
-                table.lane.texts.add(key, table, row)
+                assert table.join_index.texts is not None, "it was made with the step"
+                table.join_index.texts.add(key, table, row)
             since = 0
             begin = 0 if row.oldest == GONE else row.born
-            met = self._met_from(max(row.group.first_heard, begin) + 1, table.lane)
+            met = self._met_from(max(row.group.first_heard, begin) + 1, table.join_index)
         else:
             since = refresh or NEVER
             if not refresh:
                 # An ended triple was joined when this row came, or when the triple ended.
-                met = self._met_from(GONE, table.lane)
+                met = self._met_from(GONE, table.join_index)
             if row.oldest > known.oldest:
                 self._changes += 1
                 if row.oldest == GONE:
@@ -276,7 +290,7 @@ class LightTables(LightForgetting):
             row = known
         if since == NEVER or not probe:
             return
-        for triple in table.lane.triples.get(key, ()):
+        for triple in table.join_index.triples.get(key, ()):
             if triple[TIME] >= since and not GONE <= triple[TIME] < GONE + met:
                 self._join(table, row, triple, 0, refresh, out)
 
@@ -299,21 +313,21 @@ class LightTables(LightForgetting):
                     del step.rows[row.identity]
                     self._row_count -= 1
                     self._changes += 1  # so that the version does not fall
-                for key in dict.fromkeys(self._lane_key(step, row) for row in ended):
+                for key in dict.fromkeys(self._join_key(step, row) for row in ended):
                     self._drop_waiting(step, key, group)
 
     @staticmethod
     def _drop_waiting(step: StepTable, key: Any, group: Group) -> None:
         """Remove a group's rows under one key of a step from its join index."""
         if step.condition != NO_CONDITION:
-            assert step.lane.texts is not None, "it was made with the step"
-            step.lane.texts.drop(key, step, group)
+            assert step.join_index.texts is not None, "it was made with the step"
+            step.join_index.texts.drop(key, step, group)
             return
-        left = [each for each in step.lane.waiting[key] if each[0] is not step or each[1].group is not group]
+        left = [each for each in step.join_index.waiting[key] if each[0] is not step or each[1].group is not group]
         if left:
-            step.lane.waiting[key] = left
+            step.join_index.waiting[key] = left
         else:
-            del step.lane.waiting[key]
+            del step.join_index.waiting[key]
 
     # --- the join --------------------------------------------------------------------------------
 
@@ -373,7 +387,7 @@ class LightTables(LightForgetting):
         for plan in list(self._plans.values()):
             for step in plan.steps:
                 role = step.compiled.step.role
-                if not step.lane.triples or (role == keys.ANY and not any(chosen(role, list(keys.BUCKET_KEYS)))):
+                if not step.join_index.triples or (role == keys.ANY and not any(chosen(role, list(keys.BUCKET_KEYS)))):
                     continue
                 names = list(step.rows)
                 for start in range(0, len(names), size):
@@ -387,7 +401,7 @@ class LightTables(LightForgetting):
 
     def _rejoin_row(self, step: StepTable, row: Row, size: int) -> Iterator[tuple[int, list[Derived]]]:
         """Join a row with all triples held; its group may end at any pause."""
-        triples = step.lane.triples.get(self._lane_key(step, row), [])
+        triples = step.join_index.triples.get(self._join_key(step, row), [])
         for start in range(0, len(triples), size):
             part = triples[start : start + size]
             out: _Output = {}

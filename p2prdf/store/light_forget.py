@@ -13,7 +13,7 @@ from p2prdf import keys
 from p2prdf.store.compiled import GROUP
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.light_items import LightItems
-from p2prdf.store.light_state import IDENTITY, ROLES, TERMS, TIME, Lane, Row, StepTable, Triple
+from p2prdf.store.light_state import IDENTITY, ROLES, TERMS, TIME, JoinIndex, Row, StepTable, Triple
 
 __all__ = ["LightForgetting"]
 
@@ -66,7 +66,7 @@ class LightForgetting(LightItems):
                     yield
 
     @staticmethod
-    def _lane_key(table: StepTable, row: Row) -> Any:
+    def _join_key(table: StepTable, row: Row) -> Any:
         """Return the terms under which a row waits in its join index."""
         parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in table.compiled.key]
         return parts[0] if len(parts) == 1 else tuple(parts)
@@ -75,21 +75,21 @@ class LightForgetting(LightItems):
         if not old:
             return
         gone: set[int] = set()
-        under: dict[Lane, dict[Any, None]] = {}
+        under: dict[JoinIndex, dict[Any, None]] = {}
         for triple in old:
             gone.add(triple[IDENTITY])
             del self._events[triple[IDENTITY]]
             # sizes() counts a check for each index that holds it
             self._sizes.processing_load += triple[ROLES].bit_count()
-            for lane in self._lanes_in(triple[ROLES] << keys.EVENT_SHIFT):
-                under.setdefault(lane, {})[lane.key_of(triple[TERMS])] = None
-        for lane, lane_keys in under.items():
-            for key in lane_keys:
-                left = [each for each in lane.triples[key] if each[IDENTITY] not in gone]
+            for join_index in self._join_indexes_in(triple[ROLES] << keys.EVENT_SHIFT):
+                under.setdefault(join_index, {})[join_index.key_of(triple[TERMS])] = None
+        for join_index, join_keys in under.items():
+            for key in join_keys:
+                left = [each for each in join_index.triples[key] if each[IDENTITY] not in gone]
                 if left:
-                    lane.triples[key] = left
+                    join_index.triples[key] = left
                 else:
-                    del lane.triples[key]
+                    del join_index.triples[key]
         self._in_order[True].clear()
         self._triple_changes[True] += 2 * len(old)  # there are fewer items, and the version must grow
         self._sizes.elements_forgotten += len(old)
@@ -98,16 +98,17 @@ class LightForgetting(LightItems):
         if not old:
             return
         gone = {row.identity for row in old}
-        for key in dict.fromkeys(self._lane_key(step, row) for row in old):
+        for key in dict.fromkeys(self._join_key(step, row) for row in old):
             if step.condition != NO_CONDITION:
-                assert step.lane.texts is not None, "it was made with the step"
-                step.lane.texts.drop_rows(key, step, gone)
+                assert step.join_index.texts is not None, "it was made with the step"
+                step.join_index.texts.drop_rows(key, step, gone)
                 continue
-            left = [each for each in step.lane.waiting[key] if each[0] is not step or each[1].identity not in gone]
+            waiting = step.join_index.waiting
+            left = [each for each in waiting[key] if each[0] is not step or each[1].identity not in gone]
             if left:
-                step.lane.waiting[key] = left
+                step.join_index.waiting[key] = left
             else:
-                del step.lane.waiting[key]
+                del step.join_index.waiting[key]
         for identity in gone:
             del step.rows[identity]
         self._row_count -= len(old)

@@ -16,13 +16,13 @@ from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
 from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.horizons import Horizons
+from p2prdf.store.intervals import ValidityIntervals
 from p2prdf.store.light_texts import TextRows
-from p2prdf.store.stays import Stays
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.wire.messages import Groups
 
 __all__ = [
-    "BEGIN", "IDENTITY", "PLAIN", "ROLES", "TERMS", "TIME", "Group", "Lane", "LightState", "PlanTable", "Row",
+    "BEGIN", "IDENTITY", "PLAIN", "ROLES", "TERMS", "TIME", "Group", "JoinIndex", "LightState", "PlanTable", "Row",
     "StepTable", "Terms", "Triple",
 ]  # fmt: skip
 
@@ -32,7 +32,7 @@ Triple = list[Any]
 """A validity interval of a triple, or one publication event: ``[terms, time, roles, identity, begin]``.
 
 A bare list because one is made per triple.  A triple's identity is computed when first needed and -1 before.
-``begin``: the deletion after which the interval begins (:mod:`p2prdf.store.stays`), 0 for an event.
+``begin``: the deletion after which the interval begins (:mod:`p2prdf.store.intervals`), 0 for an event.
 """
 
 TERMS, TIME, ROLES, IDENTITY, BEGIN = range(5)
@@ -72,14 +72,14 @@ class StepTable:
     plan: PlanTable
     number: int
     compiled: CompiledStep
-    lane: Lane
+    join_index: JoinIndex
     condition: int
     """The full-text condition that files its rows, or NO_CONDITION (:mod:`p2prdf.store.full_text`)."""
     rows: dict[int, Row] = field(default_factory=dict)
     links: set[int] = field(default_factory=set)
 
 
-class Lane:
+class JoinIndex:
     """A join index: triples and waiting rows of one kind, role and mask, by the terms under the mask."""
 
     __slots__ = ("key_of", "mask", "role", "texts", "triples", "waiting")
@@ -131,13 +131,13 @@ class LightState:
         self._triples: dict[tuple[int, ...], Triple] = {}
         """Validity intervals by terms; those that begin after a deletion by terms and beginning."""
         self._events: dict[int, Triple] = {}
-        self._stays: Stays[tuple[int, int, int]] = Stays()
-        self._lanes: tuple[list[list[Lane]], list[list[Lane]]] = (
-            [[Lane(role, role)] for role in range(8)],
-            [[Lane(role, role)] for role in range(8)],
+        self._intervals: ValidityIntervals[tuple[int, int, int]] = ValidityIntervals()
+        self._join_indexes: tuple[list[list[JoinIndex]], list[list[JoinIndex]]] = (
+            [[JoinIndex(role, role)] for role in range(8)],
+            [[JoinIndex(role, role)] for role in range(8)],
         )
         """Join indexes per role, of triples and of events; the first of a role has the role as its mask."""
-        self._lanes_by_roles: dict[int, tuple[Lane, ...]] = {}
+        self._join_indexes_by_roles: dict[int, tuple[JoinIndex, ...]] = {}
         self._owners: dict[int, PlanTable] = {}
         self._sizes = Sizes()
         self._row_count = 0
@@ -153,34 +153,34 @@ class LightState:
         self._ended: dict[int, None] = {}
         """Groups that have ended and were never held here, oldest first."""
 
-    # --- plans and lanes -------------------------------------------------------------------------
+    # --- plans and join indexes ------------------------------------------------------------------
 
-    def _lanes_in(self, roles: int) -> tuple[Lane, ...]:
+    def _join_indexes_in(self, roles: int) -> tuple[JoinIndex, ...]:
         """Return the join indexes of a set of roles."""
-        lanes = self._lanes_by_roles.get(roles)
-        if lanes is None:
-            lanes = tuple(
-                lane
+        join_indexes = self._join_indexes_by_roles.get(roles)
+        if join_indexes is None:
+            join_indexes = tuple(
+                join_index
                 for kind, bits in enumerate((roles & PLAIN, roles >> keys.EVENT_SHIFT))
                 for role in range(8)
                 if bits >> role & 1
-                for lane in self._lanes[kind][role]
+                for join_index in self._join_indexes[kind][role]
             )
-            self._lanes_by_roles[roles] = lanes
-        return lanes
+            self._join_indexes_by_roles[roles] = join_indexes
+        return join_indexes
 
-    def _lane(self, per_event: bool, role: int, mask: int) -> Lane:
-        lanes = self._lanes[per_event][role]
-        for lane in lanes:
-            if lane.mask == mask:
-                return lane
-        lane = Lane(role, mask)
-        for held in lanes[0].triples.values():
+    def _join_index(self, per_event: bool, role: int, mask: int) -> JoinIndex:
+        join_indexes = self._join_indexes[per_event][role]
+        for join_index in join_indexes:
+            if join_index.mask == mask:
+                return join_index
+        join_index = JoinIndex(role, mask)
+        for held in join_indexes[0].triples.values():
             for triple in held:
-                lane.triples.setdefault(lane.key_of(triple[TERMS]), []).append(triple)
-        lanes.append(lane)
-        self._lanes_by_roles.clear()
-        return lane
+                join_index.triples.setdefault(join_index.key_of(triple[TERMS]), []).append(triple)
+        join_indexes.append(join_index)
+        self._join_indexes_by_roles.clear()
+        return join_index
 
     def _plan_table(self, plan: Plan) -> PlanTable:
         table = self._plans.get(plan.identity)
@@ -188,11 +188,11 @@ class LightState:
             return table
         table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter))
         for place, step in enumerate(plan.steps):
-            lane = self._lane(plan.per_event, step.role, step.mask)
+            join_index = self._join_index(plan.per_event, step.role, step.mask)
             condition = self._full_text.condition_of(plan, step)
-            if condition != NO_CONDITION and lane.texts is None:
-                lane.texts = TextRows(self._full_text)
-            table.steps.append(StepTable(table, place, compile_step(plan, place), lane, condition))
+            if condition != NO_CONDITION and join_index.texts is None:
+                join_index.texts = TextRows(self._full_text)
+            table.steps.append(StepTable(table, place, compile_step(plan, place), join_index, condition))
         self._plans[plan.identity] = table
         return table
 
@@ -226,7 +226,7 @@ class LightState:
     @property
     def ever_removed(self) -> bool:
         """Whether a deletion of a triple was ever received."""
-        return bool(self._stays)
+        return bool(self._intervals)
 
     def take_widened(self) -> bool:
         """Return whether, since the last call, a group was widened after a join was skipped for it."""
@@ -352,8 +352,8 @@ class LightState:
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
         """Return the number of triples held in an index under constant parts."""
-        lane = self._lanes[0][role][0]
-        return len(lane.triples.get(lane.key_of((s, p, o)), ()))
+        join_index = self._join_indexes[0][role][0]
+        return len(join_index.triples.get(join_index.key_of((s, p, o)), ()))
 
     def some_waiting(self, group: int, step: int, most: int) -> tuple[Derived | None, int]:
         """Return at most ``most`` rows of a group at a step, evenly chosen, and the number of all."""
@@ -368,9 +368,9 @@ class LightState:
         self, role: int, mask: int, parts: tuple[int, int, int], most: int, *, per_event: bool
     ) -> tuple[tuple[Column, Column, Column, Column], float]:
         """Return valid triples (or events) of an index with the given parts, and the number each stands for."""
-        lane = next((each for each in self._lanes[per_event][role] if each.mask == mask), None)
-        if lane is not None:
-            found = lane.triples.get(lane.key_of(parts), [])
+        join_index = next((each for each in self._join_indexes[per_event][role] if each.mask == mask), None)
+        if join_index is not None:
+            found = join_index.triples.get(join_index.key_of(parts), [])
             step = stride(len(found), most)
             looked: Sequence[Triple] = found[::step]
         else:
@@ -392,7 +392,7 @@ class LightState:
         """Return the sizes and loads."""
         sizes = replace(self._sizes)
         sizes.triple_roles = sum(
-            len(held) for kind in self._lanes for lanes in kind for held in lanes[0].triples.values()
+            len(held) for kind in self._join_indexes for of_role in kind for held in of_role[0].triples.values()
         )
         sizes.processing_load += sizes.triple_roles  # each was checked once when it was stored
         sizes.triples = len(self._triples) + len(self._events)

@@ -14,13 +14,13 @@ subscription after its previous stamp (``since_max``).  The solutions have the s
 Per event, each publication is a row of its own, in separate tables with separate bits in a set of indexes.
 
 Deletions: a time from ``GONE`` on is a tombstone, with the stamp of the deletion in the other bits.  The table holds
-a row per validity interval of a triple (:mod:`p2prdf.store.stays`).  An ended row has ``GONE`` as its ``oldest``, so
-it is joined again and the derived solutions end too.  Publication events are not deleted.
+a row per validity interval of a triple (:mod:`p2prdf.store.intervals`).  An ended row has ``GONE`` as its ``oldest``,
+so it is joined again and the derived solutions end too.  Publication events are not deleted.
 
 Stream elements are events with their event time as stamp (:func:`p2prdf.hlc.element`); those before their stream's
 retention watermark are forgotten (:mod:`p2prdf.store.horizons`).
 
-Rows and triples meet in a *join index* (``Lane``), one per kind, index and join key (``mask``: all constant and bound
+Rows and triples meet in a *join index*, one per kind, index and join key (``mask``: all constant and bound
 parts).  In CSBV the join key is the index's; in CQC one index may serve several.  Of several copies only one peer's
 are ``probed``; a peer that becomes that one recomputes (:mod:`p2prdf.store.rejoin`).
 

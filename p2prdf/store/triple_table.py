@@ -1,7 +1,7 @@
 """Triples as columns: one table for set semantics, one for publication events.
 
-A triple that is deleted and published again has several validity intervals (:mod:`p2prdf.store.stays`), each a row of
-its own.  The index finds the first; most triples are never deleted and need no further state.
+A triple that is deleted and published again has several validity intervals (:mod:`p2prdf.store.intervals`), each a row
+of its own.  The index finds the first; most triples are never deleted and need no further state.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy.typing as npt
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.hlc import GONE
+from p2prdf.store.intervals import ValidityIntervals
 from p2prdf.store.items import Seen
-from p2prdf.store.stays import Stays
 
 __all__ = ["TripleTable", "later_times", "pack"]
 
@@ -38,7 +38,7 @@ def pack(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> U64:
 
 
 def later_times(times: U64, others: U64) -> U64:
-    """Return :func:`p2prdf.store.stays.later_time` of columns."""
+    """Return :func:`p2prdf.store.intervals.later_time` of columns."""
     over = np.minimum(times, others)
     return np.where(over >= _GONE, over, np.maximum(times, others))
 
@@ -67,8 +67,8 @@ class TripleTable:
         """Number of forgotten rows; they have no index, and 0 as time (:mod:`p2prdf.store.columnar_forget`)."""
         self.any_over = False
         """Whether anything was ever deleted."""
-        self._stays: Stays[int] = Stays()
-        self._rows_of_stays: dict[tuple[int, int], int] = {}
+        self._intervals: ValidityIntervals[int] = ValidityIntervals()
+        self._rows_of_intervals: dict[tuple[int, int], int] = {}
         """Rows by the row of the first interval, and the beginning."""
         self._begin: GrowingColumn | None = None
         self._divided: GrowingColumn | None = None
@@ -85,11 +85,11 @@ class TripleTable:
     def nbytes(self) -> int:
         """Bytes used by columns and indexes."""
         columns = [self.s, self.p, self.o, self.time, self.roles, self.event, self.pair, self._mark]
-        columns += [column for column in self._of_stays if column is not None]
+        columns += [column for column in self._of_intervals if column is not None]
         return sum(column.nbytes for column in columns) + self.index.nbytes + self.pairs.nbytes
 
     @property
-    def _of_stays(self) -> tuple[GrowingColumn | None, ...]:
+    def _of_intervals(self) -> tuple[GrowingColumn | None, ...]:
         return self._begin, self._divided, self._first, self._heard
 
     def pair_keys(self, s: U32, p: U32, o: U32) -> tuple[U64, I64]:
@@ -111,7 +111,7 @@ class TripleTable:
         return rows
 
     def _extend(self, count: int) -> None:
-        for column in (self.time, self.roles, self._mark, *self._of_stays):
+        for column in (self.time, self.roles, self._mark, *self._of_intervals):
             if column is not None:
                 column.extend(count)
 
@@ -150,14 +150,14 @@ class TripleTable:
         self.any_over |= time >= GONE
         if time < GONE:
             self._hear(row, time)
-            published = self._stays.publish(row, time, lacks)
+            published = self._intervals.publish(row, time, lacks)
             return [(self._row_of(row, begin), at, 0) for begin, at in published]
         self._divide(row)
         self._hear(row, time - GONE)
-        stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin), lacks))
+        intervals = list(self._intervals.remove(row, time - GONE, lambda begin: self._time_of(row, begin), lacks))
         return [
             (self._row_of(row, begin), at, 0 if source is None else self._roles_of(row, source))
-            for begin, at, source in stays
+            for begin, at, source in intervals
         ]
 
     def _hear(self, row: int, stamp: int) -> None:
@@ -176,7 +176,7 @@ class TripleTable:
             self._hear(row, int(self.time.values[row]))
 
     def _time_of(self, row: int, begin: int) -> int:
-        found = self._rows_of_stays.get((row, begin)) if begin else row
+        found = self._rows_of_intervals.get((row, begin)) if begin else row
         return 0 if found is None else int(self.time.values[found])
 
     def _roles_of(self, first: int, begin: int) -> int:
@@ -186,9 +186,9 @@ class TripleTable:
         """Return the row of an interval; a new one (without index, time 0) if there is none."""
         if not begin:
             return first
-        row = self._rows_of_stays.get((first, begin))
+        row = self._rows_of_intervals.get((first, begin))
         if row is None:
-            row = self._rows_of_stays[first, begin] = len(self)
+            row = self._rows_of_intervals[first, begin] = len(self)
             self.index.insert(pack(np.array([_NO_PAIR]), np.array([row])))
             for column in (self.s, self.p, self.o, self.pair):
                 column.append(column.values[first : first + 1].copy())

@@ -13,7 +13,7 @@ from p2prdf.peer import PeerConfig
 from p2prdf.peer.joins.engine import OVER_SECONDS, SAME_RING_SECONDS
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.world import WorldOptions
-from p2prdf.store.stays import LATE
+from p2prdf.store.intervals import LATE
 from schedules.failures.clients import Publisher, SubscriberClient
 from schedules.failures.options import Failures
 from schedules.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_removals

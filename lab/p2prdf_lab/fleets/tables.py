@@ -83,18 +83,18 @@ class FleetTables(ColumnarTables):
             super()._add_alive_rows(step, columns, probed, refresh, out)
             return
         group, _, _, _, *bindings = columns
-        ordinals, _ = step.lane.index.insert(step.lane_keys(group, bindings))
-        counts = self._waiting_last.setdefault(step.lane, GrowingColumn(np.int64))
-        counts.extend(max(0, len(step.lane.index) - len(counts)))
+        ordinals, _ = step.join_index.index.insert(step.join_keys(group, bindings))
+        counts = self._waiting_last.setdefault(step.join_index, GrowingColumn(np.int64))
+        counts.extend(max(0, len(step.join_index.index) - len(counts)))
         np.add.at(counts.values, ordinals, 1)
         self._sizes.rows += len(ordinals)
-        self.answers += int(step.lane.triples.counts(ordinals).sum())
+        self.answers += int(step.join_index.triples.counts(ordinals).sum())
 
     def _probe_waiting(
-        self, lane: Any, ordinals: I64, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
+        self, join_index: Any, ordinals: I64, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
-        super()._probe_waiting(lane, ordinals, rows, prior, met, out)
-        counts = self._waiting_last.get(lane)
+        super()._probe_waiting(join_index, ordinals, rows, prior, met, out)
+        counts = self._waiting_last.get(join_index)
         if counts is not None and prior is None:
             known = ordinals[ordinals < len(counts)]
             self.answers += int(counts.values[known].sum())

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from p2prdf import keys
 from p2prdf.columns import as_list
-from p2prdf.continuous.contents import Contents
+from p2prdf.continuous.delivered_set import DeliveredSet
 from p2prdf.continuous.evaluation import Evaluation
 from p2prdf.continuous.home import Home
+from p2prdf.continuous.incarnations import Incarnations
 from p2prdf.continuous.leaf import LeafAnswers
 from p2prdf.continuous.records import Known, Subscription
-from p2prdf.continuous.told import Told
 from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer
@@ -53,10 +53,10 @@ from p2prdf.peer.subscriptions.unresolved import Unknown
 from p2prdf.store import columnar
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.columnar_state import ColumnarState
+from p2prdf.store.intervals import ValidityIntervals
 from p2prdf.store.light import LightTables
 from p2prdf.store.light_state import IDENTITY, LightState
 from p2prdf.store.result_log import ResultLog, withdrawals
-from p2prdf.store.stays import Stays
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.contract import Bookmark, Effect
 from p2prdf.wire.messages import SURE, Contact, IndexTriples, MembersKnown, Want
@@ -467,15 +467,16 @@ def _unsteady_marks() -> list[Change]:
 
 def _late_removals() -> list[Change]:
     """A late deletion also removes a publication that has a later stamp and arrived earlier."""
-    original = Stays.remove
+    original = ValidityIntervals.remove
 
     def remove(
-        self: Stays[Any], triple: Any, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
+        self: ValidityIntervals[Any], triple: Any, stamp: int, time_of: Callable[[int], int],
+        lacks: Callable[[int], bool],
     ) -> Iterator[Any]:
         for begin, time, _ in original(self, triple, stamp, time_of, lacks):
             yield begin, time if time >= GONE else 0, None
 
-    return [(Stays, "remove", remove)]
+    return [(ValidityIntervals, "remove", remove)]
 
 
 def _one_stay() -> list[Change]:
@@ -580,7 +581,7 @@ def _no_compare_after_takeover() -> list[Change]:
     """A new evaluator of a standing query reports the current answers and retracts none."""
 
     def begin(self: Evaluation, _: Any) -> None:
-        original(self, Contents())
+        original(self, DeliveredSet())
 
     original = Evaluation._begin_to_compare
     return [(Evaluation, "_begin_to_compare", begin)]
@@ -593,12 +594,12 @@ def _sure_at_once() -> list[Change]:
 
 def _names_taken_for_new() -> list[Change]:
     """Delivered answers are looked up only for current or held rows; other rows get their first identity again."""
-    original = Told.changes
+    original = Incarnations.changes
 
-    def changes(self: Told, wanted: Any, _: Any) -> Any:
+    def changes(self: Incarnations, wanted: Any, _: Any) -> Any:
         return original(self, wanted, lambda names: [False] * len(names))
 
-    return [(Told, "changes", changes)]
+    return [(Incarnations, "changes", changes)]
 
 
 def _told_elsewhere_ignored() -> list[Change]:
@@ -627,7 +628,7 @@ def _leaf_answers_not_kept() -> list[Change]:
 
 
 def _bare_contents_not_repaired() -> list[Change]:
-    return [(Contents, "bare", property(lambda _: []))]
+    return [(DeliveredSet, "bare", property(lambda _: []))]
 
 
 def _ends_untold() -> list[Change]:

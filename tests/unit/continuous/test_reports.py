@@ -13,7 +13,7 @@ from standing_homes import Replica
 from p2prdf import hlc
 from p2prdf.columns import LISTS
 from p2prdf.continuous import evaluation
-from p2prdf.continuous.contents import REPORTS_KEPT
+from p2prdf.continuous.delivered_set import REPORTS_KEPT
 from p2prdf.continuous.reports import Reports, time_of, time_term
 from p2prdf.hlc import FIRST
 from p2prdf.rdf.dictionary import TermDictionary

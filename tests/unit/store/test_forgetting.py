@@ -328,9 +328,11 @@ def test_columns_that_are_not_used_any_more_go_at_once(replaced):
     made, _ = _half_laid_out()
     tables = made.tables
     assert tables._layout is not None
-    given_up, lanes = (tables._events, tables._lanes) if replaced else (tables._layout.table, tables._layout.lanes)
-    unused = [weakref.ref(given_up), *(weakref.ref(lane) for each in lanes.values() for lane in each if lane.steps)]
-    del given_up, lanes
+    layout = tables._layout
+    given_up, indexes = (tables._events, tables._join_indexes) if replaced else (layout.table, layout.join_indexes)
+    kept = [index for each in indexes.values() for index in each if index.steps]
+    unused = [weakref.ref(given_up), *map(weakref.ref, kept)]
+    del given_up, indexes, layout, kept
     assert len(unused) > 1
     gc.disable()
     try:

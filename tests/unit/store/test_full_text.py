@@ -247,8 +247,8 @@ def test_rows_that_wait_for_a_text_are_listed_and_counted_as_others(kind):
 
 def text_rows(tables, role: int):
     """The rows that wait for a text under an index."""
-    lanes = tables._lanes[False][role] if isinstance(tables, LightTables) else tables._lanes[False, role]
-    return lanes[0].texts
+    held = tables._join_indexes
+    return (held[False][role] if isinstance(tables, LightTables) else held[False, role])[0].texts
 
 
 def standing(tables, dictionary, count: int) -> list[int]:

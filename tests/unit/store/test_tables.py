@@ -17,7 +17,7 @@ from p2prdf.rdf import quads
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.store.columnar import ColumnarTables
-from p2prdf.store.stays import LATE
+from p2prdf.store.intervals import LATE
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.messages import Groups
 

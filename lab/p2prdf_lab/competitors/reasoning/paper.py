@@ -23,7 +23,7 @@ As printed the program cannot run, or gives wrong results:
 - Ins needs New, New needs not Old, Old needs Ins: the program is not stratified and has no meaning.  Here Ins grows
   fact by fact; a fact enters if New does not have it with as large a T.
 - New keeps superseded copies, and joins with them find nothing new.  Here it drops them.
-- There is no retraction.  Here :mod:`p2prdf.reasoning.withdrawal` does it, before anything enters.
+- There is no retraction.  Here :mod:`p2prdf.reasoning.retraction` does it, before anything enters.
 
 The difference to :class:`~p2prdf.reasoning.materialiser.Materialiser` is the order: facts are processed as they come,
 not largest label first, so a fact may be processed once for each T that it passes through.
@@ -39,8 +39,8 @@ from p2prdf.reasoning.given import Given
 from p2prdf.reasoning.joins import Derivation, Program, Tell
 from p2prdf.reasoning.levels import Levels
 from p2prdf.reasoning.maintenance import Change
+from p2prdf.reasoning.retraction import Retraction
 from p2prdf.reasoning.rule import Rule
-from p2prdf.reasoning.withdrawal import Withdrawal
 
 __all__ = ["Paper"]
 
@@ -53,7 +53,7 @@ class Paper:
         program = Program(rules, intern)
         self._new = program.facts
         self._raised = program.telling(Tell.RAISED)
-        self._withdrawal = Withdrawal(program)
+        self._retraction = Retraction(program)
         self._printed = printed
         self._holding: dict[Fact, int] = {}
         """P."""
@@ -74,7 +74,7 @@ class Paper:
         labels, holding = self._given.labels, self._holding
         expired = self._expired(now)
         self.touched += len(expired)
-        withdrawn, left = self._withdrawal.of(turn.taken_back, labels)
+        withdrawn, left = self._retraction.of(turn.taken_back, labels)
         entering = [*left.items(), *((fact, labels[fact]) for fact in turn.taken)]
         inserted = self._evaluated(entering)
         old = {fact for fact, label in inserted.items() if holding.get(fact, label) < label and fact not in expired}

@@ -8,7 +8,7 @@ one follows the retraction.
 The next incarnation follows from the identities in the result log, which all replicas keep.  A new primary looks up
 incarnation after incarnation of each row that holds now or was delivered.  It knows nothing of other rows, and must
 not repeat an incarnation that came and went.  Each planned delivery is therefore looked up first; if it is over
-already, the next incarnation is taken (:meth:`Told.changes`).
+already, the next incarnation is taken (:meth:`Incarnations.changes`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from p2prdf import keys
 from p2prdf.continuous.operators.zset import Row
 from p2prdf.wire.messages import WITHDRAWN
 
-__all__ = ["Told"]
+__all__ = ["Incarnations"]
 
 _MASK: Final = (1 << 64) - 1
 _COPY: Final = 0x9E3779B97F4A7C15
 _TURN: Final = 0xC2B2AE3D27D4EB4F
 
 
-class Told:
+class Incarnations:
     """The incarnations of each row."""
 
     def __init__(self, hash_of: Callable[[int], int]):

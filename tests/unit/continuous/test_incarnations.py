@@ -7,17 +7,17 @@ from random import Random
 import pytest
 
 from p2prdf import keys
-from p2prdf.continuous.told import Told
+from p2prdf.continuous.incarnations import Incarnations
 from p2prdf.wire.messages import WITHDRAWN
 
 ROWS = [(1,), (2,), (1, 2), (2, 1), ()]
 
 
-def told() -> Told:
-    return Told(keys.fmix)
+def told() -> Incarnations:
+    return Incarnations(keys.fmix)
 
 
-def recalled(log: dict[int, None]) -> Told:
+def recalled(log: dict[int, None]) -> Incarnations:
     found = told()
     found.recall(ROWS, lambda names: [name in log for name in names])
     return found

@@ -16,13 +16,13 @@ from p2prdf.hlc import GONE
 from p2prdf.store.result_log import ResultLog
 from p2prdf.wire.messages import WITHDRAWN
 
-__all__ = ["REPORTS_KEPT", "Contents"]
+__all__ = ["REPORTS_KEPT", "DeliveredSet"]
 
 REPORTS_KEPT: Final = 4
 """Number of reports of a stream that are kept, by order of arrival."""
 
 
-class Contents:
+class DeliveredSet:
     """The rows that were delivered and not retracted, by identity, with term numbers as delivered."""
 
     def __init__(self, *, reports: bool = False) -> None:

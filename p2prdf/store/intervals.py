@@ -2,7 +2,7 @@
 
 Publications and deletions of a triple arrive in any order, repeatedly, and not everywhere at first; all peers must
 reach the same state.  Each deletion divides the triple's time.  The time between two deletions is one *validity
-interval* (``stay``), named by the stamp of the deletion that it begins after (0: none).  A publication belongs to the
+interval*, named by the stamp of the deletion that it begins after (0: none).  A publication belongs to the
 interval that contains its stamp; a deletion ends all intervals that began before it and wins over a publication with
 the same stamp.  The known deletions alone determine the intervals and which of them have ended.  An interval has an
 identity of its own, *begins once and ends once*, so solutions derived from different intervals differ.
@@ -23,7 +23,7 @@ from typing import Final, Generic, TypeVar
 from p2prdf import hlc
 from p2prdf.hlc import GONE
 
-__all__ = ["LATE", "Stays", "later_time"]
+__all__ = ["LATE", "ValidityIntervals", "later_time"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -45,7 +45,7 @@ def later_time(time: int, other: int) -> int:
     return max(time, other)
 
 
-class Stays(Generic[K]):
+class ValidityIntervals(Generic[K]):
     """The known deletions of some triples; the table keeps a row per interval with its time.
 
     The time of an interval is the stamp of its latest publication (0: none yet) or, once it has ended, ``GONE`` and

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from p2prdf.columns import ARRAYS, LISTS
-from p2prdf.continuous.contents import Contents
+from p2prdf.continuous.delivered_set import DeliveredSet
 from p2prdf.hlc import GONE
 from p2prdf.store.result_log import ResultLog
 from p2prdf.wire.messages import WITHDRAWN
@@ -24,7 +24,7 @@ class Told:
     def __init__(self, columns, early_max: int = 1000):
         self.columns = columns
         self.log = ResultLog(columns, 1000, early_max=early_max)
-        self.contents = Contents()
+        self.contents = DeliveredSet()
 
     def take(self, identity: int, row: tuple[int, ...], *, over: bool = False) -> int:
         """Take in an answer, or its retraction."""

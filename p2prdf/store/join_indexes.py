@@ -21,7 +21,7 @@ from p2prdf.store.postings import Postings
 from p2prdf.store.tables import PlanFilters
 from p2prdf.store.triple_table import TripleTable, pack
 
-__all__ = ["Lane", "PlanTable", "StepRows"]
+__all__ = ["JoinIndex", "PlanTable", "StepRows"]
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
@@ -35,7 +35,7 @@ class StepRows:
     plan: PlanTable
     number: int
     compiled: CompiledStep
-    lane: Lane
+    join_index: JoinIndex
     place: int
     """Its number among the steps of the join index."""
     condition: int
@@ -63,34 +63,35 @@ class StepRows:
         """Store rows with identities that the index has just received; return the ordinals of their keys in the join
         index.
         """
-        lane = self.lane
+        join_index = self.join_index
         first, count = len(self), len(group)
         self.group.append(group)
         self.oldest.append(oldest)
         self.born.append(born)
         for held, given in zip(self.bindings, bindings, strict=True):
             held.append(given)
-        ordinals, _ = lane.index.insert(self.lane_keys(group, bindings))
+        ordinals, _ = join_index.index.insert(self.join_keys(group, bindings))
         self.ordinal.append(ordinals)
         rows = np.arange(first, first + count)
         if self.condition == NO_CONDITION:
-            lane.waiting.append(ordinals, np.arange(len(lane.waiting_row), len(lane.waiting_row) + count))
-            lane.waiting_step.extend(count, self.place)
-            lane.waiting_row.append(rows)
+            place = len(join_index.waiting_row)
+            join_index.waiting.append(ordinals, np.arange(place, place + count))
+            join_index.waiting_step.extend(count, self.place)
+            join_index.waiting_row.append(rows)
         else:
-            assert lane.texts is not None, "it was made with the step"
-            lane.texts.append(self.condition, self.place, ordinals, rows)
+            assert join_index.texts is not None, "it was made with the step"
+            join_index.texts.append(self.condition, self.place, ordinals, rows)
         return ordinals
 
-    def lane_keys(self, group: npt.NDArray[Any], bindings: Sequence[npt.NDArray[Any]]) -> U64:
+    def join_keys(self, group: npt.NDArray[Any], bindings: Sequence[npt.NDArray[Any]]) -> U64:
         """Return the exact keys under which rows wait in the join index."""
         empty = np.zeros(len(group), np.uint32)
         sources = iter(self.compiled.key)
         parts = [
-            self.plan.terms(next(sources), group, bindings) if self.lane.mask & bit else empty
+            self.plan.terms(next(sources), group, bindings) if self.join_index.mask & bit else empty
             for bit in (keys.S, keys.P, keys.O)
         ]
-        return self.lane.keys_of(*parts)
+        return self.join_index.keys_of(*parts)
 
     @property
     def nbytes(self) -> int:
@@ -99,7 +100,7 @@ class StepRows:
         return self.index.nbytes + sum(column.nbytes for column in columns)
 
 
-class Lane:
+class JoinIndex:
     """A join index: triples and waiting rows of one kind, role and mask, by one index of keys."""
 
     def __init__(self, triples: TripleTable, mask: int):

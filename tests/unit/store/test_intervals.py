@@ -12,18 +12,18 @@ from store_tables import TERMS, Harness, new_tables
 
 from p2prdf.hlc import GONE
 from p2prdf.store import columnar, light, triple_table
-from p2prdf.store.stays import Stays, later_time
+from p2prdf.store.intervals import ValidityIntervals, later_time
 
 
 def played(operations):
     """Return the time of each interval after publications (positive) and removals (negative) of one triple."""
-    stays: Stays[str] = Stays()
+    intervals: ValidityIntervals[str] = ValidityIntervals()
     times: dict[int, int] = {}
     for each in operations:
         if each > 0:
-            changes = list(stays.publish("t", each, lambda _: True))
+            changes = list(intervals.publish("t", each, lambda _: True))
         else:
-            changed = stays.remove("t", -each, lambda begin: times.get(begin, 0), lambda _: True)
+            changed = intervals.remove("t", -each, lambda begin: times.get(begin, 0), lambda _: True)
             changes = [change[:2] for change in changed]
         for begin, time in changes:
             times[begin] = later_time(times.get(begin, 0), time)
@@ -70,30 +70,30 @@ def test_all_orders_of_a_flapping_triple():
 
 def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_from():
     """Its end was known under the indexes of that one, and is now the end of the interval made by the removal."""
-    stays: Stays[str] = Stays()
+    intervals: ValidityIntervals[str] = ValidityIntervals()
     times = {0: 5}
     first = [(11, 0, None), (0, GONE | 11, None)]
     second = [(7, GONE | 11, 0), (0, GONE | 7, None), (11, 0, None)]
     for removal, expected in ((11, first), (7, second)):
-        changes = list(stays.remove("t", removal, lambda begin: times.get(begin, 0), lambda _: True))
+        changes = list(intervals.remove("t", removal, lambda begin: times.get(begin, 0), lambda _: True))
         assert changes == expected
         times.update((begin, time) for begin, time, _ in changes)
 
 
 def test_a_publication_gets_the_former_intervals_until_one_has_all_its_indexes():
-    stays: Stays[str] = Stays()
+    intervals: ValidityIntervals[str] = ValidityIntervals()
     for removal in (3, 5, 7):
-        list(stays.remove("t", removal, lambda _: 0, lambda _: True))
-    assert list(stays.publish("t", 9, {3, 5}.__contains__)) == [(7, 9), (5, GONE | 7), (3, GONE | 5)]
-    assert list(stays.publish("t", 6, lambda _: True)) == [(5, GONE | 7), (3, GONE | 5), (0, GONE | 3)]
-    assert list(stays.publish("t", 6, lambda _: False)) == [(5, GONE | 7)]
+        list(intervals.remove("t", removal, lambda _: 0, lambda _: True))
+    assert list(intervals.publish("t", 9, {3, 5}.__contains__)) == [(7, 9), (5, GONE | 7), (3, GONE | 5)]
+    assert list(intervals.publish("t", 6, lambda _: True)) == [(5, GONE | 7), (3, GONE | 5), (0, GONE | 3)]
+    assert list(intervals.publish("t", 6, lambda _: False)) == [(5, GONE | 7)]
 
 
 class _Replica:
     """A peer's intervals of one triple: by their beginning, their time and their indexes."""
 
     def __init__(self) -> None:
-        self.stays: Stays[str] = Stays()
+        self.intervals: ValidityIntervals[str] = ValidityIntervals()
         self.held: dict[int, tuple[int, frozenset[str]]] = {}
 
     def remove(self, stamp, roles):
@@ -103,7 +103,7 @@ class _Replica:
         def time_of(begin):
             return self.held.get(begin, (0, frozenset()))[0]
 
-        for begin, time, source in self.stays.remove("t", stamp, time_of, lacks):
+        for begin, time, source in self.intervals.remove("t", stamp, time_of, lacks):
             had = frozenset() if source is None else self.held[source][1]
             now, before = self.held.get(begin, (0, frozenset()))
             self.held[begin] = later_time(now, time), before | had | roles

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from p2prdf.reasoning.facts import ABSENT, Fact
 from p2prdf.reasoning.joins import Derivation, Program, Tell
 
-__all__ = ["Withdrawal"]
+__all__ = ["Retraction"]
 
 
-class Withdrawal:
+class Retraction:
     """Drops from a program's facts those that owe their label to retracted facts."""
 
     def __init__(self, program: Program):
