@@ -153,7 +153,7 @@ class Home:
             name = home | number << (0 if subscription else LEAF_BITS)
             if self.known(name, subscription=subscription) is Known.UNKNOWN and name not in self.left:
                 return name
-        raise Busy("this query was left and ended too often today", retry_after=3600)
+        raise Busy("no identity is free for this query: all are in use or ended within the last day", retry_after=3600)
 
     def open_group(self, opening: OpenSubscription, stamp: int) -> tuple[Group, bool]:
         """Return the group of an equal query, or a new one (True), made at ``stamp``."""
@@ -309,7 +309,7 @@ class Home:
         if not key_of_text(canonical) == subscription_home(record.subscription) == subscription_home(record.group):
             raise RemoteProtocolError(f"subscription {record.subscription:016x} is recorded for another query")
         if record.group != group_of(record.group):
-            raise RemoteProtocolError(f"{record.group:016x} is no group's identity")
+            raise RemoteProtocolError(f"{record.group:016x} is not the identity of a group")
         left = self.forget_left(record.group)
         if left is not None:
             self._by_identity[left.identity] = left

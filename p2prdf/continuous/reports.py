@@ -55,7 +55,7 @@ def time_of(term: str) -> int:
     """Return the event time of a term, in milliseconds.  Raises ValueError if the term is not an xsd:dateTime."""
     lexical, _, datatype = term[1:].partition('"')
     if datatype != _DATE_TIME:
-        raise ValueError(f"{term!r:.60} is no xsd:dateTime")
+        raise ValueError(f"{term!r:.60} is not an xsd:dateTime")
     return (datetime.fromisoformat(lexical) - _EPOCH) // _MILLISECOND
 
 

@@ -38,7 +38,7 @@ class Changeset:
 
     def __post_init__(self) -> None:
         if self.sequence < 0:
-            raise DataRefused(f"a changeset has a number from 0 on, not {self.sequence}")
+            raise DataRefused(f"the number of a changeset is at least 0, not {self.sequence}")
 
     def __len__(self) -> int:
         return len(self.removed) + len(self.added)

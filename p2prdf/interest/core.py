@@ -111,7 +111,7 @@ class Core:
     def _take(self, match: Match) -> None:
         if len(self.keys) >= self._matches_max:
             raise InterestOverflow(
-                f"patterns that go round in a circle, or that a condition holds together, have more than"
+                f"patterns in a cycle, or connected by a condition, have more than"
                 f" {self._matches_max:,} matches"
             )
         self.keys[match] = self._new[match] = None

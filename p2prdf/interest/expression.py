@@ -157,7 +157,7 @@ class _Reading:
             ),
         )
         if query.form is Form.CONSTRUCT and set(query.template) != set(made.patterns):
-            reason = "its template has to be all patterns of its WHERE: a replica holds triples as they are"
+            reason = "the template must equal the patterns of the WHERE: a replica holds triples as they are"
             raise self._refusal(select.at, "CONSTRUCT", reason)
         return made
 
@@ -170,9 +170,9 @@ class _Reading:
         if query.continuous is not None:
             raise self._refusal(select.at, "WINDOW", "an interest is about what a dataset holds, not about a stream")
         if select.keys is not None or select.having:
-            raise self._refusal(select.at, "GROUP BY", "an interest asks for triples, not for groups of solutions")
+            raise self._refusal(select.at, "GROUP BY", "an interest selects triples, not groups of solutions")
         if select.order or select.offset or select.limit is not None:
-            raise self._refusal(select.at, "ORDER BY, LIMIT or OFFSET", "a replica holds all that an interest asks for")
+            raise self._refusal(select.at, "ORDER BY, LIMIT or OFFSET", "a replica holds all triples of an interest")
         if select.data is not None:
             raise self._refusal(select.at, "VALUES", "write an interest for each value, or FILTER (?x IN (...))")
         for projected in select.projection or ():
@@ -231,7 +231,7 @@ class _Reading:
         while found := [each for each in left if connected((*reached, each[0]))]:
             reached += [pattern for pattern, _ in found]
             left = [each for each in left if each not in found]
-        reason = "it shares no variable with the other patterns; what has nothing to do with them is another interest"
+        reason = "it shares no variable with the other patterns; write it as an interest of its own"
         return self._refusal(left[0][1].at, "unconnected pattern", reason)
 
     def _check_shared(self, groups: list[tuple[Pattern, ...]], optionals: list[syntax.OptionalGroup]) -> None:
@@ -267,7 +267,7 @@ class _Reading:
     def _condition(self, part: list[tokens.Symbol], numbers: dict[str, int]) -> Filter:
         for symbol in part:
             if symbol.kind == "var" and symbol.value not in numbers:
-                reason = "no pattern of its group, nor a required one, binds it"
+                reason = "neither its group nor the required patterns bind it"
                 raise self._refusal(symbol.at, f"FILTER on ?{symbol.value}", reason)
         made = Filter(*filters.spell(part, numbers, self._cursor.base))
         try:
@@ -281,7 +281,7 @@ class _Reading:
         if made.variables:
             return made
         if not compiled(()):
-            raise self._refusal(part[0].at, "FILTER", "this condition holds for nothing: the replica would stay empty")
+            raise self._refusal(part[0].at, "FILTER", "this condition never holds: the replica would stay empty")
         return ALWAYS
 
     def _refusal(self, at: int, construct: str, reason: str) -> QueryRefused:

@@ -102,9 +102,9 @@ class Interests:
         ``matches_max``: bound on the matches of patterns in a cycle, for one interest.
         """
         if potential_max is not None and potential_max < 0:
-            raise LocalProtocolError(f"the potentially interesting triples kept cannot be {potential_max}")
+            raise LocalProtocolError(f"potential_max must be at least 0, not {potential_max}")
         if matches_max < 1:
-            raise LocalProtocolError(f"a bound on matches is at least 1, not {matches_max}")
+            raise LocalProtocolError(f"matches_max must be at least 1, not {matches_max}")
         self._holdings = Holdings(matches_max)
         self._evaluations: dict[str, Evaluation] = {}
         self.potential_max = potential_max
@@ -350,4 +350,4 @@ class Interests:
 
     def _check(self) -> None:
         if self._failed is not None:
-            raise InterestOverflow(f"an earlier changeset went over a bound, begin anew: {self._failed}")
+            raise InterestOverflow(f"an earlier changeset exceeded a bound, build the interests again: {self._failed}")

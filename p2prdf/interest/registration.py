@@ -132,9 +132,9 @@ def read_registration(subject: str, text: str) -> Registration:
     except ValueError:
         told = None
     if not isinstance(told, dict) or set(told) != _FIELDS:
-        raise DataRefused("not an interest as this version writes it", source=name)
+        raise DataRefused("not an interest in the format of this version", source=name)
     if not all(isinstance(value, str) or (key == "graph" and value is None) for key, value in told.items()):
-        raise DataRefused("an interest is made of texts", source=name)
+        raise DataRefused("the fields of an interest must be strings", source=name)
     found = Registration(name, **told)
     try:
         found.check()

@@ -48,10 +48,10 @@ def restore(
     Raises DataRefused, which names ``source``, for damaged data or data of another kind.
     """
     if not data.startswith(_MAGIC):
-        raise DataRefused("no saved interests, or those of another version", source=source)
+        raise DataRefused("not saved interests, or those of another version", source=source)
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if hashlib.sha256(body).hexdigest().encode() + b"\n" != digest:
-        raise DataRefused("saved interests are damaged: the checksum is another", source=source)
+        raise DataRefused("saved interests are damaged: the checksum does not match", source=source)
     end = body.index(b"\n", len(_MAGIC))
     try:
         head = json.loads(body[len(_MAGIC) : end])
@@ -66,5 +66,5 @@ def restore(
         triples += zip(batch.s, batch.p, batch.o, strict=True)
     interests.apply(Changeset(added=tuple(triples)))
     if interests.triples != count:
-        raise DataRefused(f"{interests.triples} of {count} triples could be taken up again", source=source)
+        raise DataRefused(f"only {interests.triples} of {count} triples could be restored", source=source)
     return interests, position, note

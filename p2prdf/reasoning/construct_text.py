@@ -25,7 +25,7 @@ def read_construct(cursor: RuleCursor) -> tuple[Rule, ...]:
     """
     start = cursor.expect_word("CONSTRUCT")
     if not cursor.sees_mark("{"):
-        raise cursor.refusal(start.at, "CONSTRUCT WHERE", "a rule whose heads are its body says nothing")
+        raise cursor.refusal(start.at, "CONSTRUCT WHERE", "a rule with its body as heads concludes nothing")
     heads = [_atom(cursor, triple) for triple in _braced(cursor, paths=False)]
     if not heads:
         raise cursor.refusal(start.at, "empty template", "a rule has a head")
@@ -53,7 +53,7 @@ def _atom(cursor: RuleCursor, triple: Triple, *, blanks: bool = False) -> Atom:
         raise cursor.refusal(triple.at, "property path", "a rule has one predicate in each pattern")
     atom = Atom(triple.subject, triple.path.predicate, triple.object)
     if not blanks and any(name.startswith("?.") for name in atom.variables):
-        raise cursor.refusal(triple.at, "blank node", "a rule makes no new nodes")
+        raise cursor.refusal(triple.at, "blank node", "a rule creates no new nodes")
     if atom.s.startswith('"'):
         raise cursor.refusal(triple.at, "literal", "a literal is the subject of no triple")
     return atom

@@ -13,20 +13,20 @@ from p2prdf.reasoning.rule import BODY_ATOMS_MAX, Atom, Rule
 __all__ = ["REFUSED_WORDS", "RuleCursor", "made_rules"]
 
 REFUSED_WORDS: Final = {
-    "FILTER": "a rule tests nothing that no pattern says",
+    "FILTER": "a rule has no conditions besides its patterns",
     "BIND": "a rule computes no values",
     "VALUES": "write a rule for each row",
-    "OPTIONAL": "what may be missing is two rules",
-    "UNION": "it is two rules",
+    "OPTIONAL": "write two rules, with and without the optional part",
+    "UNION": "write a rule for each alternative",
     **dict.fromkeys(("MINUS", "NOT", "EXISTS"), "rules have no negation"),
     **dict.fromkeys(("GRAPH", "FROM", "SERVICE"), "rules are about the triples of one graph"),
-    "SELECT": "a rule has no query inside",
-    **dict.fromkeys(("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"), "a rule takes solutions one by one"),
+    "SELECT": "a rule has no subqueries",
+    **dict.fromkeys(("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"), "a rule uses each solution by itself"),
     **dict.fromkeys(("ASK", "DESCRIBE"), "of queries only CONSTRUCT is a rule"),
     **dict.fromkeys(("PREFIX", "BASE"), "declarations stand before the first rule"),
 }
 """Words of queries and rule texts that a rule may not contain, with the reason."""
-_NO_NODES: Final = "a rule makes no new nodes; in a body a variable says the same"
+_NO_NODES: Final = "a rule creates no new nodes; in a body, write a variable instead"
 _PATH_MARKS: Final = ("^", "/", "|", "*", "+")
 
 
@@ -43,9 +43,9 @@ class RuleCursor(Cursor):
         if symbol.is_mark(*_PATH_MARKS):
             return self.refusal(symbol.at, "property path", "a rule has one predicate in each pattern")
         if symbol.is_mark("!", "!=", "=", "<", ">", "<=", ">="):
-            return self.refusal(symbol.at, symbol.value, "not supported: a rule tests nothing, and has no negation")
+            return self.refusal(symbol.at, symbol.value, "not supported: a rule has no conditions and no negation")
         if symbol.is_mark("{"):
-            return self.refusal(symbol.at, "group", "a rule's patterns stand in one group; UNION is two rules")
+            return self.refusal(symbol.at, "group", "a rule has one group of patterns; write UNION as several rules")
         return super().misplaced(symbol)
 
 

@@ -95,7 +95,7 @@ class _RuleReader:
             start = cursor.peek()
             heads = self._atoms()
             if cursor.sees_mark(".") and start is not None:
-                raise cursor.refusal(start.at, "fact", "it has no body, so it is no rule: publish it")
+                raise cursor.refusal(start.at, "fact", "it has no body, so it is not a rule: publish it instead")
             cursor.expect_mark(":-")
             body = self._atoms()
             cursor.expect_mark(".")
@@ -195,5 +195,5 @@ def _label(rule: Rule) -> str:
     except QueryRefused:
         read = []
     if [(token.kind, token.text) for token in read] != [("name", label)] or label.index(":") != len(label) - 1:
-        raise LocalProtocolError(f"{rule}: {rule.name!r} is no name that could be read again: a word of letters and -")
+        raise LocalProtocolError(f"{rule}: {rule.name!r} cannot be read again as a name: use a word of letters and -")
     return label + " "

@@ -139,9 +139,9 @@ class _Sum:
         return _term_of(self._terms, self.total)
 
     def total(self) -> Value:
-        """Return the sum.  Raises ExpressionError if a member is no number."""
+        """Return the sum.  Raises ExpressionError if a member is not a number."""
         if self._errors:
-            raise ExpressionError("a member is no number")
+            raise ExpressionError("a member is not a number")
         rank = max((rank for rank, count in enumerate(self._members) if count), default=0)
         if rank == 0:
             return values.number(self._integers, 0)

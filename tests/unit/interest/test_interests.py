@@ -147,7 +147,7 @@ def test_a_circle_with_too_many_matches_is_refused_and_stays_refused() -> None:
     links = [(f"<urn:{a}>", f"<urn:{p}>", f"<urn:{b}>") for a in range(4) for b in range(4) for p in "pqr"]
     with pytest.raises(InterestOverflow, match="more than 50 matches"):
         interests.apply(Changeset(added=tuple(links)))
-    with pytest.raises(InterestOverflow, match="begin anew"):
+    with pytest.raises(InterestOverflow, match="build the interests again"):
         interests.apply(Changeset())
     others = Interests(matches_max=50)
     pairs = "SELECT * { ?a <urn:p> ?b OPTIONAL { ?a <urn:q> ?b } OPTIONAL { ?a <urn:r> ?b } }"

@@ -53,7 +53,7 @@ def test_a_registration_reads_back_equal() -> None:
     ({"dataset": "<not an iri>"}, "mine"), ({"dataset": '"x"'}, "no name of a graph"), ({"graph": '"x"'}, "is no IRI"),
     ({"target": "ftp://x/"}, "not the URL"), ({"query_url": "http://me:secret@x/"}, "credentials do not belong"),
     ({"target": "http://x/" + "a" * 3000}, "3009 characters"), ({"query": "ASK { ?a ?b ?c }"}, "ASK"),
-    ({"query": 7}, "made of texts"), ({"dataset": None}, "made of texts"), ({"more": "x"}, "as this version writes it"),
+    ({"query": 7}, "be strings"), ({"dataset": None}, "be strings"), ({"more": "x"}, "format of this version"),
 ])  # fmt: skip
 def test_a_bad_interest_is_refused_by_name(change: dict[str, object], reason: str) -> None:
     s, _, o = made("mine").triple
