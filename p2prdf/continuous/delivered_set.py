@@ -26,9 +26,7 @@ class DeliveredSet:
     """The rows that were delivered and not retracted, by identity, with term numbers as delivered."""
 
     def __init__(self, *, reports: bool = False) -> None:
-        """``reports``: the rows are a stream of reports, each with its time at the end; only the last reports are
-        kept.
-        """
+        """``reports``: the rows are a stream of reports with the time at the end; only the last reports are kept."""
         self.rows: dict[int, Row] = {}
         self._by_report: dict[int, list[int]] | None = {} if reports else None
         self._bare: dict[int, None] = {}

@@ -67,9 +67,7 @@ class Evaluation:
                 self._waiting.extend((number, row, weight) for row, weight in leaf.answers.since(since))
         self._loading = len(self._waiting)
         self._to_compare: dict[Row, int] = {}
-        """Rows to compare with the delivered set, in delivered form, with the number of copies that the contents
-        hold.
-        """
+        """Rows to compare with the delivered set, in delivered form, with their number of copies in the contents."""
         self._doubtful: dict[Row, tuple[int, int]] = {}
         """Tentative rows: the stamp at which the difference was seen, and the number of copies in the contents."""
         self._sure_upto = 0
@@ -135,8 +133,9 @@ class Evaluation:
         self._waiting.extend(each for each in weighed if each[2])
 
     def sure(self, upto: int) -> None:
-        """Take in a low watermark: every change known at stamp ``upto`` has arrived; compare tentative rows of then
-        again.
+        """Take in a low watermark and compare the tentative rows of then again.
+
+        All changes known at stamp ``upto`` have arrived.
         """
         self._sure_upto = max(self._sure_upto, upto)
         if self.stale:  # everything will be compared anyway
@@ -192,9 +191,7 @@ class Evaluation:
         return [*strays, *self._tell(clear, log)]
 
     def _doubt(self, held: Mapping[Row, int], stamp: int) -> None:
-        """Mark the tentative rows: they differ from the delivered set, and no low watermark covers the difference
-        yet.
-        """
+        """Mark the tentative rows, which differ from the delivered set without a low watermark after the difference."""
         for row, count in held.items():
             told, wanted = self._incarnations.count(row), self._wanted(row)
             too_many = told > wanted or count > told  # more copies than follow, or copies under unexpected identities

@@ -28,7 +28,7 @@ SUBSCRIPTION_BITS = 20
 
 
 def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, salt: int = 0) -> keys.Key:
-    """Return the key of a query's coordinator: equal queries of equal salt share it, whatever their variables."""
+    """Return the key of a query's coordinator: equal queries of equal salt share it; variable names do not count."""
     return key_of_text(canonical_text(query, algorithm, salt, per_event=per_event))
 
 

@@ -173,8 +173,9 @@ class ElementAnswers(LeafAnswers):
         """Ignore event times, which are not stamps."""
 
     def reported(self, upto: int) -> None:
-        """Forget the solutions that only reports up to ``upto`` needed; an earlier ``upto`` than before reopens the
-        range.
+        """Forget the solutions that only reports up to ``upto`` needed.
+
+        An earlier ``upto`` than before reopens the range.
         """
         if self._keep is None:
             return
@@ -227,8 +228,9 @@ class CountedAnswers(ElementAnswers):
         self._elements = window.elements + window.step
 
     def reported(self, upto: int) -> None:
-        """Forget the elements that only reports up to ``upto`` needed; an earlier ``upto`` than before reopens the
-        range.
+        """Forget the elements that only reports up to ``upto`` needed.
+
+        An earlier ``upto`` than before reopens the range.
         """
         known = {(time, row) for row, time, _ in self.timed() if time < upto}
         self._earliest = 0

@@ -96,8 +96,9 @@ class Reports(Evaluation):
         self._changes: Iterator[tuple[int, Row, int]] = iter(())
         """The changes still to be applied for the open report."""
         self._touched: dict[Row, int] = self._flow.output()
-        """The changes of the output's rows for the open report; at first the output without solutions, such as a
-        count of 0.
+        """Changes of the output's rows for the open report.
+
+        At first the output without solutions, such as a count of 0.
         """
         self._again = False
         """Whether the last report must be made again."""

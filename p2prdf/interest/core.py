@@ -46,8 +46,9 @@ class Core:
         self._ways = [self._way(start) for start in range(len(members))]
 
     def _way(self, start: int) -> list[tuple[int, Columns, tuple[int, ...], tuple[int, ...]]]:
-        """Return the order in which to look up the others: member, its known columns, their places and all its
-        places.
+        """Return the order in which to look up the other members.
+
+        Each comes with its known columns, their places, and all its places.
         """
         known = set(self._places[start])
         rest = [at for at in range(len(self._places)) if at != start]

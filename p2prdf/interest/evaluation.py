@@ -113,9 +113,7 @@ class Evaluation:
             self._trees.append(self._planted(join_tree(patterns, also, self._cost), own)[0])
 
     def _hanging(self, group: PatternGroup) -> tuple[int, JoinTree] | None:
-        """Return the required pattern that an optional group can hang on, and the group's tree; None if there is
-        none.
-        """
+        """Return the required pattern that an optional group can hang on, and the group's tree; else None."""
         required = self.interest.required.patterns
         shared = set(variables_of(required)).intersection(variables_of(group.patterns))
         holders = [at for at, pattern in enumerate(required) if shared <= set(pattern)]

@@ -115,8 +115,9 @@ class Interests:
         self.evicted = 0
         """Number of potentially interesting triples that were ever given up for the bound."""
         self.given_up = 0
-        """Number given up since the dataset was complete here (:meth:`note_whole`); above 0, targets may lack
-        triples.
+        """Number given up since the dataset was complete here (:meth:`note_whole`).
+
+        Above 0, targets may lack triples.
         """
 
     def __len__(self) -> int:

@@ -50,8 +50,9 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Branch:
-    """A node: patterns by number (several only in the core), its neighbour towards the root and their shared
-    variables.
+    """A node: its patterns by number, its neighbour towards the root and the variables that both share.
+
+    Only the core has several patterns.
     """
 
     members: tuple[int, ...]

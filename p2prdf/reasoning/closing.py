@@ -60,8 +60,9 @@ def only_in(these: Nested, those: Nested) -> dict[Fact, int]:
 
 
 def count_relabelled(these: Nested, those: Nested) -> int:
-    """Return the number of facts of the one that the other lacks, or has with another label, both by predicate and
-    subject.
+    """Return the number of facts of the one that the other lacks, or has with another label.
+
+    Both are by predicate and subject.
     """
     count = 0
     for p, subjects in these.items():

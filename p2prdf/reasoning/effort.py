@@ -46,8 +46,9 @@ class Effort:
 
     @property
     def counts(self) -> bool:
-        """Whether the current recomputing step must count the facts that maintenance would touch, for
-        :meth:`touched`.
+        """Whether the current recomputing step must count the facts that maintenance would touch.
+
+        The count goes to :meth:`touched`.
         """
         return self._steps_anew % _COUNT_STEPS == 1
 

@@ -75,8 +75,9 @@ class ColumnarItems(ColumnarState):
         return TripleColumns(*(np.concatenate(parts) for parts in zip(*kinds, strict=True)))
 
     def _exported(self, rows: I64, roles: npt.NDArray[Any], *, per_event: bool) -> TripleColumns:
-        """Return triples; an interval is exported as the deletion that it begins after and its own publication or
-        end.
+        """Return triples as columns.
+
+        An interval is exported as the deletion that it begins after and its own publication or end.
         """
         table = self._events if per_event else self._triples
         time, begins = table.time.values[rows], table.begins(rows)

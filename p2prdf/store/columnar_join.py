@@ -99,8 +99,9 @@ class ColumnarJoin(ColumnarState):
         self, step: StepRows, rows: I64, triples: I64, prior: U64 | None, refresh: int, out: list[Derived],
         names: U64 | None = None,
     ) -> None:  # fmt: skip
-        """Extend rows by triples with the terms of their keys, where the pair counts; a result has ended if either
-        has.
+        """Extend rows by triples with the terms of their keys, where the pair counts.
+
+        A result has ended if its row or its triple has.
         """
         table, compiled = step.join_index.table, step.compiled
         groups = step.plan.groups

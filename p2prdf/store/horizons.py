@@ -42,9 +42,7 @@ U64 = npt.NDArray[np.uint64]
 
 
 class Horizons:
-    """The retention watermark of each stream (by its hash), in milliseconds since 1970, and the test for old
-    elements.
-    """
+    """The retention watermark of each stream (by its hash), in milliseconds since 1970; tests for old elements."""
 
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary
@@ -97,8 +95,9 @@ class Horizons:
         return hlc.is_element(time) and time < self._limit.get(hlc.stream_mark(time), 0)
 
     def is_old(self, time: int, terms: Iterable[int]) -> bool:
-        """Return whether an element is forgotten; ``terms``: its predicate, or the constants of a query that reads
-        it.
+        """Return whether an element is forgotten.
+
+        ``terms``: the predicate of the element, or the constants of a query that reads it.
         """
         return self.maybe_old(time) and hlc.element_ms(time) < self.of(self.stream_of(terms))
 

@@ -60,9 +60,7 @@ class StepRows:
         return rows[self.oldest.values[rows] != 0] if self.dead else rows
 
     def store(self, group: npt.NDArray[Any], oldest: U64, born: U64, bindings: Sequence[npt.NDArray[Any]]) -> I64:
-        """Store rows with identities that the index has just received; return the ordinals of their keys in the join
-        index.
-        """
+        """Store rows with identities that the index has just received; return the ordinals of their keys."""
         join_index = self.join_index
         first, count = len(self), len(group)
         self.group.append(group)

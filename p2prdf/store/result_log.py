@@ -115,9 +115,7 @@ class ResultLog:
         self.dropped_total = 0
         """Number of solutions dropped here before acknowledgement."""
         self.version = 0
-        """Changes with the state that other replicas should know: which solutions are known, and which are
-        acknowledged.
-        """
+        """Changes with the set of known, or of acknowledged, solutions, which other replicas should know."""
         self.lost_total = 0
         """Number of solutions reported lost, in all epochs."""
         self._columns = columns
@@ -234,8 +232,9 @@ class ResultLog:
         return marks.identities(done)
 
     def _close_over(self, ordinals: list[int]) -> list[int]:
-        """Count solutions as acknowledged if their retraction is among these and no longer waits; return their
-        ordinals.
+        """Count solutions as acknowledged if their retraction is among these and no longer waits.
+
+        Returns the ordinals of these solutions.
         """
         marks = self._marks
         closed = [ordinals[place] for place in marks.places(ordinals, _CLOSED)]
@@ -254,8 +253,9 @@ class ResultLog:
     # --- dropping --------------------------------------------------------------------------------
 
     def expire(self, before: int) -> bool:
-        """Drop solutions older than a stamp, in order, up to the first chunk with a later one; return whether there
-        were any.
+        """Drop solutions older than a stamp, in order, up to the first chunk with a later one.
+
+        Returns whether there were any.
         """
         held = self._held
         while self._stretches and max(map(hlc.plain, as_list(self._stretches[0].born))) < before:
