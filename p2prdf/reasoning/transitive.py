@@ -1,27 +1,18 @@
 """Transitive relations, closed edge by edge.
 
 The rule ``?x p ?z :- ?x p ?y, ?y p ?z`` finds a path of n edges by each of its n - 1 splits, mostly from both sides.
-If a relation is closed and gains an edge, all conclusions lead from the predecessors of its start to the successors
-of its end: one product of two rows, each pair once (T. Ibaraki and N. Katoh, On-line computation of transitive
-closures of graphs, Inf.  Process.  Lett. 16, 1983).  Special code for some rules inside a materialisation is an idea
-of P. Hu, B. Motik and I. Horrocks, Modular Materialisation of Datalog Programs, AAAI 2019; labels, expiry and
-retraction are added here.
+If a relation is closed and gains an edge, all conclusions lead from the predecessors of its start to the successors of
+its end: one product of two rows, each pair once (T. Ibaraki and N. Katoh, On-line computation of transitive closures of
+graphs, Inf. Process. Lett. 16, 1983).  Special code for some rules inside a materialisation is an idea of P. Hu, B.
+Motik and I. Horrocks, Modular Materialisation of Datalog Programs, AAAI 2019; labels, expiry and retraction are added
+here.
 
-*Labels.*  A path holds until its first edge expires, so E(x, z) is the width of the widest path.  A widest path uses
-a new edge (b, c) at most once: E'(x, z) = max(E(x, z), min(E(x, b), L, E(c, z))).  If E(x, c) was at least min(E(x,
-b), L) already, so was E(x, z), and x needs no look at any z.
+- A product skips an x if E(x, c) is at least min(E(x, b), L) already, for an edge (b, c) with label L.
+- Expiry keeps the relation closed, so conclusions of edges are not filed under their labels.
+- A retraction does not: before any new edge, the rule itself restores the pairs that other paths support.
 
-*Expiry* keeps the relation closed.  Let (x, z) be expired, and on any of its paths let n be the first node with (x,
-n) expired: then the edge to n is expired too, and (x, z) is in its product.  Conclusions of edges therefore need not
-be filed under their labels.
-
-*Retraction* of an edge (b, c) with label L drops exactly the (x, z) with E(x, z) = min(E(x, b), L, E(c, z)).  The
-rest is not closed, so before any new edge the rule itself restores the pairs that other paths support.
-
-A product skips an x if an edge (b', c') of the same step has already covered (x, c): everything behind c lies behind
-c', so that product contained (x, z).  No step therefore does more work than the rule, in cycles neither.
-
-Only relations that no other rule concludes are kept this way, so that every addition is an edge.
+Only relations that no other rule concludes are kept this way, so that every addition is an edge.  The proofs are in
+docs/explanation/rules.md.
 """
 
 from __future__ import annotations
