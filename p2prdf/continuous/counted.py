@@ -113,7 +113,7 @@ class CountedReports(Reports):
             told = max(told, *(int(terms.lexical(self._dictionary.text(term))) for term in numbers), 0)
         elif told or contents.rows:  # it is compared with the current output
             told = queue.due
-        self._tell_from = max(1, told)
+        self._deliver_from = max(1, told)
 
     def _behind(self, report: int) -> Row:
         """Return the suffix of a report's rows in a stream: its time and its number, as terms."""

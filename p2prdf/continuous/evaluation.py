@@ -7,7 +7,7 @@ When an evaluation begins, and after another replica has delivered something, th
 whole delivered set, as soon as no delivery is in flight that the log does not know.  This comparison also runs in
 pieces, row by row.  A row that changes before its turn is compared with its new state.
 
-A row is *tentative* (``doubtful``) if it was delivered, or retracted, and the output here disagrees: the peer that
+A row is *tentative* if it was delivered, or retracted, and the output here disagrees: the peer that
 delivered it may know a change of a leaf that is still in flight.  Such a row and all its copies stay as delivered
 until a low watermark guarantees that every change known at the comparison has arrived (:meth:`Evaluation.sure`); then
 the row is compared again.  A row that was never delivered is delivered at once, and so is a change after a row's
@@ -68,7 +68,7 @@ class Evaluation:
         self._loading = len(self._waiting)
         self._to_compare: dict[Row, int] = {}
         """Rows to compare with the delivered set, in delivered form, with their number of copies in the contents."""
-        self._doubtful: dict[Row, tuple[int, int]] = {}
+        self._tentative: dict[Row, tuple[int, int]] = {}
         """Tentative rows: the stamp at which the difference was seen, and the number of copies in the contents."""
         self._sure_upto = 0
         """The stamp up to which every known change has arrived."""
@@ -91,12 +91,12 @@ class Evaluation:
     @property
     def settled(self) -> bool:
         """Whether everything that follows from the leaves' solutions has been handed to the subscriber."""
-        return not (self._waiting or self._to_compare or self.stale or self.staged or self._doubtful)
+        return not (self._waiting or self._to_compare or self.stale or self.staged or self._tentative)
 
     @property
     def doubts(self) -> bool:
         """Whether tentative rows wait for a low watermark."""
-        return bool(self._doubtful)
+        return bool(self._tentative)
 
     @property
     def rows_by_operator(self) -> dict[int, int]:
@@ -140,7 +140,7 @@ class Evaluation:
         self._sure_upto = max(self._sure_upto, upto)
         if self.stale:  # everything will be compared anyway
             return
-        for row, (since, count) in self._doubtful.items():
+        for row, (since, count) in self._tentative.items():
             if since <= self._sure_upto:  # no delivery of the row since, so the number of copies is unchanged
                 self._to_compare.setdefault(row, count)
 
@@ -160,8 +160,8 @@ class Evaluation:
             if self._loading or self.staged:  # the comparison begins when all initial rows are there
                 return []
             self._begin_to_compare(contents)
-        changed = self._clear(map(self._as_told, touched))
-        return [*self._tell(changed, log), *self._compare(contents, log, stamp)]
+        changed = self._clear(map(self._as_delivered, touched))
+        return [*self._deliver(changed, log), *self._compare(contents, log, stamp)]
 
     def _apply(self, count: int) -> Iterable[Row]:
         """Apply ``count`` changes; return the rows of the output that changed."""
@@ -175,34 +175,34 @@ class Evaluation:
         """Queue for comparison the whole output, the whole delivered set, and tentative rows that may be in neither."""
         self.stale = False
         self._incarnations.forget()
-        self._to_compare = dict.fromkeys((*map(self._as_told, self._flow.output()), *self._doubtful), 0)
+        self._to_compare = dict.fromkeys((*map(self._as_delivered, self._flow.output()), *self._tentative), 0)
         self._to_compare |= Counter(contents.rows.values())
 
     def _compare(self, contents: DeliveredSet, log: ResultLog, stamp: int) -> list[News]:
         """Compare some of the queued rows; tentative rows are not retracted."""
         held = {row: self._to_compare.pop(row) for row in list(islice(self._to_compare, PIECE))}
         self._incarnations.recall(held, log.knows)
-        self._doubt(held, stamp)
+        self._mark_tentative(held, stamp)
         clear = {row: held[row] for row in self._clear(held)}
         strays = self._strays(contents, clear)
         for stray in strays:
             clear.pop(stray.row, None)
             self.stale = True  # compared again when their retractions are done
-        return [*strays, *self._tell(clear, log)]
+        return [*strays, *self._deliver(clear, log)]
 
-    def _doubt(self, held: Mapping[Row, int], stamp: int) -> None:
+    def _mark_tentative(self, held: Mapping[Row, int], stamp: int) -> None:
         """Mark the tentative rows, which differ from the delivered set without a low watermark after the difference."""
         for row, count in held.items():
             told, wanted = self._incarnations.count(row), self._wanted(row)
             too_many = told > wanted or count > told  # more copies than follow, or copies under unexpected identities
             differs = too_many or (told < wanted and self._incarnations.came_and_went(row))
-            since, _ = self._doubtful.pop(row, (stamp, 0))
+            since, _ = self._tentative.pop(row, (stamp, 0))
             if differs and since > self._sure_upto:
-                self._doubtful[row] = since, count
+                self._tentative[row] = since, count
 
     def _clear(self, rows: Iterable[Row]) -> list[Row]:
         """Return the rows that are neither tentative nor queued for comparison."""
-        return [row for row in rows if row not in self._to_compare and row not in self._doubtful]
+        return [row for row in rows if row not in self._to_compare and row not in self._tentative]
 
     def _strays(self, contents: DeliveredSet, held: dict[Row, int]) -> list[News]:
         """Retract the copies that were delivered under identities that the lookup does not find.
@@ -220,7 +220,7 @@ class Evaluation:
             if row in odd and name not in odd[row]
         ]
 
-    def _tell(self, rows: Iterable[Row], log: ResultLog) -> list[News]:
+    def _deliver(self, rows: Iterable[Row], log: ResultLog) -> list[News]:
         """Return the deliveries for some rows, retractions first."""
         wanted = {row: self._wanted(row) for row in rows}
         news = [News(identity, over, row) for row, identity, over in self._incarnations.changes(wanted, log.knows)]
@@ -230,7 +230,7 @@ class Evaluation:
         """Return the number of copies of a row in the output."""
         return max(0, self._flow.count(self._as_computed(row)))
 
-    def _as_told(self, row: Row) -> Row:
+    def _as_delivered(self, row: Row) -> Row:
         return tuple(self._unbound if term == UNBOUND else term for term in row)
 
     def _as_computed(self, row: Row) -> Row:

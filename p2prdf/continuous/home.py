@@ -61,7 +61,7 @@ LEFT_MAX = 4096
 """Bound on the remembered orphaned groups: groups without a known subscription that are not known to have ended."""
 LEFT_ANSWERS_MAX = 100_000
 """Bound on the solutions that the leaves of all orphaned groups hold together."""
-_LOOK_SECONDS = 0.1
+_CHECK_SECONDS = 0.1
 """Minimum seconds between two checks of an expired subscription, however short its lease is."""
 
 
@@ -354,7 +354,7 @@ class Home:
             self.drop(group)
             self.ends.add(group.identity, stamp, subscription=False)
         else:
-            self._leave(group)
+            self._orphan(group)
         return group
 
     def take_end(self, name: int, stamp: int, *, subscription: bool) -> list[Subscription]:
@@ -368,7 +368,7 @@ class Home:
         if subscription:
             held = self._forget(name)
             if held is not None and not held.group.subscriptions and not held.group.waiting:
-                self._leave(held.group)
+                self._orphan(held.group)
             return []
         self.forget_left(name)
         group = self._by_identity.get(name)
@@ -406,7 +406,7 @@ class Home:
             for leaf in group.leaves:
                 self.by_slot.pop(leaf.slot, None)
 
-    def _leave(self, group: Group) -> None:
+    def _orphan(self, group: Group) -> None:
         """Orphan a group, until a record of a further subscription arrives, or the group's end.
 
         The group keeps the stamp of its last recorded solution, and the solutions of its leaves as long as there is
@@ -482,7 +482,7 @@ class Home:
                 continue
             if subscription.lease_until <= now:
                 found.append(number)  # check again in case the caller keeps it
-                again.append((now + max(subscription.lease_seconds, _LOOK_SECONDS), number))
+                again.append((now + max(subscription.lease_seconds, _CHECK_SECONDS), number))
             else:  # renewed meanwhile: check again when the new lease ends
                 again.append((subscription.lease_until, number))
         for each in again:  # pushed after the loop: a lease of length 0 would expire endlessly within it

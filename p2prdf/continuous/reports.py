@@ -89,7 +89,7 @@ class Reports(Evaluation):
         self._begins = -1
         self._at: int | None = None
         """The last report made, or the one before the first."""
-        self._tell_from = 0
+        self._deliver_from = 0
         """Reports before this one are made without delivery."""
         self._open: int | None = None
         """The report that is being made."""
@@ -148,7 +148,7 @@ class Reports(Evaluation):
     @property
     def reported(self) -> int:
         """Event time (ms) up to which reports are made and their deliveries replicated; -1: none."""
-        if self._open is not None or self.staged or self._at is None or self._at < self._tell_from:
+        if self._open is not None or self.staged or self._at is None or self._at < self._deliver_from:
             return -1
         return self._at if self.streams or not (self.stale or self._to_compare or self.doubts) else -1
 
@@ -215,8 +215,8 @@ class Reports(Evaluation):
         elif contents.rows:  # it is compared with the current output
             first = max(first, self._upto // self._every * self._every)
         again = before // self._every * self._every
-        self._tell_from = max(first, again)
-        self._at = self._tell_from - (2 if again >= first else 1) * self._every
+        self._deliver_from = max(first, again)
+        self._at = self._deliver_from - (2 if again >= first else 1) * self._every
 
     def work(self, contents: DeliveredSet, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
         """Process a piece, unless ``rows_max`` rows are held; return the solutions to deliver."""
@@ -264,7 +264,7 @@ class Reports(Evaluation):
             return []
         report, self._open, self._at = self._open, None, self._open
         touched, self._touched = self._touched, {}
-        if report < self._tell_from:
+        if report < self._deliver_from:
             return []
         if self.streams:
             return self._stream(report, touched, log)
@@ -272,8 +272,8 @@ class Reports(Evaluation):
             if self.staged:
                 return []
             self._begin_to_compare(contents)
-        changed = self._clear(map(self._as_told, touched))
-        return [*self._tell(changed, log), *self._compare(contents, log, stamp)]
+        changed = self._clear(map(self._as_delivered, touched))
+        return [*self._deliver(changed, log), *self._compare(contents, log, stamp)]
 
     def _stream(self, report: int, touched: dict[Row, int], log: ResultLog) -> list[News]:
         """Return the rows of a report in a stream."""
@@ -286,7 +286,7 @@ class Reports(Evaluation):
         if not wanted:
             return []
         behind = self._behind(report)
-        told = {(*self._as_told(row), *behind): count for row, count in wanted.items()}
+        told = {(*self._as_delivered(row), *behind): count for row, count in wanted.items()}
         self._incarnations.forget()
         return [News(identity, over, row) for row, identity, over in self._incarnations.changes(told, log.knows)]
 

@@ -155,7 +155,7 @@ class Evaluation:
                 placed[member] = (node, branch.key)
                 if member in own:
                     key_of = node.source.key_of[number] if isinstance(node.source, Core) else None
-                    self._tell(node, relations[member], key_of)
+                    self._add_tally(node, relations[member], key_of)
             nodes.append(node)
         return nodes, placed
 
@@ -201,11 +201,11 @@ class Evaluation:
                 node = self._below(above, key_above, relation, leaf, shared, optional=True)
             else:
                 node = self._below(made[branch.parent], tree.branches[branch.parent].key, relation, leaf, branch.shared)
-            self._tell(node, relation, None)
+            self._add_tally(node, relation, None)
             made.append(node)
         nodes += made
 
-    def _tell(self, node: Node, relation: Relation, key_of: Projection | None) -> None:
+    def _add_tally(self, node: Node, relation: Relation, key_of: Projection | None) -> None:
         self._tallies.setdefault(node, []).append(_Tally(node, relation, key_of))
         above: Node | None = node
         while above is not None and not above.told:

@@ -36,7 +36,7 @@ class Mark(enum.IntEnum):
     """Acknowledged, perhaps before it was recorded."""
     LOST = 3
     """Dropped; the loss is still to be reported to the subscriber."""
-    TOLD = 4
+    REPORTED = 4
     """Dropped, and the loss was reported in this epoch."""
     DROPPED = 5
     """Delivered in this epoch, then dropped: lost only if it must be delivered again."""

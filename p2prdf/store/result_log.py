@@ -42,7 +42,7 @@ __all__ = ["EARLY_MAX", "Chunk", "ResultLog", "withdrawals"]
 EARLY_MAX: Final = 65_536
 """Bound on a subscriber's acknowledgements that arrive before their solutions."""
 _WAITING: Final = (Mark.PENDING, Mark.SENT)
-_CLOSED: Final = (Mark.DONE, Mark.LOST, Mark.TOLD, Mark.DROPPED)
+_CLOSED: Final = (Mark.DONE, Mark.LOST, Mark.REPORTED, Mark.DROPPED)
 """States of entries that are exported without their bindings."""
 _SLACK_ROWS: Final = 4096
 """Number of superfluous rows that do not justify copying the others."""
@@ -127,7 +127,7 @@ class ResultLog:
         self._characters = 0
         self._under_way = 0
         self._early = 0
-        self._to_tell: list[int] = []
+        self._to_report: list[int] = []
         self._unanchored: list[int] = []
         self._gaps: dict[int, list[int]] = {}  # losses reported together with the solution of this ordinal
 
@@ -160,7 +160,7 @@ class ResultLog:
             if self._marks.places(self._stretches[self._next].ordinals, (Mark.PENDING,)):
                 return False
             self._next += 1
-        return not self._to_tell
+        return not self._to_report
 
     # --- in --------------------------------------------------------------------------------------
 
@@ -222,10 +222,10 @@ class ResultLog:
         self._under_way -= len(sent) + len(dropped)
         pending = marks.move(known, (Mark.PENDING,), Mark.DONE)
         self._held -= len(sent) + len(pending)
-        done += sent + dropped + pending + marks.move(known, (Mark.LOST, Mark.TOLD, Mark.OVER), Mark.DONE)
+        done += sent + dropped + pending + marks.move(known, (Mark.LOST, Mark.REPORTED, Mark.OVER), Mark.DONE)
         if self._gaps:
             for each in sent + dropped:
-                done += marks.move(self._gaps.pop(each, []), (Mark.LOST, Mark.TOLD), Mark.DONE)
+                done += marks.move(self._gaps.pop(each, []), (Mark.LOST, Mark.REPORTED), Mark.DONE)
         done += self._close_over(done)
         self._tidy()
         self.version += bool(done)
@@ -247,7 +247,7 @@ class ResultLog:
         """Record that another replica dropped solutions: those that are unknown here are reported to the subscriber."""
         first = len(self._marks)
         self._marks.insert(identity, Mark.LOST)
-        self._to_tell += range(first, len(self._marks))
+        self._to_report += range(first, len(self._marks))
         self.version += len(self._marks) > first
 
     # --- dropping --------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class ResultLog:
         ordinals = [stretch.ordinals[place] for place in places]
         self._held -= len(ordinals)
         self.dropped_total += len(ordinals)
-        self._to_tell += self._marks.move(ordinals, (Mark.PENDING,), Mark.LOST)
+        self._to_report += self._marks.move(ordinals, (Mark.PENDING,), Mark.LOST)
         self._marks.move(ordinals, (Mark.SENT,), Mark.DROPPED)
         self.version += bool(self._close_over(ordinals))
 
@@ -326,9 +326,9 @@ class ResultLog:
         if self._under_way:
             marks.move_all(Mark.SENT, Mark.PENDING)
             marks.move_all(Mark.DROPPED, Mark.LOST)
-        marks.move_all(Mark.TOLD, Mark.LOST)
+        marks.move_all(Mark.REPORTED, Mark.LOST)
         self._leave_out_withdrawn()
-        self._to_tell = marks.having((Mark.LOST,))
+        self._to_report = marks.having((Mark.LOST,))
         self._unanchored = []
         self._gaps.clear()
         self.sent = self._under_way = self._next = 0
@@ -339,7 +339,7 @@ class ResultLog:
             part = self._next_part(room)
             if part is None:
                 break
-            lost = self._tell_lost()
+            lost = self._report_lost()
             if self._unanchored:
                 self._gaps[part.ordinals[0]], self._unanchored = self._unanchored, []
             count = len(part.identity)
@@ -347,8 +347,8 @@ class ResultLog:
             self.sent = first + count - 1
             self._under_way += count
             yield Chunk(first, lost, part.identity, self._with_certainty(part), part.bindings)
-        if self._to_tell and self._under_way < window:
-            lost = self._tell_lost()
+        if self._to_report and self._under_way < window:
+            lost = self._report_lost()
             self.sent += lost
             nothing = self._columns.column(())
             yield Chunk(self.sent + 1, lost, nothing, nothing, ())
@@ -376,10 +376,10 @@ class ResultLog:
                 times[at] |= SURE
         return self._columns.column(times)
 
-    def _tell_lost(self) -> int:
+    def _report_lost(self) -> int:
         """Count the losses that are not reported yet; the next delivery reports them."""
-        told = self._marks.move(self._to_tell, (Mark.LOST,), Mark.TOLD)
-        self._to_tell = []
+        told = self._marks.move(self._to_report, (Mark.LOST,), Mark.REPORTED)
+        self._to_report = []
         self._unanchored += told
         self.lost_total += len(told)
         return len(told)
@@ -410,7 +410,7 @@ class ResultLog:
         """
         marks = self._marks
         done = [ordinals[place] for place in marks.places(ordinals, (Mark.DONE,))]
-        lost = [ordinals[place] for place in marks.places(ordinals, (Mark.LOST, Mark.TOLD, Mark.DROPPED))]
+        lost = [ordinals[place] for place in marks.places(ordinals, (Mark.LOST, Mark.REPORTED, Mark.DROPPED))]
         wanted = dict.fromkeys(ordinals[place] for place in marks.places(ordinals, _WAITING))
         chunks = []
         for stretch in self._stretches if wanted else ():

@@ -589,7 +589,7 @@ def _no_compare_after_takeover() -> list[Change]:
 
 def _sure_at_once() -> list[Change]:
     """After a failover, the new coordinator at once retracts answers that its data does not imply."""
-    return [(Evaluation, "_doubt", lambda *_: None)]
+    return [(Evaluation, "_mark_tentative", lambda *_: None)]
 
 
 def _names_taken_for_new() -> list[Change]:
