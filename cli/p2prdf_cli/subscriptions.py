@@ -68,10 +68,10 @@ async def _end_named(name: str, folder: Path | None, peer: list[str]) -> None:
 def status(
     peer: Peer = PEER_DEFAULT,
     everyone: Annotated[bool, typer.Option("--all", help="Ask all nodes of the cluster.")] = False,
-    in_step: Annotated[
+    in_sync: Annotated[
         bool,
         typer.Option(
-            "--in-step",
+            "--in-sync",
             help="Exit code 3 unless all of them are in sync and not fenced.",
         ),
     ] = False,
@@ -87,12 +87,12 @@ def status(
       p2prdf status
       p2prdf status --peer 127.0.0.1:7401 --all
       p2prdf status --json | jq .peer.triples
-      until p2prdf status --peer node2:7400 --in-step; do sleep 1; done
+      until p2prdf status --peer node2:7400 --in-sync; do sleep 1; done
     """
-    run(_status(peer, everyone=everyone, in_step=in_step, ready=ready, as_json=as_json))
+    run(_status(peer, everyone=everyone, in_sync=in_sync, ready=ready, as_json=as_json))
 
 
-async def _status(peer: list[str], *, everyone: bool, in_step: bool, ready: bool, as_json: bool) -> ExitCode:
+async def _status(peer: list[str], *, everyone: bool, in_sync: bool, ready: bool, as_json: bool) -> ExitCode:
     from p2prdf_cli.render import output, write_json
     from p2prdf_cli.reports import report_table, status_table
 
@@ -113,7 +113,7 @@ async def _status(peer: list[str], *, everyone: bool, in_step: bool, ready: bool
             write_json(report, line=True)
     else:
         output().print(status_table(reports) if everyone else report_table(reports[0]))
-    problem = _out_of_sync if in_step else _unready if ready else lambda _: None
+    problem = _out_of_sync if in_sync else _unready if ready else lambda _: None
     for each in filter(problem, reports):
         outcome = complain(Unavailable(f"node {each['key']} at {each['address']} {problem(each)}"))
     return outcome

@@ -56,13 +56,13 @@ class Account:
         self._triples = Bucket(permissions.quotas.triples_per_second, now)
 
     @property
-    def asks(self) -> str:
+    def requester(self) -> str:
         """Name sent with requests about subscriptions; "" (nodes, and clients without TLS) may use all of them."""
         return "" if self.permissions.unbounded and self.owner.startswith(f"{NODE}:") else self.owner
 
     def publisher(self, number: int) -> int:
         """Return the publisher number used for the number that the client gave."""
-        if not self.asks:
+        if not self.requester:
             return number
         text = number.to_bytes(8, "big") + self.owner.encode()
         digest = hashlib.blake2b(text, digest_size=8, key=self._publisher_key, person=_PERSON)
@@ -115,7 +115,7 @@ class Account:
             reason = f"{self.permissions.who} attached a subscription of another client"
             raise Busy(reason, retry_after=round(self.attach_again_at - now, 3))
 
-    def was_anothers(self, now: float) -> None:
+    def note_foreign_attach(self, now: float) -> None:
         """Note that the client attached a subscription of another client."""
         self.attach_again_at = now + ATTACH_AGAIN_SECONDS
 

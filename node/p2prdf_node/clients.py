@@ -182,7 +182,7 @@ class Clients:
         """Take no new requests; pending ones go on."""
         self.stopping = True
 
-    def part(self) -> bool:
+    def dismiss_idle(self) -> bool:
         """Dismiss the clients without pending outcomes; return whether none is left."""
         waiting = {pending.session for pending in self._pending.values() if pending.kind != "acknowledge"}
         staying = False
@@ -268,7 +268,7 @@ class Clients:
         other subscriptions.
         """
         holder = self._deliveries.get(subscription)
-        if holder is None or not session.account.asks or holder.account.owner in ("", session.account.asks):
+        if holder is None or not session.account.requester or holder.account.owner in ("", session.account.requester):
             return
         if holder.is_live(subscription):
             raise NotAllowed(f"subscription {subscription:016x} is another client's")

@@ -152,7 +152,7 @@ class Daemon:
         self._fork_server = fork_server
         self._stop = asyncio.Event()
         self._failed = False
-        self._hurry = False
+        self._urgent = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._group = asyncio.TaskGroup()
         self._inlets: dict[PeerInlet, int] = {}
@@ -214,7 +214,7 @@ class Daemon:
 
     def stop(self) -> None:
         """Ask the node to leave; a second call stops it without finishing work or handing off copies."""
-        self._hurry = self._stop.is_set()
+        self._urgent = self._stop.is_set()
         self._stop.set()
 
     @property
@@ -306,7 +306,7 @@ class Daemon:
             permissions=lambda: None if self.permissions is None else self.permissions.table,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
-        self.driver.restore(0.0 if self._lock is None else self._lock.away_seconds)
+        self.driver.restore(0.0 if self._lock is None else self._lock.downtime_seconds)
         if config.zone:
             self._seen(self.contact, config.zone)
 
@@ -369,11 +369,11 @@ class Daemon:
         finished = await self._wait_for(self._finished, began + self.config.drain_seconds / 2)
         if self.config.replicas > 1:
             self.driver.leave()
-        left = await self._wait_for(self._handed_over, began + self.config.drain_seconds)
+        left = await self._wait_for(self._handed_off, began + self.config.drain_seconds)
         finished = self._finished()
         log.info(
             "node_drained", complete=finished and left, publications_open=self.driver.peer.publications_open,
-            handed_over=self.driver.handed_over, seconds=round(time.monotonic() - began, 3),
+            handed_off=self.driver.handed_off, seconds=round(time.monotonic() - began, 3),
         )  # fmt: skip
         self.driver.stop()
         await self.driver.journal.settle()
@@ -382,7 +382,7 @@ class Daemon:
         self._server.close()
         self.clients.close(self._stop_reason)
         self.links.close()
-        self.membership.stop(in_order=self.config.replicas == 1 or self.driver.handed_over)
+        self.membership.stop(in_order=self.config.replicas == 1 or self.driver.handed_off)
         await self.parser.stop()
         await asyncio.sleep(POLL_SECONDS)  # one more turn for sockets to take what was written
         for connection in list(self.connections.open):
@@ -399,16 +399,16 @@ class Daemon:
         while not condition():
             alone = self.driver.peer.short_of_peers and not self.membership.contacts()
             hopeless = alone or self.driver.journal.refusal is not None
-            if self._hurry or hopeless or time.monotonic() >= deadline:
+            if self._urgent or hopeless or time.monotonic() >= deadline:
                 return False
             await asyncio.sleep(POLL_SECONDS)
         return True
 
     def _finished(self) -> bool:
         """Dismiss clients without pending outcomes; return whether none is left and no publication is under way."""
-        return self.clients.part() and not self.driver.peer.publications_open
+        return self.clients.dismiss_idle() and not self.driver.peer.publications_open
 
-    def _handed_over(self) -> bool:
+    def _handed_off(self) -> bool:
         """Tell whether this node may stop: its copies, or with one copy its messages in flight, are with others."""
         if self.config.replicas > 1:
             return self.driver.left
@@ -416,7 +416,7 @@ class Daemon:
 
     def _disk_failed(self) -> None:
         """Stop at once: pending writes are lost, and none of them has been acknowledged."""
-        self._failed = self._hurry = True
+        self._failed = self._urgent = True
         self._stop_reason = Unavailable(self.driver.journal.refusal or "the disk of this node failed")
         self._stop.set()
 

@@ -98,8 +98,8 @@ class Driver:
         self._stopped = False
         self.on_span: Callable[[contract.Span, float], None] = log_span
         """Called with each traced span and the time of its end (seconds since 1970)."""
-        self.left = self.handed_over = False
-        """``left``: the peer has finished leaving; ``handed_over``: other nodes have all its copies (:meth:`leave`)."""
+        self.left = self.handed_off = False
+        """``left``: the peer has finished leaving; ``handed_off``: other nodes have all its copies (:meth:`leave`)."""
 
     def connect(self, links: Links, clients: Clients, membership: Members, *, disk_failed: Callable[[], None]) -> None:
         """Set the components that carry out effects, and the callback for a disk that fails for good."""
@@ -109,13 +109,13 @@ class Driver:
             self._carry_out, resume=self.schedule, failed=disk_failed, snapshot=lambda: self.peer.snapshot()
         )
 
-    def restore(self, away_seconds: float = 0.0) -> None:
+    def restore(self, downtime_seconds: float = 0.0) -> None:
         """Restore the peer from its storage, before anything else.  Raises LocalProtocolError.
 
-        ``away_seconds``: upper bound of the downtime since the process that wrote the state ended.
+        ``downtime_seconds``: upper bound of the downtime since the process that wrote the state ended.
         """
         self.journal.restore(
-            lambda messages: self.peer.restore(messages, now=self._clock(), away_seconds=away_seconds)
+            lambda messages: self.peer.restore(messages, now=self._clock(), away_seconds=downtime_seconds)
         )
         # Rewrite corrected stamps: at the next start they may no longer lie in the future and would be taken as stored.
         self.journal.rewrite = self.peer.stamps_corrected > 0
@@ -281,7 +281,7 @@ class Driver:
             case contract.Ended():
                 self._clients.ended(effect)
             case contract.Completed(outcome=contract.Left(handed_over)):
-                self.left, self.handed_over = True, handed_over
+                self.left, self.handed_off = True, handed_over
             case contract.Completed():
                 self._clients.completed(effect)
             case contract.FindOwner(key):

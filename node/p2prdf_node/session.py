@@ -194,7 +194,7 @@ class ClientSession:
         self._begin(message.subscription, live=False, once=once, request=message.request)
         self._clients.ask(
             Pending(self, message.request, "attach", subscription=message.subscription, once=once),
-            lambda number: contract.Attach(number, message.subscription, message.have, self.account.asks),
+            lambda number: contract.Attach(number, message.subscription, message.have, self.account.requester),
         )
 
     @property
@@ -203,14 +203,14 @@ class ClientSession:
         return permissions.unbounded or Action.SUBSCRIBE in permissions.actions
 
     @property
-    def _asks(self) -> str:
+    def _requester(self) -> str:
         """Name sent when the client ends or explains subscriptions; "" for administrators: all are theirs to end."""
-        return "" if Action.ADMINISTER in self.account.permissions.actions else self.account.asks
+        return "" if Action.ADMINISTER in self.account.permissions.actions else self.account.requester
 
     def _unsubscribe(self, message: messages.ClientUnsubscribe) -> None:
         self._clients.ask(
             Pending(self, message.request, "unsubscribe"),
-            lambda number: contract.Unsubscribe(number, message.subscription, self._asks),
+            lambda number: contract.Unsubscribe(number, message.subscription, self._requester),
         )
 
     def _acknowledge(self, message: messages.ClientAcknowledge) -> None:
@@ -218,7 +218,7 @@ class ClientSession:
         self._clients.ask(
             Pending(self, message.request, "acknowledge"),
             lambda number: contract.AcknowledgeAnswers(
-                number, message.subscription, message.identity, self.account.asks
+                number, message.subscription, message.identity, self.account.requester
             ),
         )
 
@@ -287,7 +287,7 @@ class ClientSession:
             if delivery is not None and delivery.request == pending.request:  # a later attempt has its own delivery
                 self.deliveries.end(pending.subscription)
             if isinstance(error, NotAllowed):
-                self.account.was_anothers(time.monotonic())
+                self.account.note_foreign_attach(time.monotonic())
         if self in self._clients.sessions and pending.kind != "orphan":
             self.error(pending.request, error)
 
@@ -349,7 +349,7 @@ class ClientSession:
         if message.subscription:
             self._clients.ask(
                 Pending(self, message.request, "explain"),
-                lambda number: contract.Explain(number, message.subscription, owner=self._asks),
+                lambda number: contract.Explain(number, message.subscription, owner=self._requester),
             )
         else:
             self._clients.spawn(self._parse_and_explain(message), "explain")

@@ -85,7 +85,7 @@ def _since(at: float) -> float:
 class DirectoryLock:
     """Keeps other processes out of a data directory; the lock ends with the process.
 
-    ``away_seconds``: seconds since the last :meth:`touch` of any holder; 0 for a new directory, infinite if the clock
+    ``downtime_seconds``: time since the last :meth:`touch` of any holder; 0 for a new directory, infinite if the clock
     was set back since, because the downtime is then unknown.  Taking the lock does not touch: a process that dies
     before it has stored its downtime must find it again at the next start.
     """
@@ -101,7 +101,7 @@ class DirectoryLock:
             os.close(self._descriptor)
             raise LocalProtocolError(f"setting data: {data} is in use by another process ({holder})") from None
         found = os.fstat(self._descriptor)
-        self.away_seconds = _since(found.st_mtime)
+        self.downtime_seconds = _since(found.st_mtime)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
         os.utime(self._descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))

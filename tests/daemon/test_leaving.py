@@ -112,7 +112,7 @@ async def test_two_replicas_of_the_same_data_may_leave_at_once_and_others_keep_i
     for node in nodes[2:]:
         assert await asyncio.to_thread(node.wait, 60) == 0
         (drained,) = told(node, "node_drained")
-        assert drained["handed_over"]
+        assert drained["handed_off"]
 
     async def both_have_all():
         return [(await status(node))["peer"]["triples"] for node in nodes[:2]] == [1000, 1000]

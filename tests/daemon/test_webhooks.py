@@ -378,16 +378,16 @@ async def test_a_gone_subscription_found_by_several_is_renewed_once_though_one_i
             await publish(triples)
 
         host._publish = slow
-        several = [asyncio.create_task(host.left_anew(made)) for _ in range(3)]
+        several = [asyncio.create_task(host.resubscribe(made)) for _ in range(3)]
         async with asyncio.timeout(SECONDS):
             await under_way.wait()
             several[0].cancel()
             go.set()
             assert await asyncio.gather(*several, return_exceptions=True) != [None] * 3
-            await host.left_anew(made)  # a later one, that has not read of it yet
+            await host.resubscribe(made)  # a later one, that has not read of it yet
         assert len(publications) == 1
         assert await host.seen(lambda registry: registry.of_name("", ns)[0].registration.generation == 1)
-        await host.left_anew(made)
+        await host.resubscribe(made)
         assert len(publications) == 1
         host._publish = publish
         await do(session, ns)
@@ -410,7 +410,7 @@ async def test_a_webhook_removed_during_its_renewal_is_removed_as_well(keeping_a
 
         host._publish = slow
         changes = await client.subscribe(f"SELECT ?s {{ GRAPH {WEBHOOKS_GRAPH} {{ ?s {WEBHOOK} ?w }} }}", since="now")
-        leaving = asyncio.create_task(host.left_anew(host.registry.of_name("", ns)[0]))
+        leaving = asyncio.create_task(host.resubscribe(host.registry.of_name("", ns)[0]))
         async with asyncio.timeout(SECONDS):
             while not under_way:
                 await asyncio.sleep(0.01)
@@ -463,17 +463,17 @@ async def test_a_report_about_no_webhook_is_removed_after_a_while(keeping_all, n
 async def test_a_reported_gap_that_could_not_be_recorded_is_recorded_later_and_reported_once(keeping_all, ns, until):
     address, failures = keeping_all[0].address, []
     host = delivering(address, KEYS)
-    noted = host.told_gap
+    noted = host.gap_sent
 
-    async def told_gap(webhook):
+    async def gap_sent(webhook):
         if len(failures) < 2:
             failures.append(webhook)
             raise p2prdf.Unavailable("no node is there")
         await noted(webhook)
 
-    host.told_gap = told_gap
+    host.gap_sent = gap_sent
     async with taken_up(address, host, ns, until) as (receiver, session, client):
-        await host.left_anew(host.registry.of_name("", ns)[0])
+        await host.resubscribe(host.registry.of_name("", ns)[0])
 
         async def only_registered():
             return len(failures) == 2 and await is_all(client, WEBHOOK)

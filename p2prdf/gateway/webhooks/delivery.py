@@ -76,11 +76,11 @@ class Notes(Protocol):
         """Record that delivery has stopped."""
         ...
 
-    async def left_anew(self, webhook: Webhook) -> None:
+    async def resubscribe(self, webhook: Webhook) -> None:
         """Subscribe again, and record that there is a gap before the new solutions."""
         ...
 
-    async def told_gap(self, webhook: Webhook) -> None:
+    async def gap_sent(self, webhook: Webhook) -> None:
         """Record that the receiver knows of the gap."""
         ...
 
@@ -128,7 +128,7 @@ class Delivery:
         self._session = secrets.token_hex(8)
         self._sequence = 0
         self._has_gap = webhook.has_gap
-        self._told_gap = False
+        self._gap_sent = False
         self._failures = 0
         self._cut_before = 0
         """Number of solutions in the request to be repeated; 0: none."""
@@ -185,15 +185,15 @@ class Delivery:
             with contextlib.suppress(SubscriptionGone):
                 subscription = await client.attach(self._made.number, auto_acknowledge=False, again=True)
                 await self._deliver_from(subscription)
-        await self._leave_anew()
+        await self._resubscribe()
 
     async def _deliver_from(self, subscription: Subscription) -> None:
         await self._note_recovered()
-        if self._has_gap and not self._told_gap:
+        if self._has_gap and not self._gap_sent:
             await self._send(gap_request(self._made, None, session=self._session, sequence=self._sequence))
-            self._told_gap = True
+            self._gap_sent = True
         if self._has_gap:
-            await self._notes.told_gap(self.webhook)
+            await self._notes.gap_sent(self.webhook)
             self._has_gap = False
         rows: deque[Solution | int] = deque()
         async with _Reader(subscription, self._made.batch) as reader:
@@ -230,13 +230,13 @@ class Delivery:
                     await client.attach(self._made.number, auto_acknowledge=False, again=True)
                     is_there = True
             if not is_there:
-                await self._leave_anew()
+                await self._resubscribe()
         self.error = ""
         await asyncio.sleep(self._config.touch_seconds)
 
-    async def _leave_anew(self) -> None:
+    async def _resubscribe(self) -> None:
         """Subscribe again, then wait: the changed registration starts another delivery in place of this one."""
-        await self._notes.left_anew(self.webhook)
+        await self._notes.resubscribe(self.webhook)
         await asyncio.Event().wait()
 
     # --- one request -------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class WebhookHost(Worker):
         self._running: dict[str, asyncio.Task[None]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._tidying: set[str] = set()
-        self._leaving: dict[WebhookRegistration, asyncio.Task[None]] = {}
+        self._renewals: dict[WebhookRegistration, asyncio.Task[None]] = {}
         """Renewals of gone subscriptions, by registration, until the registration is replaced."""
         self._forgotten: dict[str, None] = {}
         """Subjects of webhooks removed here.  No other webhook ever has the same subject."""
@@ -132,7 +132,7 @@ class WebhookHost(Worker):
     def _new_registry(self) -> WebhookRegistry:
         self.registry = WebhookRegistry(self.keys)
         self._tidying.clear()
-        self._leaving.clear()
+        self._renewals.clear()
         return self.registry
 
     def _properties(self) -> Mapping[str, object]:
@@ -155,7 +155,7 @@ class WebhookHost(Worker):
         own = await asyncio.to_thread(self.registry.share, self.name, self.sender.hosts.entries)
         own = {identity: each for identity, each in own.items() if each.registration.subject not in self._forgotten}
         stand = {each.registration for each in own.values()}
-        self._leaving = {made: task for made, task in self._leaving.items() if made in stand or not task.done()}
+        self._renewals = {made: task for made, task in self._renewals.items() if made in stand or not task.done()}
         late = self.registry.said_of(self._forgotten) if self._forgotten else []
         if late:
             left = [each for each in self.registry.webhooks().values() if each.registration.subject in self._forgotten]
@@ -210,23 +210,23 @@ class WebhookHost(Worker):
         self._event("stopped", {"webhook": made.name, "client": made.client, "reason": stop.reason})
         await self._publish([stop.triple(made.subject)])
 
-    async def left_anew(self, webhook: Webhook) -> None:
+    async def resubscribe(self, webhook: Webhook) -> None:
         """Subscribe again after a subscription has gone: from now on, with a gap before.
 
         Runs once and to its end: the delivery may be cancelled meanwhile, for example because the webhook is paused,
         and its successor also finds the subscription gone while the later generation is not read yet.
         """
         made = webhook.registration
-        leaving = self._leaving.get(made)
-        if leaving is None or _has_failed(leaving):
-            leaving = self._leaving[made] = self._spawn(self._leave_anew(webhook))
-            leaving.add_done_callback(_has_failed)  # retrieves the exception, even if no delivery waits for it
-        await asyncio.wait((leaving,))
-        if leaving.cancelled():
+        renewal = self._renewals.get(made)
+        if renewal is None or _has_failed(renewal):
+            renewal = self._renewals[made] = self._spawn(self._resubscribe(webhook))
+            renewal.add_done_callback(_has_failed)  # retrieves the exception, even if no delivery waits for it
+        await asyncio.wait((renewal,))
+        if renewal.cancelled():
             raise Unavailable("this gateway no longer delivers webhooks")
-        leaving.result()
+        renewal.result()
 
-    async def _leave_anew(self, webhook: Webhook) -> None:
+    async def _resubscribe(self, webhook: Webhook) -> None:
         made = webhook.registration
         if not self._stands(webhook):
             return
@@ -242,7 +242,7 @@ class WebhookHost(Worker):
         await self._publish([again.triple(self.keys), gap_triple(again)])
         await self.writing.retract([made.triple(self.keys)], graph=WEBHOOKS_GRAPH)
 
-    async def told_gap(self, webhook: Webhook) -> None:
+    async def gap_sent(self, webhook: Webhook) -> None:
         """Record that a receiver knows of the gap before a generation."""
         await self.writing.retract([gap_triple(webhook.registration)], graph=WEBHOOKS_GRAPH)
 

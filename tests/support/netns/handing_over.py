@@ -42,7 +42,7 @@ async def measure(lan: Lan, sizes: Sequence[int], tell: Callable[[dict[str, Any]
             drained = _last_drained(node)
             tell({
                 "triples": size, "held": held, "leave_seconds": round(seconds, 2), "drain_seconds": drained["seconds"],
-                "handed_over": drained["handed_over"], "ready_seconds": round(ready, 2),
+                "handed_off": drained["handed_off"], "ready_seconds": round(ready, 2),
                 "whole_seconds": round(whole, 2),
             })  # fmt: skip
     finally:

@@ -81,7 +81,7 @@ def test_connections_of_one_name_are_one_client_and_without_tls_each_is_one():
     accounts = [wire.handler.account for wire in wires]
     assert accounts[0] is accounts[1]
     assert [each.owner for each in accounts] == ["alice", "alice", "node:00000000000000ff", "", ""]
-    assert [each.asks for each in accounts] == ["alice", "alice", "", "", ""]
+    assert [each.requester for each in accounts] == ["alice", "alice", "", "", ""]
     assert accounts[3] is not accounts[4]
     assert accounts[3].permissions.unbounded
     assert not accounts[0].permissions.unbounded

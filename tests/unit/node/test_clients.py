@@ -386,10 +386,10 @@ def test_a_node_that_leaves_takes_no_new_requests_and_finishes_the_old():
     ):
         (answer,) = wire.take(message)
         assert (answer.request, answer.code) == (2, "leaving")
-    assert not world.clients.part()
+    assert not world.clients.dismiss_idle()
     world.complete(world.taken(contract.Publish)[0], contract.Published(5))
     assert wire.sent[-1] == messages.ClientPublished(1, 5)
-    assert world.clients.part()
+    assert world.clients.dismiss_idle()
     assert (wire.sent[-1].request, wire.sent[-1].code) == (0, "leaving")
     assert world.clients.summary()["clients"] == 0
 
@@ -403,7 +403,7 @@ def test_idle_clients_are_disconnected_at_once_and_the_others_after_their_answer
     attaching.take(messages.ClientAttach(2, 60, []))
     publisher.take(world.publication(3))
     world.clients.stop()
-    assert not world.clients.part()
+    assert not world.clients.dismiss_idle()
     assert subscriber.sent[-1].code == "leaving"
     assert world.taken(contract.Detach) == [contract.Detach(50)]
     assert "leaving" not in [getattr(each, "code", "") for each in subscribing.sent + attaching.sent + publisher.sent]
@@ -411,11 +411,11 @@ def test_idle_clients_are_disconnected_at_once_and_the_others_after_their_answer
     asyncio.run(world.work.pop())
     world.complete(world.taken(contract.Subscribe)[0], contract.Subscribed(51, 1, (0,)))
     assert isinstance(subscribing.sent[-1], messages.ClientSubscribed)
-    assert not world.clients.part()
+    assert not world.clients.dismiss_idle()
     assert attaching.sent[-1].code == subscribing.sent[-1].code == "leaving"
     world.turn()
     world.complete(world.taken(contract.Publish)[0], contract.Published(5))
-    assert world.clients.part()
+    assert world.clients.dismiss_idle()
     assert publisher.sent[-1].code == "leaving"
 
 

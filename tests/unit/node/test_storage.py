@@ -386,21 +386,21 @@ def test_a_directory_has_one_user_at_a_time(tmp_path):
 
 def test_a_directory_shows_the_time_of_its_last_use(tmp_path):
     lock = DirectoryLock(tmp_path)
-    assert lock.away_seconds < 60.0
+    assert lock.downtime_seconds < 60.0
     os.utime(tmp_path / "lock", (0, 1_000_000_000.0))
     lock.release()
     for _ in range(2):  # a lock held is no sign of activity
         lock = DirectoryLock(tmp_path)
-        assert lock.away_seconds > 1e8
+        assert lock.downtime_seconds > 1e8
         lock.release()
     lock = DirectoryLock(tmp_path)
     lock.touch()
     lock.release()
     lock = DirectoryLock(tmp_path)
-    assert lock.away_seconds < 60.0
+    assert lock.downtime_seconds < 60.0
     os.utime(tmp_path / "lock", (0, time.time() + 600.0))
     lock.release()
-    assert DirectoryLock(tmp_path).away_seconds == math.inf, "the clock was set back: nobody knows"
+    assert DirectoryLock(tmp_path).downtime_seconds == math.inf, "the clock was set back: nobody knows"
 
 
 # --- disks that fail -----------------------------------------------------------------------------
