@@ -120,7 +120,7 @@ class Access:
         return await handler(request)
 
     async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add CORS headers to an answer, so that scripts of allowed web sites can read it."""
+        """Add CORS headers to a response, so that scripts of allowed web sites can read it."""
         origin = request.headers.get("Origin")
         if origin is not None and (origin in self._origins or "*" in self._origins):
             response.headers.update(_CROSS_ORIGIN)

@@ -25,7 +25,7 @@ from p2prdf.reasoning.ruled_query import parse_ruled
 __all__ = ["LISTED_MAX", "check_observes", "explain", "ring", "ring_of", "subscriptions", "subscriptions_of"]
 
 LISTED_MAX: Final = 1000
-"""Most subscriptions in one answer."""
+"""Most subscriptions in one response."""
 _NONE_AFTER: Final = (1 << 64) - 1
 """Largest subscription number: a list after it is empty."""
 _MEANS: Final = ("storage_load", "processing_load", "triples")
@@ -87,7 +87,7 @@ async def check_observes(client: Client) -> None:
     await client.subscriptions(after=_NONE_AFTER)
 
 
-# --- answers ------------------------------------------------------------------------------------------------------
+# --- responses ----------------------------------------------------------------------------------------------------
 
 
 def ring_of(survey: Survey) -> dict[str, Any]:

@@ -70,9 +70,9 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
 
 
 def broken_off(request: web.Request, error: Exception) -> ConnectionResetError:
-    """Abort an answer that has begun, the only way to mark it as incomplete; return the exception to raise.
+    """Abort a response that has begun, the only way to mark it as incomplete; return the exception to raise.
 
-    Otherwise the error's answer would be written into the middle of the first one.
+    Otherwise the error's response would be written into the middle of the first one.
     """
     _LOGGER.error("%s %s aborted", request.method, request.path, exc_info=error)
     if request.transport is not None:
@@ -82,7 +82,7 @@ def broken_off(request: web.Request, error: Exception) -> ConnectionResetError:
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer errors with a problem document, as long as no answer has begun."""
+    """Answer errors with a problem document, as long as no response has begun."""
     try:
         return await handler(request)
     except P2PRDFError as error:

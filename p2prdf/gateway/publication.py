@@ -1,7 +1,7 @@
 """Publication and deletion of RDF over HTTP; the body streams to the overlay and may have any length up to the bound.
 
 A request without ``Idempotency-Key`` is a new publication each time.  With one, statements are identified by key and
-content: a repeated request, after a lost answer, changes nothing, and the body's blank nodes keep their names.
+content: a repeated request, after a lost response, changes nothing, and the body's blank nodes keep their names.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 async def publish(request: web.Request) -> web.StreamResponse:
-    """Publish the body; answer when all of it is acknowledged."""
+    """Publish the body; respond when all of it is acknowledged."""
     return await _send(request, removed=False)
 
 
 async def retract(request: web.Request) -> web.StreamResponse:
-    """Delete the body's statements; answer when the deletion is acknowledged."""
+    """Delete the body's statements; respond when the deletion is acknowledged."""
     return await _send(request, removed=True)
 
 

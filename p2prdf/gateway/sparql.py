@@ -132,7 +132,7 @@ def _fields(form: str) -> dict[str, list[str]]:
 async def _written(request: web.Request, media_type: str, wanted: Format, result: Result) -> web.StreamResponse:
     """Write rows as fast as the client reads them."""
     pieces = _texts(wanted, result)
-    # If the first part shows that the format cannot hold the answer, an error is still possible.
+    # If the first part shows that the format cannot hold the result, an error is still possible.
     try:
         first = next(pieces)
     except DataRefused as error:
@@ -146,14 +146,14 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
     except DataRefused as error:
         request.app[GATEWAY].logger.warning("answer aborted: %s", error)
         if request.transport is not None:
-            request.transport.abort()  # the only way to mark the answer as incomplete
+            request.transport.abort()  # the only way to mark the response as incomplete
         return response
     await response.write_eof()
     return response
 
 
 def _not_written(media_type: str, offered: Iterable[str], error: DataRefused) -> Refused:
-    """Return the refusal of an answer that one format cannot hold; it names the others."""
+    """Return the refusal of a result that one format cannot hold; it names the others."""
     others = ", ".join(each for each in offered if each != media_type)
     return Refused(
         HTTPStatus.NOT_ACCEPTABLE, f"the answer cannot be written as {media_type}: {error}; ask for one of {others}"

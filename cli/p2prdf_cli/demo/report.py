@@ -31,7 +31,7 @@ class Summary:
 
     @property
     def good(self) -> bool:
-        """Whether every answer owed arrived, once, and no other."""
+        """Whether every expected solution arrived once, and no other."""
         return all(verdict.good for verdict in self.verdicts) and not any(h.lost for h in self.holdings)
 
     @property

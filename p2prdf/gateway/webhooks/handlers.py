@@ -57,7 +57,7 @@ def _host(gateway: Gateway) -> WebhookHost:
 
 
 async def _register(request: web.Request) -> web.StreamResponse:
-    """Register a webhook; only this answer contains its secret."""
+    """Register a webhook; only this response contains its secret."""
     gateway = request.app[GATEWAY]
     client = gateway.access.check(request, Permission.READ)
     host = _host(gateway)

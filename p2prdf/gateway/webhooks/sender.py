@@ -1,7 +1,7 @@
 """Posts requests to receivers: only to hosts on the operator's list, with checked addresses, without redirects.
 
 A client that registers a webhook makes gateways send requests to its URL, so the rules for replicas' endpoints apply
-(:mod:`p2prdf.replica.hosts`).  Of an answer only the status counts; an excerpt of the body is read for error
+(:mod:`p2prdf.replica.hosts`).  Of a response only the status counts; an excerpt of the body is read for error
 messages.
 """
 
@@ -44,7 +44,7 @@ class Sender:
         self, hosts: Hosts, *, plain: bool = False, timeout_seconds: float = 10.0,
         now: Callable[[], float] = time.time,
     ):  # fmt: skip
-        """``plain``: URLs may also use ``http``.  ``timeout_seconds``: deadline of the receiver's answer."""
+        """``plain``: URLs may also use ``http``.  ``timeout_seconds``: deadline of the receiver's response."""
         self.hosts = hosts
         self.outcomes: Counter[str] = Counter()
         """Requests by outcome: the hundreds of statuses, ``unanswered``, ``refused``."""
@@ -103,7 +103,7 @@ class Sender:
 
 
 async def _excerpt(answer: aiohttp.ClientResponse) -> str:
-    """Return the beginning of a receiver's answer; the rest is not read."""
+    """Return the beginning of a receiver's response; the rest is not read."""
     try:
         async with asyncio.timeout(_EXCERPT_SECONDS):
             found = await answer.content.read(_EXCERPT_BYTES)
