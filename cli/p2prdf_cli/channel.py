@@ -14,7 +14,7 @@ from p2prdf_cli.commands import Commands
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, QueryFile, Timeout
 from p2prdf_cli.query_text import read_query
-from p2prdf_cli.registered import tell_result, with_client
+from p2prdf_cli.registered import report_result, with_client
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
@@ -88,7 +88,7 @@ def add(
             begin_seconds=wait, timeout_seconds=timeout,
         )  # fmt: skip
         text = f"channel {name} is evaluated" if begun else f"channel {name} is registered; no worker evaluates it yet"
-        tell_result({"name": name, "begun": begun}, text, as_json=as_json)
+        report_result({"name": name, "begun": begun}, text, as_json=as_json)
 
     with_client(peer, action)
 
@@ -105,7 +105,7 @@ def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json
     async def action(client: Client) -> None:
         for each in await client.channels.list(timeout_seconds=timeout):
             cells = (each["name"], each["state"], each.get("base", ""), each.get("host", ""), each.get("error", ""))
-            tell_result(each, "\t".join(cells).rstrip(), as_json=as_json)
+            report_result(each, "\t".join(cells).rstrip(), as_json=as_json)
 
     with_client(peer, action)
 
@@ -120,7 +120,7 @@ def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
     async def action(client: Client) -> None:
         count = await client.channels.drop(name, timeout_seconds=timeout)
-        tell_result({"dropped": count}, f"{count} dropped", as_json=as_json)
+        report_result({"dropped": count}, f"{count} dropped", as_json=as_json)
 
     with_client(peer, action)
 
@@ -150,7 +150,7 @@ def publish(
             graph = _read_graph(path)
             made = await client.channels.publish(terms.iri(base), graph, publisher=publisher)
             told = {"file": str(path), "graph": made, "statements": len(graph)}
-            tell_result(told, f"{path}\t{made}\t{len(graph):,} statements", as_json=as_json)
+            report_result(told, f"{path}\t{made}\t{len(graph):,} statements", as_json=as_json)
 
     with_client(peer, action)
 
@@ -178,7 +178,7 @@ def delete(
 
         s, p, o = (each if each.startswith("?") else terms.parse_term(each) for each in (subject, predicate, object_))
         made = await client.channels.delete(terms.iri(base), (s, p, o), publisher=publisher)
-        tell_result({"deletion": made}, f"deletion {made}", as_json=as_json)
+        report_result({"deletion": made}, f"deletion {made}", as_json=as_json)
 
     with_client(peer, action)
 
@@ -202,7 +202,7 @@ def status(
     async def action(client: Client) -> ExitCode:
         told = await client.channels.stats(name, timeout_seconds=timeout)
         for each in told:
-            tell_result(each, _line(each), as_json=as_json)
+            report_result(each, _line(each), as_json=as_json)
         return ExitCode.OK if all(each["state"] in ("evaluated", "reading") for each in told) else ExitCode.FAILURE
 
     with_client(peer, action)

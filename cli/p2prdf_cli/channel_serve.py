@@ -9,7 +9,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import Alive, Metrics, Wait, event_teller, turning, watched
+from p2prdf_cli.registered import Alive, Metrics, Wait, event_reporter, monitored, sign_of_life
 
 __all__ = ["channels"]
 
@@ -42,7 +42,7 @@ def channels(
         from p2prdf.hosting.worker import ChannelWorker, ChannelWorkerConfig
         from p2prdf.hosting.worker_metrics import exposition
 
-        tell = event_teller(as_json=as_json)
+        tell = event_reporter(as_json=as_json)
         host = ChannelWorker(
             # A connection attempt to a silent address must end well before the lease.
             lambda reconnect_seconds: connect(
@@ -51,7 +51,7 @@ def channels(
             ChannelWorkerConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),
             tell=tell,
         )
-        async with turning(alive), watched(metrics, host, lambda: exposition(host), tell):
+        async with sign_of_life(alive), monitored(metrics, host, lambda: exposition(host), tell):
             await host.run(wait=wait)
         return ExitCode.OK
 

@@ -106,34 +106,34 @@ class _Wanted:
 
 async def _derive(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf.rdf import terms
-    from p2prdf_cli.render import reconnections_told
+    from p2prdf_cli.render import reconnections_reported
 
     graph = terms.iri(wanted.graph)
     begin = None if wanted.remove else _derivation(wanted, graph)
-    with reconnections_told():
+    with reconnections_reported():
         async with connect(peer) as client:
             if begin is None:
                 count = await client.drop_derived(graph, timeout_seconds=wanted.timeout)
-                _tell({"removed": count}, f"{count:,} deleted", as_json=wanted.as_json)
+                _report({"removed": count}, f"{count:,} deleted", as_json=wanted.as_json)
             else:
                 await _keep(begin(client), wanted)
 
 
 async def _conclude(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf.rdf import terms
-    from p2prdf_cli.render import reconnections_told
+    from p2prdf_cli.render import reconnections_reported
 
     graph, what = terms.iri(wanted.graph), wanted.what
     rules, facts, _ = read_rules(what.rules, what.ontologies, what.profile)
     if facts:
         reason = f"the ontology has {len(facts)} statements about individuals: publish them separately"
         raise typer.BadParameter(reason)
-    with reconnections_told():
+    with reconnections_reported():
         async with (
             connect(peer) as client,
             client.conclude(rules, graph, timeout_seconds=wanted.timeout) as concluding,
         ):
-            _tell({"rules": concluding.rules}, f"{concluding.rules:,} rules in use", as_json=wanted.as_json)
+            _report({"rules": concluding.rules}, f"{concluding.rules:,} rules in use", as_json=wanted.as_json)
             await concluding.watch()
 
 
@@ -156,18 +156,18 @@ async def _keep(derivation: AsyncGenerator[Derived, None], wanted: _Wanted) -> N
     async with contextlib.aclosing(derivation) as steps:
         async for step in steps:
             if first or step.added or step.removed:
-                _tell_step(step, as_json=wanted.as_json)
+                _report_step(step, as_json=wanted.as_json)
             first = False
             if wanted.once:
                 return
 
 
-def _tell_step(step: Derived, *, as_json: bool) -> None:
+def _report_step(step: Derived, *, as_json: bool) -> None:
     told = {"added": step.added, "removed": step.removed, "as_of": step.as_of}
-    _tell(told, f"{step.added:,} published, {step.removed:,} deleted", as_json=as_json)
+    _report(told, f"{step.added:,} published, {step.removed:,} deleted", as_json=as_json)
 
 
-def _tell(told: dict[str, float], text: str, *, as_json: bool) -> None:
+def _report(told: dict[str, float], text: str, *, as_json: bool) -> None:
     from p2prdf_cli.render import write_json
 
     if as_json:

@@ -10,7 +10,7 @@ from p2prdf_cli.commands import Commands
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, QueryFile, Timeout
 from p2prdf_cli.query_text import read_query
-from p2prdf_cli.registered import tell_result, with_client
+from p2prdf_cli.registered import report_result, with_client
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
@@ -81,7 +81,7 @@ def add(
             terms.iri(dataset), target, read_query(query, file), name=name, query_url=query_url,
             graph=None if graph is None else terms.iri(graph), timeout_seconds=timeout,
         )  # fmt: skip
-        tell_result({"name": made}, f"registered as {made}", as_json=as_json)
+        report_result({"name": made}, f"registered as {made}", as_json=as_json)
 
     with_client(peer, action)
 
@@ -106,7 +106,7 @@ def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json
                 told["error"] = each.error
             place = f"{told.get('dataset', '')}\t{told.get('target', '')}\t{told.get('graph') or ''}"
             state = each.error or ("paused" if each.paused else "")
-            tell_result(told, f"{each.name}\t{place}\t{state}".rstrip(), as_json=as_json)
+            report_result(told, f"{each.name}\t{place}\t{state}".rstrip(), as_json=as_json)
 
     with_client(peer, action)
 
@@ -136,7 +136,7 @@ def status(
             cells = (
                 each["name"], each["state"], str(each.get("position", "")), lag, size, each.get("error") or given_up,
             )  # fmt: skip
-            tell_result(each, "\t".join(cells).rstrip(), as_json=as_json)
+            report_result(each, "\t".join(cells).rstrip(), as_json=as_json)
         well = all(each["state"] in ("current", "behind", "reading", "paused") for each in told)
         return ExitCode.OK if well else ExitCode.FAILURE
 
@@ -153,7 +153,7 @@ def pause(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFA
 
     async def action(client: Client) -> None:
         await client.interests.pause(name, timeout_seconds=timeout)
-        tell_result({"paused": name}, f"{name} is paused", as_json=as_json)
+        report_result({"paused": name}, f"{name} is paused", as_json=as_json)
 
     with_client(peer, action)
 
@@ -168,7 +168,7 @@ def resume(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
     async def action(client: Client) -> None:
         await client.interests.resume(name, timeout_seconds=timeout)
-        tell_result({"resumed": name}, f"{name} is resumed", as_json=as_json)
+        report_result({"resumed": name}, f"{name} is resumed", as_json=as_json)
 
     with_client(peer, action)
 
@@ -183,7 +183,7 @@ def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
     async def action(client: Client) -> None:
         count = await client.interests.remove(name, timeout_seconds=timeout)
-        tell_result({"removed": count}, f"{count} removed", as_json=as_json)
+        report_result({"removed": count}, f"{count} removed", as_json=as_json)
 
     with_client(peer, action)
 
@@ -197,7 +197,8 @@ def verify(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
     """
 
     async def action(client: Client) -> ExitCode:
-        return _told(await client.interests.verify(name, timeout_seconds=timeout), mended=False, as_json=as_json)
+        found = await client.interests.verify(name, timeout_seconds=timeout)
+        return _report_comparison(found, repaired=False, as_json=as_json)
 
     with_client(peer, action)
 
@@ -213,21 +214,22 @@ def repair(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
     """
 
     async def action(client: Client) -> ExitCode:
-        return _told(await client.interests.repair(name, timeout_seconds=timeout), mended=True, as_json=as_json)
+        found = await client.interests.repair(name, timeout_seconds=timeout)
+        return _report_comparison(found, repaired=True, as_json=as_json)
 
     with_client(peer, action)
 
 
-def _told(found: dict[str, Any], *, mended: bool, as_json: bool) -> ExitCode:
+def _report_comparison(found: dict[str, Any], *, repaired: bool, as_json: bool) -> ExitCode:
     if found.get("error") is not None:
-        tell_result(found, f"the comparison failed: {found['error']}", as_json=as_json)
+        report_result(found, f"the comparison failed: {found['error']}", as_json=as_json)
         return ExitCode.FAILURE
-    if mended:
+    if repaired:
         text = f"{found['lacking']:,} triples inserted, {found['foreign']:,} deleted"
         if "given_up_triples" in found:
             text = f"the dataset was read again for {found['given_up_triples']:,} evicted triples; then {text}"
     else:
         what = "the target is correct" if found["equal"] else "the target differs"
         text = f"{what}: {found['found']:,} triples, {found['expected']:,} expected"
-    tell_result(found, text, as_json=as_json)
-    return ExitCode.OK if mended or found["equal"] else ExitCode.FAILURE
+    report_result(found, text, as_json=as_json)
+    return ExitCode.OK if repaired or found["equal"] else ExitCode.FAILURE

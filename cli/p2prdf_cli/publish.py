@@ -152,7 +152,7 @@ async def _publish_all(files: list[str], peer: list[str], settings: _Settings) -
     from p2prdf.rdf import terms
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import StateFile, default_state_file
-    from p2prdf_cli.render import reconnections_told
+    from p2prdf_cli.render import reconnections_reported
     from p2prdf_cli.sources import choose_input
 
     inputs = [choose_input(name, settings.syntax, timed=settings.timed) for name in files]
@@ -160,7 +160,7 @@ async def _publish_all(files: list[str], peer: list[str], settings: _Settings) -
     settings = replace(settings, trace=_traceparent(settings.trace))
     store = StateFile(settings.state or default_state_file())
     async with connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
-        with PublishBar() as bar, reconnections_told(bar.say):
+        with PublishBar() as bar, reconnections_reported(bar.say):
             for source in inputs:
                 await _Publication(client, source, store, settings, graph, bar).run()
 

@@ -148,7 +148,7 @@ class StateFile:
         self.path = path
         self._clock = clock
         self._written_at = float("-inf")
-        self._told = False
+        self._reported = False
 
     def find(self, identity: FileIdentity) -> Entry | None:
         """Return the entry of a file; None if the file has changed since.
@@ -187,8 +187,8 @@ class StateFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.path, json.dumps(document, indent=1))
         except OSError as error:
-            if not self._told:
-                self._told = True
+            if not self._reported:
+                self._reported = True
                 remark(f"cannot keep progress in {self.path} ({error.strerror}); an interruption will start over")
 
 

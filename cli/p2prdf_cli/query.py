@@ -101,7 +101,7 @@ async def _query(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf.rdf.result_formats import Format
     from p2prdf.reasoning.ruled_query import parse_ruled
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
-    from p2prdf_cli.render import reconnections_told
+    from p2prdf_cli.render import reconnections_reported
 
     given, rules = prefixes_of(wanted.prefix_file), rules_wanted(wanted.rules)
     text = with_prefixes(read_query(wanted.query, wanted.file), given)
@@ -109,7 +109,7 @@ async def _query(wanted: _Wanted, peer: list[str]) -> None:
     chosen = _default_format(form) if wanted.format is None else Format(wanted.format)
     if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
         raise QueryRefused("format nt is for CONSTRUCT only; choose another --format", construct=form.name)
-    with reconnections_told():
+    with reconnections_reported():
         async with connect(peer) as client:
             result = await client.query(text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout, rules=rules)
     write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
     Tell = Callable[[str, Mapping[str, object]], None]
 
-__all__ = ["Alive", "Metrics", "event_teller", "tell_result", "Wait", "turning", "watched", "with_client"]
+__all__ = ["Alive", "Metrics", "event_reporter", "report_result", "Wait", "sign_of_life", "monitored", "with_client"]
 
 
 def with_client(peer: list[str], action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
     """Run a command with a client, and leave the process with its exit code."""
 
     async def connected() -> ExitCode | None:
-        from p2prdf_cli.render import reconnections_told
+        from p2prdf_cli.render import reconnections_reported
 
-        with reconnections_told():
+        with reconnections_reported():
             async with connect(peer) as client:
                 return await action(client)
 
     run(connected())
 
 
-def tell_result(told: dict[str, Any], text: str, *, as_json: bool) -> None:
+def report_result(told: dict[str, Any], text: str, *, as_json: bool) -> None:
     """Write one result, as a line of JSON or as text."""
     from p2prdf_cli.render import write_json
 
@@ -46,7 +46,7 @@ def tell_result(told: dict[str, Any], text: str, *, as_json: bool) -> None:
         print(text, flush=True)
 
 
-def event_teller(*, as_json: bool) -> Tell:
+def event_reporter(*, as_json: bool) -> Tell:
     """Return a function that writes the events of a worker, one per line."""
 
     def tell(event: str, what: Mapping[str, object]) -> None:
@@ -66,7 +66,7 @@ ALIVE_SECONDS: Final = 5.0
 
 
 @contextlib.asynccontextmanager
-async def turning(file: Path | None) -> AsyncIterator[None]:
+async def sign_of_life(file: Path | None) -> AsyncIterator[None]:
     """Touch a file while the event loop runs, as a sign of life for a monitor without a port; None: no file.
 
     Raises OSError if the file cannot be written at the start.
@@ -103,7 +103,7 @@ Metrics = Annotated[
 
 
 @contextlib.asynccontextmanager
-async def watched(
+async def monitored(
     listen: str | None, member: Worker, exposition: Callable[[], Awaitable[str]], tell: Tell
 ) -> AsyncIterator[None]:
     """Serve metrics and health of a worker over HTTP, and report the address as an event; None: no server.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "console", "fit", "human_bytes",
-    "output", "reconnections_told", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
+    "output", "reconnections_reported", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
     "write_json",
 ]  # fmt: skip
 
@@ -61,7 +61,7 @@ def remark(text: str) -> None:
 
 
 @contextlib.contextmanager
-def reconnections_told(say: Callable[[str], None] = remark) -> Iterator[None]:
+def reconnections_reported(say: Callable[[str], None] = remark) -> Iterator[None]:
     """Report when the client loses its node, and when it has found another."""
     handler, logger = _Remarks(say), logging.getLogger("p2prdf.client")
     before = logger.level, logger.propagate

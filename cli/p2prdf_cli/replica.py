@@ -207,7 +207,7 @@ def follow_dataset(
                         told: dict[str, object] = {
                             "removed": step.removed, "added": step.added, "as_of": step.as_of,
                         }  # fmt: skip
-                        _tell(told, f"{step.removed:,} removed, {step.added:,} added", as_json=as_json)
+                        _report(told, f"{step.removed:,} removed, {step.added:,} added", as_json=as_json)
                     if once:
                         return ExitCode.OK
         finally:
@@ -275,10 +275,10 @@ async def _compare(name: str, reach: Reach, state: Path, *, mend: bool, as_json:
     told: dict[str, object] = {"expected": found.expected, "found": found.found, "equal": found.equal}
     if mend:
         told |= {"lacking": found.lacking, "foreign": found.foreign}
-        _tell(told, f"{found.lacking:,} triples inserted, {found.foreign:,} deleted", as_json=as_json)
+        _report(told, f"{found.lacking:,} triples inserted, {found.foreign:,} deleted", as_json=as_json)
         return ExitCode.OK
     text = "the target is correct" if found.equal else "the target differs"
-    _tell(told, f"{text}: {found.found:,} triples, {found.expected:,} expected", as_json=as_json)
+    _report(told, f"{text}: {found.found:,} triples, {found.expected:,} expected", as_json=as_json)
     return ExitCode.OK if found.equal else ExitCode.FAILURE
 
 
@@ -353,7 +353,7 @@ async def _apply_all(
                     "position": position, "changeset": len(changeset),
                     "removed": applied.removed, "added": applied.added, **warn_of_clear(changeset),
                 }  # fmt: skip
-                _tell(told, f"{position}: {applied.removed:,} removed, {applied.added:,} added", as_json=as_json)
+                _report(told, f"{position}: {applied.removed:,} removed, {applied.added:,} added", as_json=as_json)
                 since_saved += 1
                 if since_saved >= save_every:
                     await asyncio.to_thread(replica.save)
@@ -367,5 +367,5 @@ async def _apply_all(
         await asyncio.sleep(interval)
 
 
-def _tell(told: dict[str, object], text: str, *, as_json: bool) -> None:
+def _report(told: dict[str, object], text: str, *, as_json: bool) -> None:
     print(json.dumps(told) if as_json else text, flush=True)

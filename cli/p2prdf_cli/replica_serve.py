@@ -13,7 +13,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import Alive, Metrics, Wait, event_teller, turning, watched
+from p2prdf_cli.registered import Alive, Metrics, Wait, event_reporter, monitored, sign_of_life
 from p2prdf_cli.replica_target import HOSTS_VARIABLE
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def interests(
         from p2prdf.replica.worker import InterestWorker, InterestWorkerConfig
         from p2prdf.replica.worker_metrics import exposition
 
-        tell = event_teller(as_json=as_json)
+        tell = event_reporter(as_json=as_json)
         hosts = Hosts(allow_host or os.environ.get(HOSTS_VARIABLE, "").split(), private=allow_private)
         if not hosts.entries:
             print("p2prdf: no host is allowed, so no target is touched: --allow-host", file=sys.stderr)
@@ -100,7 +100,7 @@ def interests(
             ),
             tell=tell,
         )
-        async with turning(alive), watched(metrics, worker, lambda: exposition(worker), tell):
+        async with sign_of_life(alive), monitored(metrics, worker, lambda: exposition(worker), tell):
             await worker.run(wait=wait)
         return ExitCode.OK
 

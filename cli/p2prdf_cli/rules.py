@@ -65,15 +65,15 @@ async def _add(
     name: str, files: list[Path], ontologies: list[str], profile: str, peer: list[str], *, as_json: bool
 ) -> None:  # fmt: skip
     from p2prdf.rdf import terms
-    from p2prdf_cli.render import reconnections_told
+    from p2prdf_cli.render import reconnections_reported
 
     read = read_rules(files, ontologies, profile)
     if read.facts:
         print(f"p2prdf: {len(read.facts)} triples are no rules: publish the ontology as well", file=sys.stderr)
-    with reconnections_told():
+    with reconnections_reported():
         async with connect(peer) as client:
             count = await client.add_rules(terms.iri(name), read.rules)
-    _tell({"added": count}, f"{count:,} rules stored as {name}", as_json=as_json)
+    _report({"added": count}, f"{count:,} rules stored as {name}", as_json=as_json)
 
 
 def list_(
@@ -95,9 +95,9 @@ def list_(
 async def _list(name: str | None, peer: list[str], timeout: float, *, as_json: bool) -> None:
     from p2prdf.rdf import terms
     from p2prdf.reasoning import write_rules
-    from p2prdf_cli.render import reconnections_told, write_json
+    from p2prdf_cli.render import reconnections_reported, write_json
 
-    with reconnections_told():
+    with reconnections_reported():
         async with connect(peer) as client:
             kept = await client.rules(timeout_seconds=timeout)
     if name is not None:
@@ -121,15 +121,15 @@ def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
 async def _remove(name: str, peer: list[str], timeout: float, *, as_json: bool) -> None:
     from p2prdf.rdf import terms
-    from p2prdf_cli.render import reconnections_told
+    from p2prdf_cli.render import reconnections_reported
 
-    with reconnections_told():
+    with reconnections_reported():
         async with connect(peer) as client:
             count = await client.remove_rules(terms.iri(name), timeout_seconds=timeout)
-    _tell({"removed": count}, f"{count:,} rules removed", as_json=as_json)
+    _report({"removed": count}, f"{count:,} rules removed", as_json=as_json)
 
 
-def _tell(told: dict[str, int], text: str, *, as_json: bool) -> None:
+def _report(told: dict[str, int], text: str, *, as_json: bool) -> None:
     from p2prdf_cli.render import write_json
 
     if as_json:

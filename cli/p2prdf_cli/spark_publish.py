@@ -165,7 +165,7 @@ def _publish(spark: Any, settings: _Settings, report: Path) -> None:
             _stream(frame, settings, options)
     except Exception as error:  # noqa: BLE001 - Spark wraps the original error in its own
         raise _as_ours(error) from None
-    _tell(settings, report, int(bad_lines.value))
+    _report(settings, report, int(bad_lines.value))
 
 
 def _tls_options() -> dict[str, str]:
@@ -206,7 +206,7 @@ def _as_ours(error: Exception) -> Exception:
     return errors.error_from_code(kind.code, text)
 
 
-def _tell(settings: _Settings, report: Path, bad_lines: int) -> None:
+def _report(settings: _Settings, report: Path, bad_lines: int) -> None:
     from p2prdf.publish import read_report
     from p2prdf_cli.render import write_json
 

@@ -176,7 +176,7 @@ def _shown(wanted: Wanted, names: Sequence[str], make: Callable[[Sequence[str]],
 async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
     """Subscribe to a query and write its solutions, up to ``count``."""
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
-    from p2prdf_cli.render import reconnections_told, remark, solution_writer
+    from p2prdf_cli.render import reconnections_reported, remark, solution_writer
     from p2prdf_cli.subscribe_state import OutputFile
 
     query = "" if wanted.attach is not None else read_query(wanted.query, wanted.file)
@@ -192,7 +192,7 @@ async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
         )  # fmt: skip
 
     connecting = connect(peer, reconnect_seconds=wanted.reconnect_seconds)
-    with reconnections_told(), contextlib.nullcontext() if output is None else contextlib.closing(output):
+    with reconnections_reported(), contextlib.nullcontext() if output is None else contextlib.closing(output):
         async with connecting as client:
             if wanted.attach is not None:
                 subscription = await client.attach(wanted.attach, auto_acknowledge=False, bookmarks=wanted.bookmarks)
@@ -211,7 +211,7 @@ async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
             try:
                 await _write(subscription, wanted, make_writer, output)
             except P2PRDFError:
-                _tell_how_to_go_on(subscription)
+                _report_continuation(subscription)
                 raise
             finally:
                 await _end(client, subscription, keep=wanted.keep)
@@ -226,7 +226,7 @@ async def _write(
     left = wanted.count
     writer = make_writer(subscription.names)
     async for batch in subscription.batches():
-        _tell_lost(batch)
+        _report_lost(batch)
         if batch.gap is not None:
             writer.gap(batch.gap)
         for solution in batch:
@@ -250,7 +250,7 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
     """Open the named subscription, or continue it, and write its solutions."""
     from p2prdf_cli import named
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
-    from p2prdf_cli.render import reconnections_told, remark, solution_writer
+    from p2prdf_cli.render import reconnections_reported, remark, solution_writer
     from p2prdf_cli.subscribe_state import NamedState, default_folder
 
     given = prefixes_of(wanted.prefix_file)
@@ -270,7 +270,7 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
     )  # fmt: skip
     with NamedState(wanted.state or default_folder(), name) as state, contextlib.closing(
         named.Named(state, options)
-    ) as work, reconnections_told():  # fmt: skip
+    ) as work, reconnections_reported():  # fmt: skip
         prefixes = given | declared_prefixes(work.wish.query)
 
         def make_writer(names: Sequence[str], stream: TextIO | None, header: bool) -> SolutionWriter:
@@ -294,21 +294,21 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
 async def _end(client: Client, subscription: Subscription, *, keep: bool) -> None:
     """End the subscription, even while the command is being interrupted; a broken connection leaves it to its lease."""
     if keep:
-        _tell_how_to_go_on(subscription)
+        _report_continuation(subscription)
         return
     with contextlib.suppress(P2PRDFError, TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS):
             await client.unsubscribe(subscription.id)
 
 
-def _tell_lost(batch: Batch) -> None:
+def _report_lost(batch: Batch) -> None:
     from p2prdf_cli.render import remark
 
     if batch.lost:
         remark(f"{batch.lost:,} solutions before number {batch.first:,} were dropped: output too slow")
 
 
-def _tell_how_to_go_on(subscription: Subscription) -> None:
+def _report_continuation(subscription: Subscription) -> None:
     from p2prdf_cli.render import remark
 
     remark(f"continue with: p2prdf subscribe --attach {subscription.id:016x}")

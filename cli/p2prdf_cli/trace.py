@@ -45,10 +45,10 @@ def trace(
     """
     if number is not None and not re.fullmatch(r"[0-9a-f]{32}", number):
         raise typer.BadParameter(f"{number!r} is not 32 hexadecimal digits", param_hint="--trace")
-    run_plain(lambda: _tell(files, number, as_json=as_json))
+    run_plain(lambda: _report(files, number, as_json=as_json))
 
 
-def _tell(files: list[Path], number: str | None, *, as_json: bool) -> None:
+def _report(files: list[Path], number: str | None, *, as_json: bool) -> None:
     from p2prdf.errors import DataRefused
     from p2prdf_cli.render import remark, write_json
     from p2prdf_cli.trace_tree import LINES_MAX, describe, spans_of, trees

@@ -59,10 +59,10 @@ class _Wanted:
 
 async def _update(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
-    from p2prdf_cli.render import reconnections_told, write_json
+    from p2prdf_cli.render import reconnections_reported, write_json
 
     text = with_prefixes(read_query(wanted.update, wanted.file, "update"), prefixes_of(wanted.prefix_file))
-    with reconnections_told():
+    with reconnections_reported():
         async with connect(peer) as client:
             done = await client.update(text, timeout_seconds=wanted.timeout)
     if wanted.as_json:

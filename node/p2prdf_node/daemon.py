@@ -95,7 +95,7 @@ JOIN_SECONDS: Final = 2.0
 """Time for which a node with seeds waits for other nodes before its ready line.
 
 After that time a node without a cluster refuses new work, with the reason."""
-OTHERS_TOLD: Final = 8
+OTHERS_MAX: Final = 8
 """Number of other nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5
 POLL_SECONDS: Final = 0.02
@@ -191,7 +191,7 @@ class Daemon:
             self._serve(self.membership.run(), "discovery")
             self._serve(self._sweep(), "sweep")
             if self._lock is not None:
-                self._serve(_say_alive(self._lock), "sign-of-life")
+                self._serve(_record_liveness(self._lock), "sign-of-life")
             if self.tls is not None or self._seal_keys is not None:
                 self._serve(self._watch_files(), "files")
             await self._wait_joined()
@@ -313,7 +313,7 @@ class Daemon:
     def _others(self) -> tuple[Contact, ...]:
         """Return some other nodes at random, so that the clients of this node spread over all if it fails."""
         known = self.membership.contacts()
-        return tuple(random.sample(known, min(len(known), OTHERS_TOLD)))
+        return tuple(random.sample(known, min(len(known), OTHERS_MAX)))
 
     def _span(self, span: Span, ended: float) -> None:
         """Log a span, and send it to the collector."""
@@ -705,7 +705,7 @@ def _locked(data: Path) -> DirectoryLock:
         raise LocalProtocolError(f"setting data: {data}: {error.strerror}") from error
 
 
-async def _say_alive(lock: DirectoryLock) -> None:
+async def _record_liveness(lock: DirectoryLock) -> None:
     """Record regularly on the disk that this node is alive; the next start computes its downtime from it.
 
     The first record comes after ALIVE_SECONDS: this start must have read the previous one before.

@@ -28,8 +28,8 @@ _MARKS: Final = {"kademlia": b"k", "chord": b"c", "kademlia view": b"K", "chord 
 _KINDS: Final = {mark: kind for kind, mark in _MARKS.items()}
 _NOTICE: Final = b"n"
 """Mark of a notice; the mark of its sender's kind follows."""
-_SAID_SECONDS: Final = 60.0
-_SAID_MAX: Final = 256
+_LOG_SECONDS: Final = 60.0
+_LOGGED_MAX: Final = 256
 
 log = structlog.get_logger("membership")
 
@@ -43,7 +43,7 @@ class Envelopes:
         self._clock = clock or (lambda: time.time())
         self._mark = _MARKS[kind]
         self._sealer = Sealer(keyring, own_key)
-        self._said_at: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
         self._mismatched = 0
 
     @property
@@ -67,9 +67,9 @@ class Envelopes:
             return body[1:]
         self._mismatched += 1
         if body[:1] == _NOTICE:
-            self._say(_KINDS.get(body[1:2], "unknown"), address)
+            self._log_mismatch(_KINDS.get(body[1:2], "unknown"), address)
         else:
-            self._say(_KINDS.get(body[:1], "unknown"), address)
+            self._log_mismatch(_KINDS.get(body[:1], "unknown"), address)
             reply(self._seal(_NOTICE + self._mark, 0))
         return None
 
@@ -81,15 +81,15 @@ class Envelopes:
     def _seal(self, body: bytes, receiver: int) -> bytes:
         return self._sealer.seal(body, receiver=receiver, nonce=secrets.token_bytes(8), now=self._clock())
 
-    def _say(self, theirs: str, address: tuple[str, int]) -> None:
+    def _log_mismatch(self, theirs: str, address: tuple[str, int]) -> None:
         """Log a mismatch, at most once a minute per address."""
         where, now = format_address(*address[:2]), time.monotonic()
-        if now - self._said_at.get(where, -_SAID_SECONDS) < _SAID_SECONDS:
+        if now - self._logged_at.get(where, -_LOG_SECONDS) < _LOG_SECONDS:
             return
-        self._said_at.pop(where, None)
-        while len(self._said_at) >= _SAID_MAX:
-            del self._said_at[next(iter(self._said_at))]
-        self._said_at[where] = now
+        self._logged_at.pop(where, None)
+        while len(self._logged_at) >= _LOGGED_MAX:
+            del self._logged_at[next(iter(self._logged_at))]
+        self._logged_at[where] = now
         log.error(
             "overlay_mismatch", code="local-protocol", address=where, theirs=theirs, own=self.kind,
             reason=_difference(self.kind, theirs),

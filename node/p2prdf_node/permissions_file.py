@@ -26,6 +26,6 @@ class PermissionsFile(WatchedFile["PermissionsTable"]):
         """The permissions in use."""
         return self.value
 
-    def said(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return the number of clients with permissions of their own."""
         return {"clients": len(self.value.clients)}

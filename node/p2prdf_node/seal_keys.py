@@ -67,6 +67,6 @@ class SealKeysFile(WatchedFile[tuple[bytes, ...]]):
             self._keyring.take(self.value)
         return changed
 
-    def said(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return the names of the keys in use."""
         return {"keys": list(Keyring(self.value).names)}

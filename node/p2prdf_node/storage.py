@@ -260,13 +260,13 @@ class Storage:
                 self._damaged(Damage(self._path(LOG, missing), 0, 0, "the file is missing"))
             expected = number + 1
             reader = SegmentReader(self._files, self._path(LOG, number), self._identity, LOG, number)
-            for record in self._scan(reader, end=self._end_told_by(place + 1, number)):
+            for record in self._scan(reader, end=self._end_by_successor(place + 1, number)):
                 self.log_records += 1
                 yield record
             self._last_end = reader.end
         self._was_read = True
 
-    def _end_told_by(self, place: int, number: int) -> int | None:
+    def _end_by_successor(self, place: int, number: int) -> int | None:
         """Return the end of a log by the header of the next one; None without a next one."""
         if place >= len(self._logs) or self._logs[place] != number + 1:
             return None
@@ -296,7 +296,7 @@ class Storage:
             room = QUARANTINE_BYTES_MAX - sum(path.stat().st_size for path in self._quarantine.iterdir())
             with contextlib.suppress(OSError):  # the copy is for people; the state does not need it
                 reader.copy(damage, copy, max(0, room))
-        self._tell_damage(damage, copy)
+        self._log_damage(damage, copy)
 
     def _quarantine_file(self, path: Path) -> None:
         self.damage_count += 1
@@ -304,10 +304,10 @@ class Storage:
         self.damages.append(damage)
         copy = self._quarantine / path.name
         self._files.rename(path, copy)
-        self._tell_damage(damage, copy)
+        self._log_damage(damage, copy)
 
     @staticmethod
-    def _tell_damage(damage: Damage, copy: Path) -> None:
+    def _log_damage(damage: Damage, copy: Path) -> None:
         log.error(
             "state_damaged", file=str(damage.path), start=damage.start, end=damage.end, reason=damage.reason,
             quarantine=str(copy) if copy.exists() else None,

@@ -56,7 +56,7 @@ class TermCheck:
             if not literals:
                 wrong |= literal[numbers]
             if wrong.any():
-                self._complain(int(numbers[wrong.argmax()]), place)
+                self._refuse(int(numbers[wrong.argmax()]), place)
 
     def _look_at_new(self) -> None:
         """Determine the kinds of new terms: together, and one by one if any of them is not publishable."""
@@ -72,7 +72,7 @@ class TermCheck:
                         kinds[at] = _RESERVED
             self._kinds.append(kinds)
 
-    def _complain(self, identifier: int, place: str) -> None:
+    def _refuse(self, identifier: int, place: str) -> None:
         text = self._dictionary.text(identifier)
         shown = text if len(text) <= 100 else text[:100] + "..."
         kind = self._kinds.values[identifier]

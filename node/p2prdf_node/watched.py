@@ -65,7 +65,7 @@ class WatchedFile(Generic[T]):
             return self._refused(str(error))
         self.problem = ""
         self.renewed += 1
-        log.info(self._taken, **self.said())
+        log.info(self._taken, **self.facts())
         return True
 
     def _refused(self, reason: str) -> bool:
@@ -74,13 +74,13 @@ class WatchedFile(Generic[T]):
         log.error(self._bad, reason=reason)
         return False
 
-    def said(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return the facts about the content in use, for log and status."""
         return {}
 
     def status(self) -> dict[str, Any]:
         """Return the state of the file, for people and monitoring."""
-        return {**self.said(), "renewed": self.renewed, "problem": self.problem or None}
+        return {**self.facts(), "renewed": self.renewed, "problem": self.problem or None}
 
     def _read(self) -> T:
         """Read and parse the file.  Blocking.  Raises LocalProtocolError, naming it."""

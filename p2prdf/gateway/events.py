@@ -71,7 +71,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
             )  # fmt: skip
             await response.prepare(request)
             try:
-                await _Teller(gateway, subscription, response, request).tell()
+                await _EventWriter(gateway, subscription, response, request).run()
             except ConnectionError:
                 pass  # the reader is gone; its subscription lives on for its lease
             except Exception as error:
@@ -110,7 +110,7 @@ class _Sent(NamedTuple):
     written: int
 
 
-class _Teller:
+class _EventWriter:
     """Writes the events of one subscription."""
 
     def __init__(
@@ -128,7 +128,7 @@ class _Teller:
         self._last = 0
         """Number of the last confirmed solution."""
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         """Write until the subscription or the connection ends."""
         opened = {"subscription": f"{self._subscription.id:016x}", "vars": list(self._subscription.names)}
         await self._write("opened", opened, token_text(self._subscription))  # a client cut off now resumes from here
@@ -138,14 +138,14 @@ class _Teller:
                 if batch is None:
                     await self._response.write(b": \n\n")
                 else:
-                    await self._tell(batch)
+                    await self._write_batch(batch)
                 self._acknowledge()
             if self._gateway.stopping.is_set():
                 await self._write("leaving", {"detail": "the gateway is stopping: continue at another one"})
         except P2PRDFError as error:
             await self._write("error", described(error)[1])
 
-    async def _tell(self, batch: Batch) -> None:
+    async def _write_batch(self, batch: Batch) -> None:
         await self._until_settled()
         if batch.lost:
             await self._write("gap", {"lost": batch.lost})

@@ -125,9 +125,9 @@ class _Socket:
         try:
             async for message in self._socket:
                 if message.type is WSMsgType.TEXT:
-                    await self._take(message.data)
+                    await self._handle(message.data)
                 else:
-                    await self._complain(Refused(HTTPStatus.BAD_REQUEST, "messages are text: JSON objects"), None)
+                    await self._send_error(Refused(HTTPStatus.BAD_REQUEST, "messages are text: JSON objects"), None)
         finally:
             stop.cancel()
             await self._end()
@@ -150,7 +150,7 @@ class _Socket:
 
     # --- messages of the client --------------------------------------------------------------------------------------
 
-    async def _take(self, text: str) -> None:
+    async def _handle(self, text: str) -> None:
         alias: str | None = None
         try:
             kind, body = _read(text)
@@ -162,7 +162,7 @@ class _Socket:
             else:
                 self._acknowledge(body)
         except P2PRDFError as error:
-            await self._complain(error, alias)
+            await self._send_error(error, alias)
 
     def _subscribe(self, body: dict[str, Any], alias: str | None) -> None:
         authorization = body.get("authorization", self._authorization)
@@ -186,7 +186,7 @@ class _Socket:
         try:
             subscription = await wanted.open(await self._speaker(name))
         except P2PRDFError as error:
-            await self._complain(error, alias)
+            await self._send_error(error, alias)
             return
         finally:
             self._opening -= 1
@@ -195,7 +195,7 @@ class _Socket:
         if former is not None and former.task is not None:
             former.task.cancel()
         self._held[held.spuid] = held
-        held.task = asyncio.create_task(self._tell(held, first=wanted.token is None))
+        held.task = asyncio.create_task(self._deliver(held, first=wanted.token is None))
 
     async def _unsubscribe(self, body: dict[str, Any]) -> None:
         held = self._known(body)
@@ -221,7 +221,7 @@ class _Socket:
 
     # --- messages to the client --------------------------------------------------------------------------------------
 
-    async def _tell(self, held: _Held, *, first: bool) -> None:
+    async def _deliver(self, held: _Held, *, first: bool) -> None:
         try:
             batches = held.subscription.batches(solutions_max=_SOLUTIONS_MAX)
             if first:
@@ -244,13 +244,13 @@ class _Socket:
                     held, {"addedResults": results(names, true.values()), "removedResults": results(names, ())}
                 )
             async for batch in batches:
-                await self._tell_batch(held, batch)
+                await self._deliver_batch(held, batch)
             raise Unavailable("the subscription has ended")
         except P2PRDFError as error:
             self._held.pop(held.spuid, None)
-            await self._complain(error, held.alias, held.spuid)
+            await self._send_error(error, held.alias, held.spuid)
 
-    async def _tell_batch(self, held: _Held, batch: Batch) -> None:
+    async def _deliver_batch(self, held: _Held, batch: Batch) -> None:
         if batch.lost:
             await self._send({"gap": {**_named(held), "lost": batch.lost}})
         if len(batch):
@@ -272,7 +272,7 @@ class _Socket:
         else:
             subscription.acknowledge()
 
-    async def _complain(self, error: P2PRDFError, alias: str | None, spuid: str | None = None) -> None:
+    async def _send_error(self, error: P2PRDFError, alias: str | None, spuid: str | None = None) -> None:
         status, problem, _ = described(error)
         said: dict[str, Any] = {
             "error": error.code, "status_code": int(status), "error_description": problem["detail"]

@@ -59,13 +59,13 @@ Told = Mapping[str, Any]
 class Member:
     """Knowledge about one node.  Times are in monotonic seconds.
 
-    ``named``: last time that a node named it.  ``belief``: state in the view of the node in use, unless alive.
+    ``named``: last time that a node named it.  ``view_state``: state in the view of the node in use, unless alive.
     """
 
     key: str
     address: str
     named: float
-    belief: str = ""
+    view_state: str = ""
     asked: float = 0.0
     heard: float | None = None
     silence: str = ""
@@ -94,9 +94,9 @@ class Member:
         """
         unnamed = self.named < named_at
         said_goodbye = self.load is not None and bool(self.load["stopping"]) and bool(unnamed or self.silence)
-        if self.belief == "left" or (said_goodbye and self.belief != "dead"):
+        if self.view_state == "left" or (said_goodbye and self.view_state != "dead"):
             return "left", ""
-        if self.belief == "dead":
+        if self.view_state == "dead":
             return "missing", self.silence or "the other nodes report that it is dead"
         if self.silence:
             return "missing", self.silence
@@ -162,14 +162,14 @@ class Survey:
         self.state = state
         self._name(state, now)
         own = self._member(str(state["key"]), str(state["address"]), now)
-        self._believe(state, now)
+        self._note_view(state, now)
         # With complete views, a member not named now is named by no node; otherwise any node may name it, and not all
         # are asked.
         self.named_at = now if everyone_known(state) else now - FORGET_SECONDS / 2
         chosen = self._chosen(own)
         asked = [self._ask(member) for member in chosen]
         if own is not None:
-            own.belief = ""
+            own.view_state = ""
             asked.append(self._ask_used(own, client, state))
         await asyncio.gather(*asked)
         self._forget(time.monotonic())
@@ -182,13 +182,13 @@ class Survey:
             return []
         candidates = [
             each for each in self.members.values()
-            if each is not own and not each.belief and each.named >= self.named_at
+            if each is not own and not each.view_state and each.named >= self.named_at
         ]  # fmt: skip
         return sorted(candidates, key=lambda each: each.asked)[:ASKED_MAX]
 
     async def _ask_used(self, member: Member, client: Client, state: Told) -> None:
         member.asked = time.monotonic()
-        await self._taken(member, client, state)
+        await self._note_state(member, client, state)
 
     async def _ask(self, member: Member) -> None:
         assert self._reach is not None
@@ -199,7 +199,7 @@ class Survey:
                 if state["key"] == member.key:
                     if not everyone_known(self.state):
                         self._name(state, time.monotonic())
-                    await self._taken(member, client, state)
+                    await self._note_state(member, client, state)
                 else:
                     member.silence = "another node is at its address"
         except TimeoutError:
@@ -209,7 +209,7 @@ class Survey:
         except (KeyError, TypeError, ValueError) as error:
             member.silence = f"its answer is not understood: {error!r}"
 
-    async def _taken(self, member: Member, client: Client, state: Told) -> None:
+    async def _note_state(self, member: Member, client: Client, state: Told) -> None:
         """Note the state of a node, and its subscriptions if it reports them."""
         member.take(state, time.monotonic())
         found: list[dict[str, Any]] = []
@@ -242,21 +242,21 @@ class Survey:
         member.named = now
         return member
 
-    def _believe(self, state: Told, now: float) -> None:
+    def _note_view(self, state: Told, now: float) -> None:
         """Note the members that are dead or have left in the view of the node in use."""
         for member in self.members.values():
-            member.belief = ""
+            member.view_state = ""
         for told in state["discovery"].get("members", ()):
             if told["state"] in ("dead", "left"):
                 host = f"[{told['host']}]" if ":" in told["host"] else told["host"]
                 key = str(told["key"])
                 gone = self.members.get(key) or self._member(key, f"{host}:{told['port']}", now)
                 if gone is not None:
-                    gone.belief = str(told["state"])
+                    gone.view_state = str(told["state"])
 
     def _forget(self, now: float) -> None:
         for key, member in list(self.members.items()):
-            if member.named < now - FORGET_SECONDS and not member.belief:
+            if member.named < now - FORGET_SECONDS and not member.view_state:
                 del self.members[key]
 
 

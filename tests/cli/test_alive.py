@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from p2prdf_cli import registered
-from p2prdf_cli.registered import turning
+from p2prdf_cli.registered import sign_of_life
 
 
 async def test_the_file_is_touched_until_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registered, "ALIVE_SECONDS", 0.01)
     file = tmp_path / "alive"
-    async with asyncio.timeout(30), turning(file):
+    async with asyncio.timeout(30), sign_of_life(file):
         for _ in range(2):
             os.utime(file, (0, 0))
             while file.stat().st_mtime == 0:
@@ -28,7 +28,7 @@ async def test_the_file_is_touched_until_the_end(tmp_path: Path, monkeypatch: py
 
 async def test_a_file_that_cannot_be_written_is_reported_at_the_beginning(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        async with turning(tmp_path / "absent/alive"):
+        async with sign_of_life(tmp_path / "absent/alive"):
             raise AssertionError
-    async with turning(None):
+    async with sign_of_life(None):
         assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ import pyoxigraph as ox
 
 from p2prdf.rdf.results import rows_of
 from p2prdf_cli.demo import airports
-from p2prdf_cli.demo.check import judge, owed_answers
+from p2prdf_cli.demo.check import expected_solutions, judge
 from p2prdf_cli.demo.queries import QUERIES
 
 MARK = "DEMONSTRATION_TEST"
@@ -33,7 +33,7 @@ def test_the_central_evaluation_agrees_with_an_independent_engine() -> None:
     store = ox.Store()
     document = "".join(f"{s} {p} {o} .\n" for s, p, o in triples).encode()
     store.bulk_load(document, format=ox.RdfFormat.N_TRIPLES)
-    for query, owed in zip(QUERIES, owed_answers(QUERIES, triples), strict=True):
+    for query, owed in zip(QUERIES, expected_solutions(QUERIES, triples), strict=True):
         normalised: Counter[tuple[str, ...]] = Counter()
         for row, times in owed.items():
             normalised[tuple(map(_as_stored, row))] += times

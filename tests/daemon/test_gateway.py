@@ -904,7 +904,7 @@ async def test_an_answer_that_has_begun_is_broken_off_and_has_no_second_one_in_i
     async def fails(*_):
         raise ValueError("a bug")
 
-    monkeypatch.setattr("p2prdf.gateway.events._Teller._tell", fails)
+    monkeypatch.setattr("p2prdf.gateway.events._EventWriter._write_batch", fails)
     monkeypatch.setattr("p2prdf.gateway.sockets._Socket._take", fails)
     async with gateway(keeping_all[0].address) as (session, _):
         async with session.get("/events", params={"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}) as answer:

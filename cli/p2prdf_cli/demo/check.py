@@ -11,7 +11,7 @@ from p2prdf.sim.oracle import Oracle, Publication
 from p2prdf_cli.demo.airports import Triple
 from p2prdf_cli.demo.queries import StandingQuery
 
-__all__ = ["Row", "Verdict", "judge", "owed_answers"]
+__all__ = ["Row", "Verdict", "judge", "expected_solutions"]
 
 Row = tuple[str, ...]
 
@@ -37,7 +37,7 @@ class Verdict:
         return ", ".join(f"{count:,} {word}" for count, word in parts if count)
 
 
-def owed_answers(queries: Sequence[StandingQuery], triples: Sequence[Triple]) -> list[Counter[Row]]:
+def expected_solutions(queries: Sequence[StandingQuery], triples: Sequence[Triple]) -> list[Counter[Row]]:
     """Evaluate the queries centrally over all triples, in one process, without any index of the product."""
     oracle = Oracle(Publication(0, number, triple) for number, triple in enumerate(triples))
     return [oracle.answers(parse_select(query.sparql), since=0) for query in queries]

@@ -19,7 +19,7 @@ import p2prdf
 from p2prdf.client import Client, Progress
 from p2prdf_cli.demo import airports
 from p2prdf_cli.demo.airports import Triple
-from p2prdf_cli.demo.check import Row, judge, owed_answers
+from p2prdf_cli.demo.check import Row, expected_solutions, judge
 from p2prdf_cli.demo.collector import Holding
 from p2prdf_cli.demo.daemons import Daemons
 from p2prdf_cli.demo.fleet import Fleet
@@ -100,7 +100,7 @@ class Demonstration:
             with screen.publishing(len(triples), holdings):
                 bulk_triples, bulk_seconds, steady_rate = await self._publish(clients, triples, holdings)
             screen.say("all acknowledged; evaluating the queries centrally to compare")
-            owed = await asyncio.to_thread(owed_answers, QUERIES, triples)
+            owed = await asyncio.to_thread(expected_solutions, QUERIES, triples)
             await self._wait_for_answers(holdings, owed)
             reports = [await client.status() for client in clients]
             for task in collecting:

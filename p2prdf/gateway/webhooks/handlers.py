@@ -42,7 +42,7 @@ def routes() -> list[web.RouteDef]:
     """Return the routes."""
     return [
         web.post("/webhooks", _register), web.get("/webhooks", _list, allow_head=False),
-        web.get("/webhooks/{name}", _tell, allow_head=False), web.delete("/webhooks/{name}", _remove),
+        web.get("/webhooks/{name}", _show, allow_head=False), web.delete("/webhooks/{name}", _remove),
         web.post("/webhooks/{name}/pause", _pause), web.post("/webhooks/{name}/resume", _resume),
     ]  # fmt: skip
 
@@ -73,8 +73,8 @@ async def _register(request: web.Request) -> web.StreamResponse:
         raise Unavailable("the webhook is registered, but this gateway has not read it yet: see GET /webhooks")
     if found.shadowed:  # another gateway registered the same name concurrently
         await host.forget([found])
-        raise _taken(name)
-    told = _what(gateway, found) | {"secret": host.keys.secret(made.key, made.identity)}
+        raise _name_in_use(name)
+    told = _description(gateway, found) | {"secret": host.keys.secret(made.key, made.identity)}
     location = {"Location": f"/webhooks/{name}", **_NO_STORE}
     return web.json_response(told, status=HTTPStatus.CREATED, headers=location)
 
@@ -139,7 +139,7 @@ def _check_room(host: WebhookHost, client: str, name: str) -> None:
     """Raise Refused for a name that the client already uses, Busy at the bound of webhooks."""
     webhooks = host.registry.webhooks().values()
     if host.registry.of_name(client, name):
-        raise _taken(name)
+        raise _name_in_use(name)
     own = sum(each.registration.client == client for each in webhooks)
     if own >= host.config.client_webhooks_max:
         raise Busy(f"this client has {own} webhooks, the maximum", retry_after=60.0)
@@ -147,7 +147,7 @@ def _check_room(host: WebhookHost, client: str, name: str) -> None:
         raise Busy(f"{len(webhooks):,} webhooks are registered, the maximum", retry_after=60.0)
 
 
-def _taken(name: str) -> Refused:
+def _name_in_use(name: str) -> Refused:
     return Refused(HTTPStatus.CONFLICT, f"name: there is a webhook {name!r}: DELETE /webhooks/{name} first")
 
 
@@ -220,7 +220,7 @@ async def _list(request: web.Request) -> web.StreamResponse:
     host.check_known()
     sees_all = await _sees_all(gateway, client)
     told = [
-        _what(gateway, each) for each in host.registry.webhooks().values()
+        _description(gateway, each) for each in host.registry.webhooks().values()
         if sees_all or each.registration.client == client
     ]  # fmt: skip
     said: dict[str, Any] = {"webhooks": sorted(told, key=lambda each: (each["client"], each["name"]))}
@@ -229,7 +229,7 @@ async def _list(request: web.Request) -> web.StreamResponse:
     return web.json_response(said, headers=_NO_STORE)
 
 
-async def _tell(request: web.Request) -> web.StreamResponse:
+async def _show(request: web.Request) -> web.StreamResponse:
     """Return the state of a webhook; of other clients' webhooks for a client that may observe."""
     gateway = request.app[GATEWAY]
     client = gateway.access.check(request, Permission.READ)
@@ -239,7 +239,7 @@ async def _tell(request: web.Request) -> web.StreamResponse:
     if whose != client and not await _sees_all(gateway, client):
         raise NotAllowed(f"client: {whose[:80]!r} is another client, and {client} may not observe")
     webhook = _named(host, whose, request.match_info["name"])[0]
-    return web.json_response(_what(gateway, webhook) | await _counts(gateway, webhook), headers=_NO_STORE)
+    return web.json_response(_description(gateway, webhook) | await _counts(gateway, webhook), headers=_NO_STORE)
 
 
 async def _sees_all(gateway: Gateway, client: str) -> bool:
@@ -252,7 +252,7 @@ async def _sees_all(gateway: Gateway, client: str) -> bool:
     return True
 
 
-def _what(gateway: Gateway, webhook: Webhook) -> dict[str, Any]:
+def _description(gateway: Gateway, webhook: Webhook) -> dict[str, Any]:
     """Return this gateway's knowledge of a webhook."""
     host = _host(gateway)
     made, delivery = webhook.registration, host.deliveries.get(webhook.registration.identity)

@@ -82,7 +82,7 @@ class WebhookHost(Worker):
         config = config or WebhookConfig()
         config.validate()
         self._logger = logging.getLogger("p2prdf.gateway")
-        self._told = tell
+        self._report = tell
         self.sender = sender
         self.keys = keys
         self.config = config
@@ -124,8 +124,8 @@ class WebhookHost(Worker):
         if event == "ready":
             self.failure = ""
         self._logger.info("webhooks: %s %s", event, dict(what))
-        if self._told is not None:
-            self._told(event, what)
+        if self._report is not None:
+            self._report(event, what)
 
     # --- member of the group -----------------------------------------------------------------------------------
 

@@ -102,11 +102,11 @@ class WebhookRegistration:
 
     def triple(self, keys: SigningKeys) -> Triple:
         """Return the sealed triple of the registration."""
-        told = self._told()
+        told = self._as_dict()
         sealed = {**told, "seal": keys.seal(self.key, _canonical(self.identity, told))}
         return self.subject, WEBHOOK, terms.literal(json.dumps(sealed, sort_keys=True))
 
-    def _told(self) -> dict[str, Any]:
+    def _as_dict(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "identity"}
 
 

@@ -161,5 +161,5 @@ def test_mismatches_are_logged_once_a_minute_for_each_address_and_notices_not_an
     theirs.open(strange, ("10.9.0.1", 9), notices.append)
     assert "the node there of unknown" in capsys.readouterr().out
     for number in range(1000):
-        ours._say("kademlia", (f"10.1.0.{number}", 9))
-    assert len(ours._said_at) <= 256
+        ours._log_mismatch("kademlia", (f"10.1.0.{number}", 9))
+    assert len(ours._logged_at) <= 256
