@@ -166,7 +166,7 @@ async def test_a_leaving_node_reports_it_and_a_second_signal_ends_the_waiting(la
                 pass
 
         node.terminate()
-        with pytest.raises(p2prdf.NodeLeaving, match="go on at another one"):
+        with pytest.raises(p2prdf.NodeLeaving, match="connect to another one"):
             await asyncio.wait_for(all_that_comes(), 30)
         with pytest.raises(p2prdf.NodeLeaving):
             await stay()
