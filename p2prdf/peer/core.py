@@ -3,20 +3,20 @@
 The duties of a driver:
 
 1. Make one :class:`Peer` with its contact, and report other peers by ``ContactSeen`` and ``ContactLost`` as its overlay
-  learns of them.
+   learns of them.
 2. Pass the time to every call, in seconds since the epoch, monotonic.
 3. Carry out the effects of a call in their order; complete each ``Persist`` before any later ``Send`` of the same list
-  goes out.
+   goes out.
 4. Pass each received parcel to ``receive``, with its sender.  Parcels may be lost, repeated and reordered: the peer
-  repeats unacknowledged messages, and duplicates are harmless.
+   repeats unacknowledged messages, and duplicates are harmless.
 5. Keep one timer: when ``deadline`` is reached (at once, if it is not after now), call ``wake``.  ``receive`` mostly
-  only stores a message; ``wake`` processes the messages since then in batches.
+   only stores a message; ``wake`` processes the messages since then in batches.
 6. Answer ``FindOwner(key)`` by ``OwnersFound``: live peers closest to the key, this one included.
 7. Number requests uniquely; each ends in one ``Completed``.  ``Notify`` delivers solutions to the subscriber.  Without
-  its ``AcknowledgeAnswers``, delivery stops after a window.
+   its ``AcknowledgeAnswers``, delivery stops after a window.
 8. While ``busy`` is true, accept no new publications.
 9. While ``turn_open`` is true, the last turn has spent its budget and is not over: call ``wake`` again soon, and until
-  then pass only acknowledgements to the peer.  It acknowledges no message before the turn is over.
+   then pass only acknowledgements to the peer.  It acknowledges no message before the turn is over.
 
 A bad message never raises out of ``receive``: it is traced and dropped.
 """
@@ -646,7 +646,7 @@ class Peer:
 
         self._repair.leave(left)
 
-    # --- bad members -----------------------------------------------------------------------------
+    # --- expelled members ------------------------------------------------------------------------
 
     @property
     def expelled(self) -> frozenset[int]:

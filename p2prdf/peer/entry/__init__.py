@@ -1,1 +1,1 @@
-"""The door of local clients: publications, subscriptions and what they are told."""
+"""Requests of local clients: publications, subscriptions and the delivery of solutions."""

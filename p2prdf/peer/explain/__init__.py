@@ -1,1 +1,1 @@
-"""Plans, costs and lists of subscriptions for those who ask."""
+"""Explanations of queries, and lists of subscriptions."""

@@ -1,12 +1,12 @@
 """The identity of a cluster, and the merge of two clusters that meet.
 
 A cluster has an *identity*: 64 random bits.  Every member stores it (:class:`ClusterKnown`) and sends it to every peer
-that it meets, under every overlay.  A peer without an identity adopts the one that it receives.  If no peer of the view
-has one, the peer with the lowest key draws it once it has caught up.
+that it meets.  A peer without an identity adopts the one that it receives.  If no peer of the view has one, the peer
+with the lowest key draws it once it has caught up.
 
-Two peers with different identities belong to two clusters that were founded apart.  The lowest known identity is the
-identity of the cluster, the others are *former* ones.  Sets of identities grow by union, so all members agree in the
-end.  A member that was away during a merge returns with a former identity, and adopts the present one.
+Two peers with different identities belong to clusters that were founded apart.  The lowest known identity is that of
+the cluster, the others are *former* ones.  Sets of identities grow by union, so all members agree in the end.  A member
+that was away during a merge returns with a former identity, and adopts the present one.
 
 A peer *merges* from the arrival of another identity until it has compared all data with the other replicas and every
 peer of the view has sent the same identity.  Meanwhile one-time queries are refused.
@@ -28,7 +28,7 @@ from p2prdf.wire.messages import FORMER_MAX, ClusterKnown, Contact, Message
 __all__ = ["Cluster"]
 
 STEADY_SECONDS: Final = 2.0
-"""A merge lasts at least so long after the last peer was met: a view that grows has settled by then."""
+"""Minimum duration of a merge after the last peer was met, so that a growing view can settle."""
 LOOK_SECONDS: Final = 0.25
 """Interval in seconds between two checks of the end of a merge."""
 _IDENTITY_BITS: Final = 64
@@ -80,11 +80,11 @@ class Cluster(Component):
     # --- contract ---------------------------------------------------------------------------------
 
     def handlers(self) -> Handlers:
-        """Return the handler of identities that other peers tell."""
+        """Return the handler of identities that other peers send."""
         return {ClusterKnown: self.known}
 
     def restorers(self) -> Restorers:
-        """Return the method that takes back the identity."""
+        """Return the method that restores the identity."""
         return {ClusterKnown: self.restore}
 
     def kept(self) -> Iterable[Message]:

@@ -140,7 +140,7 @@ class PeerConfig:
     """
 
     stream_retention_seconds: float = 7 * 86_400.0
-    """Retention of streams in event time before their watermark, and beyond where queries need it; 0: all.
+    """Retention of streams in event time before their watermark, or longer where queries need it; 0: all.
 
     The same at all peers: one peer with 0 makes all peers keep everything (:mod:`p2prdf.peer.progress.retention`).
     """

@@ -40,9 +40,9 @@ class ExpelledMembers(Component):
     def __init__(self, exchange: Exchange):
         self._exchange = exchange
         self._decisions: dict[int, tuple[int, bool]] = {}
-        """By member the stamp of the latest decision, and whether it is expelled."""
+        """By member: the stamp of the latest decision, and whether the member is expelled."""
         self._reports: dict[int, dict[int, tuple[int, bool]]] = {}
-        """By reporter all decisions that it reported last."""
+        """By reporter: the decisions in its last report."""
         self.keys: frozenset[int] = frozenset()
         """The expelled members."""
 
@@ -88,7 +88,7 @@ class ExpelledMembers(Component):
         return held is None or (stamp > held[0] and expelled != held[1])
 
     def _reporters(self, member: int, *, expelled: bool) -> list[tuple[int, int]]:
-        """Return stamp and key of the members that report news about a member, the latest stamp first."""
+        """Return stamp and key of the members that report a new decision about a member, the latest first."""
         found = []
         for reporter, told in self._reports.items():
             stamp, state = told.get(member, (0, not expelled))
@@ -148,14 +148,14 @@ class ExpelledMembers(Component):
     # --- state -----------------------------------------------------------------------------------
 
     def status(self) -> Mapping[str, object]:
-        """Return the expelled members, and how many decisions are only reported."""
+        """Return the expelled members, and the number of decisions that are only reported."""
         return {
             "expelled": [f"{key:016x}" for key in sorted(self.keys)],
             "expulsions_reported": sum(each["reporters"] is not None for each in self.listed()),
         }
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the decisions, those that are only reported behind, as plain JSON values."""
+        """Return the decisions as JSON values, followed by those that are only reported."""
         found: list[dict[str, Any]] = [
             {"member": f"{member:016x}", "expelled": out, "since": hlc.shown(stamp), "reporters": None}
             for member, (stamp, out) in self._decisions.items()

@@ -7,12 +7,11 @@ along the route.
 Most messages end at their receiver and cost only their number.  A forwarded one gets a completion counter
 (:mod:`p2prdf.peer.network.completions`), held for each message that it waits for.
 
-A sender repeats a message while it is being forwarded.  The repetition is dropped here: forwarding it would multiply it
-at every hop, and the outbox of this peer already repeats the forwarded message.  An acknowledged message is forgotten;
-if it arrives again it is handled again, which is harmless.
+A repetition of a message that is being forwarded is dropped: forwarding it would multiply it at every hop, and this
+peer's outbox already repeats the forwarded message.  A repetition after the acknowledgement is handled again, which is
+harmless.
 
-Some keys of a forwarded message are noted.  At its end their owners are known, and the sender learns them
-(:mod:`p2prdf.overlay.multisend`).
+Some keys of a forwarded message are noted, so that the sender learns their owners (:mod:`p2prdf.overlay.multisend`).
 
 Bounds: the senders' windows, and ``KEYS_MAX`` keys per message.
 """
@@ -38,7 +37,7 @@ class Arrivals:
     """Messages of other peers that are in progress or to be acknowledged."""
 
     def __init__(self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None]):
-        """``tell`` is called with sender and noted keys when a message is done."""
+        """``tell`` is called with the sender and the noted keys when a message is done."""
         self._tokens = tokens
         self._tell = tell
         self._keys: dict[int, dict[int, None]] = {}

@@ -531,7 +531,7 @@ class Exchange(Component):
         self.release(tokens)
 
     def passed(self, sender: Contact, to: Contact) -> None:
-        """Note that triples or rows are forwarded; if the receiver is their owner, tell the sender."""
+        """Note that triples or rows are forwarded; if the receiver is their owner, inform the sender."""
         if self._recursive:
             self.passed_on += 1
         else:
@@ -553,7 +553,7 @@ class Exchange(Component):
             self._correct(sender, self.contact(number))
 
     def not_mine(self, sender: Contact, owner: Contact) -> None:
-        """Count a forwarded message, and tell its sender the closer peer."""
+        """Count a forwarded message, and send its sender the address of the closer peer."""
         self.passed_on += 1
         self._correct(sender, owner)
 

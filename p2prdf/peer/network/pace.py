@@ -1,8 +1,8 @@
-"""The budget of a turn: for how long a peer works before its driver goes on with other things.
+"""The budget of a turn: how long a peer works before its driver continues with other tasks.
 
-A peer reads no clock.  Its work is measured by a *meter*: the driver's, which reads processor time, or, without one,
-a nominal cost per step and row, so that simulations stay deterministic.  Steps are never interrupted; after each step
-:attr:`Pace.over` tells whether the budget is spent.  See docs/explanation/design/turns.md.
+A peer reads no clock.  Its work is measured by a *meter*: the driver's, which reads processor time, or, without one, a
+nominal cost per step and row, so that simulations stay deterministic.  Steps are never interrupted; after each step
+:attr:`Pace.over` shows whether the budget is spent.  See docs/explanation/design/turns.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Pace"]
 STEP_SECONDS: Final = 0.000_5
 """Nominal cost of a step: a received message, a stored batch, an answered question of anti-entropy."""
 ROW_SECONDS: Final = 0.000_005
-"""Nominal cost of a row that a step deals with."""
+"""Nominal cost of a row in a step."""
 
 
 class Pace:

@@ -1,16 +1,15 @@
 """The membership as one peer knows it: expected size, missing members, members without data.
 
-A peer that sees few members cannot tell a small cluster from a failure of the others or a partition.  A peer with an
-empty disk cannot tell whether it is new.  Some decisions require the members that may know more: to serve a
-subscription, to report a solution as stable or a result as complete, and to accept a single copy as sufficient.
+A peer that sees few members cannot tell a small cluster from a failure or a partition, and one with an empty disk
+cannot tell whether it is new.  Members that know more must be present before a peer serves a subscription, reports a
+solution as stable or a result as complete, or accepts a single copy as sufficient.
 
-Each peer therefore records the largest number of members that ever existed (durable, and exchanged during
-anti-entropy), the members that left in order, the members that it lost, and the times of the losses.  A missing member
-is waited for, up to ``MISSING_SECONDS``.  A returning peer with an empty disk counts as missing until the others have
-filled it (:class:`Lacks`, durable).
+Each peer records the largest number of members that ever existed (durable, and exchanged in anti-entropy), the members
+that left in order or were lost, and the times of the losses.  It waits for a missing member, up to ``MISSING_SECONDS``.
+A returning peer with an empty disk counts as missing until the others have filled it (:class:`Lacks`, durable).
 
-Unknown facts are assumed to be the safe case.  A restarted peer treats every peer that it meets as an old member.  An
-empty peer assumes that its unreachable seeds have data.
+Unknown facts are assumed to be the safe case: to a restarted peer every peer is an old member, and to an empty peer its
+unreachable seeds have data.
 
 Design: docs/explanation/design/replication.md, "Loss of a disk".
 """
@@ -47,9 +46,9 @@ class Lacks(IntEnum):
 
     NOTHING = 0
     COPIES = 1
-    """The peer has not compared all data with all other replicas of its keys."""
+    """The peer has not compared all of its data with all other replicas."""
     HOMES = 2
-    """The peer also lacks the state of the subscription coordinators."""
+    """Nor has it received the state of the subscription coordinators."""
     OTHERS = 3
     """Nor has it met a member that lacks less, although it has seeds: members with data may be away."""
 
@@ -91,7 +90,7 @@ class Members:
         self._returned: set[int] = set()
         """The keys of the members that existed before their present process."""
 
-    # --- this peer's life ------------------------------------------------------------------------
+    # --- start and restart -----------------------------------------------------------------------
 
     def observe(self) -> None:
         """Record the time at which this process starts."""

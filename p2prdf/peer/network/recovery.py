@@ -1,7 +1,7 @@
-"""How far a peer has compared its copies with those of the other replicas.
+"""The state of recovery: the progress of a peer in comparing its copies with the other replicas.
 
-Anti-entropy (:mod:`p2prdf.peer.replication.anti_entropy`) keeps this state up to date, and every component reads it.
-It stands below all of them, so that no component needs a reference to the one that compares.
+Anti-entropy (:mod:`p2prdf.peer.replication.anti_entropy`) keeps this state up to date, and every component reads it. It
+stands below all of them, so that no component needs a reference to the one that compares.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ class Recovery:
     """The state of recovery of one peer."""
 
     def __init__(self, *, replicated: bool):
-        """``replicated``: whether there is more than one copy of an item, and anything to compare."""
+        """``replicated``: whether there is more than one copy of an item, so that copies can be compared."""
         self._replicated = replicated
         self._conditions: list[Callable[[], bool]] = []
         self.caught_up = not replicated
-        """Whether the records of coordinators were compared with all other replicas since the last peer came."""
+        """Whether the coordinators' records were compared with all other replicas since the last peer came."""
         self.receiving = False
-        """Whether another peer hands over records of coordinators that this peer did not have."""
+        """Whether another peer hands over coordinators' records that this peer did not have."""
         self.pass_completed = False
         """Whether a comparison of all data was completed since the view changed."""
         self.closing = False
-        """Whether this peer leaves, and takes in nothing more that other peers should keep."""
+        """Whether this peer leaves, and accepts no more items that other peers should store."""
         self.offer_due = False
-        """Whether items that belong to other peers are to be offered to them."""
+        """Whether misplaced items must be offered to their owners."""
         self.misplaced = 0
-        """Rows that this peer has kept although they may belong to other peers."""
+        """Rows that this peer has stored although it may not be their replica."""
         self.misplaced_offered = 0
-        """The value of ``misplaced`` when such rows were offered last."""
+        """The value of ``misplaced`` at the last offer."""
 
     @property
     def compared(self) -> bool:
@@ -47,9 +47,9 @@ class Recovery:
 
     @property
     def complete(self) -> bool:
-        """Whether this peer lacks nothing that leads to an answer, and has joined all data that it holds.
+        """Whether this peer has all data that leads to a solution, and has joined all of it.
 
-        It is false while so many peers are missing as keep an acknowledged publication safe: they may live in another
-        part of the network, and acknowledge publications there.
+        It is false while so many members are missing that they could have acknowledged publications by themselves, in
+        another part of the network.
         """
         return all(condition() for condition in self._conditions) and self.compared

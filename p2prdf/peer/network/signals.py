@@ -33,10 +33,10 @@ class Signals:
 
     def __init__(self) -> None:
         self.view_changed = Signal()
-        """The set of members has changed, and all of it is known."""
+        """The set of members has changed, and the view is complete."""
         self.caught_up = Signal()
-        """The records of coordinators were compared with all other replicas (:attr:`Recovery.caught_up`)."""
+        """The coordinators' records were compared with all other replicas (:attr:`Recovery.caught_up`)."""
         self.handoff_done = Signal()
-        """Records that other peers were handing over are here (:attr:`Recovery.receiving`)."""
+        """The records that other peers were handing over have arrived (:attr:`Recovery.receiving`)."""
         self.index_widened = Signal()
-        """A subscription begins earlier than its query was known to, so everything is to be joined again."""
+        """A subscription begins before the known start of its query, so all rows must be joined again."""

@@ -202,9 +202,9 @@ class Repair(Component):
         self._on_left: Callable[[bool], None] | None = None
         self._last_round = False
         self._offer_again_at: float | None = None
+        """When a leaving peer repeats its offers, unless they are answered."""
         self._patience = OFFER_SECONDS
         """Seconds to wait for an answer to the offers of a departure; doubled each time, as all may be busy."""
-        """When to begin a round of leaving anew, for nobody answers."""
         self._leaving: set[int] = set()
         """The keys of the peers that have announced their departure."""
         self._gifts: dict[tuple[int, int], float] = {}

@@ -1,11 +1,10 @@
 """A digest index: the items of one type that a peer holds, with digests of the part it shares.
 
-The items that two replicas share depend on their keys and the view.  A scan of all items for each question would be
-slow, while few items have changed since the last one.  All keys of an *arc* of the ring have the same replicas
-(:class:`p2prdf.overlay.replicas.ReplicaMap`), and a peer replicates few arcs.  The index is a table of sums of hashed
-identities, one row per arc and one column per bucket (the low bits of an identity).  The digest shared with a peer is
-the sum of some rows; fewer buckets are sums of columns.  A change of an item is a subtraction and an addition, in any
-order.
+A scan of all items for each question would be slow, while few items have changed since the last one.  All keys of an
+*arc* of the ring have the same replicas (:class:`p2prdf.overlay.replicas.ReplicaMap`), and a peer replicates few arcs.
+The index is a table of sums of hashed identities, one row per arc and one column per bucket (the low bits of an
+identity).  The digest shared with a peer is the sum of some rows; fewer buckets are sums of columns.  A change of an
+item is a subtraction and an addition, in any order.
 
 A new view rebuilds the table with one search per key.  Memory: some 20 bytes per item, and the table with at most
 16,384 columns.

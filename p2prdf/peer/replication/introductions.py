@@ -45,7 +45,7 @@ GATHERED_ROWS_MAX: Final = 16_384
 ENDS_MAX: Final = 4_096
 """Ended subscriptions with a record of the member that ended them; the oldest are dropped first."""
 LISTED_MAX: Final = 500
-"""Statements of one answer to a list or to a question about histories."""
+"""Statements per answer to a list or a question about histories."""
 
 _GONE: Final = np.uint64(hlc.GONE)
 _PLAIN: Final = np.uint64(hlc.GONE - 1)
@@ -64,7 +64,7 @@ class Introductions(Component):
         self._gathered: list[_Gathered] = []
         self._gathered_rows = 0
         self._members: dict[int, int] = {}
-        """Numbers of members, by key."""
+        """By key: the number of a member."""
         self._member = GrowingColumn(np.uint16)
         self._first_hand = GrowingColumn(np.bool_)
         self._terms = [GrowingColumn(np.uint32) for _ in range(3)]
@@ -137,7 +137,7 @@ class Introductions(Component):
             self._drop_old()
 
     def _number(self, key: int) -> int:
-        """Return the number of a member; those beyond 65,535 share the last one, under the key 0."""
+        """Return the number of a member; members beyond 65,535 share the last one, under the key 0."""
         number = self._members.get(key)
         if number is None:
             number = len(self._members)
@@ -261,7 +261,7 @@ class Introductions(Component):
     def histories(self, statements: Sequence[str]) -> dict[str, Any]:
         """Return the recorded events of some statements, given as three texts each, as JSON values.
 
-        For each statement there is a list of events: stamp, whether it was a deletion, key of the member, first hand.
+        For each statement there is a list of events: stamp, deletion or not, key of the member, first hand or not.
         """
         self._gather()
         find = self._dictionary.find

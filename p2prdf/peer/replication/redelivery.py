@@ -3,16 +3,16 @@
 A publication is many messages, to the replicas of each of its keys.  If its origin fails on the way, some keys lack the
 triples, and the result of a query would depend on its first pattern.
 
-- Every message names its origin and all indexes of its publication.  A peer that stores triples remembers them until
-  their publication is complete.
-- The origin reports the stamp up to which its publications are complete, with its messages and when it has none under
-  way.  It also reports the stamp at which its process began.
+- Every message names its origin and all indexes of its publication.  A peer remembers stored triples until their
+  publication is complete.
+- The origin reports the stamp up to which its publications are complete, and the stamp at which its process began.
 - A peer redelivers the remembered triples when the origin is lost or reports a new process, and when it restarts
   itself.  Redelivery is idempotent, and makes this peer the new origin.
-- An origin outside the view that does not report in ``STRANGER_SECONDS`` counts as lost.  Triples redelivered for such
-  an origin are not redelivered for another one until peers come.
+- An origin outside the view that does not report in ``STRANGER_SECONDS`` counts as lost, once until peers come.
 
 Bounds: an origin bounds its publications under way; those completed since its last report come on top.
+
+Design: docs/explanation/design/replication.md, "Redelivery".
 """
 
 from __future__ import annotations
