@@ -32,8 +32,8 @@ LATE: Final = hlc.from_seconds(600.0)
 
 An interval that ended before a query began may have led to solutions all the same, from a later publication at a peer
 that had not heard of the deletion.  They are retracted if the deletion is not older than this, or if the triple had
-any news since (:meth:`Stays.heard`): the deletion may have gone under other indexes.  Otherwise such intervals are
-ignored, or a new query would have to retract solutions of everything that was ever deleted.
+any news since (:meth:`ValidityIntervals.heard`): the deletion may have gone under other indexes.  Otherwise such
+intervals are ignored, or a new query would have to retract solutions of everything that was ever deleted.
 """
 
 
