@@ -48,9 +48,9 @@ class Lacks(IntEnum):
     COPIES = 1
     """The peer has not compared all of its data with all other replicas."""
     HOMES = 2
-    """Nor has it received the state of the subscription coordinators."""
+    """As ``COPIES``, and the peer lacks the state of the subscription coordinators."""
     OTHERS = 3
-    """Nor has it met a member that lacks less, although it has seeds: members with data may be away."""
+    """As ``HOMES``, and the peer has seeds but has met no member that lacks less: one may be away."""
 
 
 class Members:
@@ -73,7 +73,7 @@ class Members:
         """The number of members among ``most`` that had been missing for long when another member was lost."""
         self._lost_at: dict[int, float] = {}
         self._began: float | None = None
-        self._fewer_since = 0.0  # when this peer began, or lost another
+        self._fewer_since = 0.0  # when this process began, or last lost a member
         self.restored = False
         """Whether this peer started with data that an earlier process had stored."""
         self.lacks = Lacks.OTHERS if config.joins and self._replicated else Lacks.HOMES
@@ -185,8 +185,9 @@ class Members:
     def hear(self, expected: int, *, known: bool, complete: bool = False) -> None:
         """Note how many members another peer expects, and whether it knew this peer before (``known``).
 
-        A peer that started empty or was away knows neither which members are missing nor which are gone for good.  It
-        adopts the count of a peer that misses no member (``complete``).
+        A peer that started empty, was away or has not caught up does not know which members are missing, and adopts a
+        larger number.  A smaller number means that members are gone for good.  It is adopted only from a peer that has
+        caught up and misses no member (``complete``).
         """
         if known and self.lacks and not self.returned:
             self.returned = True

@@ -842,9 +842,9 @@ class Repair(Component):
         self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
 
     def life_told(self, sender: Contact, began: int) -> None:
-        """Offer items again if they were confirmed by an earlier process of a peer.
+        """Note the process of a peer; if it is a new one, offer again the items that an earlier one confirmed.
 
-        Its disk may have been lost since.  The peer may have been gone and back without any member noticing.
+        The disk may have been lost in between.  The peer may have been gone and back without any member noticing.
         """
         if began and self._exchange.replicated and self._lives.get(sender.key) != began:
             if sender.key in self._lives:

@@ -8,7 +8,8 @@ triples, and the result of a query would depend on its first pattern.
 - The origin reports the stamp up to which its publications are complete, and the stamp at which its process began.
 - A peer redelivers the remembered triples when the origin is lost or reports a new process, and when it restarts
   itself.  Redelivery is idempotent, and makes this peer the new origin.
-- An origin outside the view that does not report in ``STRANGER_SECONDS`` counts as lost, once until peers come.
+- An origin outside the view counts as lost if it reports nothing in ``STRANGER_SECONDS``.  The same triples are
+  redelivered for one such origin only, until peers come.
 
 Bounds: an origin bounds its publications under way; those completed since its last report come on top.
 
@@ -54,7 +55,7 @@ class RollForward(Component):
         self._done: dict[_Row, None] = {}
         """Rows redelivered for such origins, each with the indexes of its publication, the latest last."""
         self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
-        self._last = 0  # of own publications
+        self._last = 0  # the stamp of the last own publication
         self._tell_at: float | None = None
         self._life_told = False
         """Whether the other peers have received the start of this process."""
