@@ -159,7 +159,9 @@ class _SolutionsAlone:
 
 
 class JsonLines:
-    """One JSON object per line: sequence, identity, born, and bindings as in SPARQL JSON results; or a gap or bookmark.
+    """One JSON object per line: a solution, a gap or a bookmark.
+
+    A solution has sequence, identity, born, and bindings as in SPARQL JSON results.
 
     A retracted solution has ``"removed": true``, and the time of its retraction as ``born``.  Unbound variables are
     omitted; ASK has no bindings.

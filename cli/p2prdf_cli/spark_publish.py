@@ -1,4 +1,4 @@
-"""``p2prdf spark-publish``: publication of RDF files of any size by Spark, on a cluster or all cores of a machine."""
+"""``p2prdf spark-publish``: publication of RDF files by Spark, on a cluster or all cores of a machine."""
 
 from __future__ import annotations
 

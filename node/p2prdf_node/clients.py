@@ -14,12 +14,6 @@ socket is full.  It never acknowledges by itself: clients acknowledge by identit
 all its replicas know.  A subscriber that does not read thus costs this node one window and one socket buffer, its
 coordinator the log's bound, and other clients nothing.  A full log drops its oldest solutions, and the subscriber
 learns how many (``lost``).
-
-*Stopping.*  A stopping node refuses new requests as *leaving*, lets clients wait for pending outcomes, then tells
-each client that it leaves and closes the connection, so that the client goes on elsewhere.
-
-A client that violates the protocol gets a ClientError with request 0, and its connection is closed.  Subscriptions of
-a closed connection are detached: they live on for their lease and can be attached at any node.
 """
 
 from __future__ import annotations
@@ -179,7 +173,11 @@ class Clients:
             raise ClustersMerging(reason)
 
     def stop(self) -> None:
-        """Take no new requests; pending ones go on."""
+        """Take no new requests; pending ones go on.
+
+        A stopping node refuses new requests as *leaving*, lets clients wait for pending outcomes, then tells each
+        client that it leaves and closes the connection, so that the client continues elsewhere.
+        """
         self.stopping = True
 
     def dismiss_idle(self) -> bool:

@@ -14,10 +14,6 @@ accepted work and sends its clients elsewhere.  Still a member, it hands its cop
 stores their data.  Then it flushes pending writes to the disk, announces its departure and exits with 0.  A second
 signal skips the waiting.  The data on its disk stays: a node that comes back only needs the changes since.  A node
 started with SIGINT ignored, as shells start background jobs of scripts, leaves on SIGTERM only.
-
-Python's cyclic garbage collector scans all live objects again and again, and the tables of a node live long: with its
-defaults it costs four fifths of the throughput.  Therefore the objects of the start are frozen, and collections are
-rare (:func:`tame_garbage_collector`); the hot paths create no cycles.
 """
 
 from __future__ import annotations
@@ -111,7 +107,12 @@ log = structlog.get_logger("node")
 
 
 def tame_garbage_collector() -> int:
-    """Freeze all live objects, and collect rarely from now on; return the number of frozen objects."""
+    """Freeze all live objects, and collect rarely from now on; return the number of frozen objects.
+
+    Python's cyclic garbage collector scans all live objects again and again, and the tables of a node live long: with
+    its defaults it costs four fifths of the throughput.  Therefore the objects of the start are frozen, and
+    collections are rare; the hot paths create no cycles.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

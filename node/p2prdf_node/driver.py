@@ -6,10 +6,6 @@ per destination.  An idle driver starts a turn at once.  After a turn of many ro
 turn took, at most ``LINGER_SECONDS``: more arrives meanwhile, so that batches grow under load, and with them the rows
 processed per CPU second.
 
-A turn has a budget of processor time (``turn_budget_seconds``): a quarter for admission, half for parcels, and the
-peer works until its own budget is spent.  The rest waits for the next turn.  In between the event loop reads sockets,
-so that the failure detector's datagrams are answered after at most one turn (docs/explanation/design/turns.md).
-
 Effects go through the journal (:mod:`p2prdf_node.journal`), which delays effects until the records they depend on are
 on the disk.  While too much waits for the disk, no turn runs: received parcels stay in the inbox, deadlines pass
 late, as on a slow machine, and clients are refused as busy.
@@ -157,6 +153,13 @@ class Driver:
         self.submit(contract.Leave(0))
 
     def _turn(self) -> None:
+        """Run one turn within its budget of processor time.
+
+        A turn has a budget of processor time (``turn_budget_seconds``): a quarter for admission, half for parcels,
+        and the peer works until its own budget is spent.  The rest waits for the next turn.  In between the event
+        loop reads sockets, so that the failure detector's datagrams are answered after at most one turn
+        (docs/explanation/design/turns.md).
+        """
         self._turn_due = False
         if self._stopped:
             return

@@ -11,13 +11,6 @@ next one (group commit), so a slow disk makes commits larger.
     commits                |---- P of L1 ----|---- P of L3 ----|
     carried out            a                 b c               d e
 
-*Whole lists wait.*  L2 may depend on the input of L1: an answer computed from it, or its acknowledgement.  Lists pass
-at once only if nothing waits, or without a disk (``memory``).  Traces always pass at once: they only feed the log.
-
-*Disk errors.*  Waiting effects are not carried out, and clients receive the reason (:attr:`Journal.refusal`).  A full
-disk gets the same records again every second until there is room.  Any other error ends the node: unacknowledged
-records were not promised, and after a failed fsync the page cache cannot be trusted (:mod:`p2prdf_node.storage`).
-
 *Bounds.*  ``queued_bytes_max`` bytes of records and ``WAITING_MAX`` effects may wait.  Beyond, :attr:`full` is true,
 the driver makes no turn, and connections that bring work are held.
 
@@ -203,7 +196,12 @@ class Journal:
         return not self._waiting and not self._queued_bytes
 
     def take(self, effects: list[Effect]) -> None:
-        """Carry out a list of effects, each as early as its order allows."""
+        """Carry out a list of effects, each as early as its order allows.
+
+        Whole lists wait: a list may depend on the input of an earlier one, as an answer computed from it or its
+        acknowledgement.  A list passes at once only if nothing waits, or without a disk (``memory``).  Traces always
+        pass at once: they only feed the log.
+        """
         if self._ended:
             return  # the node is about to end, and must send nothing any more
         kept = [effect.message for effect in effects if type(effect) is Persist] if self._storage else []
@@ -319,7 +317,13 @@ class Journal:
         self._durable = self._gathering - 1
 
     def _refused(self, refusal: DiskRefused) -> None:
-        """Report that the disk refuses; retry if it is full, else end the node."""
+        """Report that the disk refuses; retry if it is full, else end the node.
+
+        Waiting effects are not carried out, and clients receive the reason (:attr:`Journal.refusal`).  A full disk
+        gets the same records again every second until there is room.  Any other error ends the node: unacknowledged
+        records were not promised, and after a failed fsync the page cache cannot be trusted
+        (:mod:`p2prdf_node.storage`).
+        """
         if not refusal.full:
             self._end(str(refusal))
             return

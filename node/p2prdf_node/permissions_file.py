@@ -1,4 +1,7 @@
-"""The permissions file, reloaded when it changes (:mod:`p2prdf_node.watched`); a file without sections is refused."""
+"""The permissions file, reloaded when it changes (:mod:`p2prdf_node.watched`).
+
+A file without sections is refused.
+"""
 
 from __future__ import annotations
 

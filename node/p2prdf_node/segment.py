@@ -14,12 +14,6 @@ A crash may leave half a write, and a disk may return wrong bytes.  The two must
 * *Damaged*: every other mismatch of a checksum.  The record was stored once, and other replicas must supply it again.
   The reader reports the position and continues behind it.
 
-Therefore the head of a record has a checksum of its own; otherwise a flipped bit in a length would look like a torn
-end.  That checksum covers the record's position, and the key of all checksums names node, kind and number of the
-file: after damage the reader searches for the next head byte by byte, and neither a misplaced old block nor content
-that looks like a record passes for one.  The header holds the end of the previous segment, so only the last segment
-can be torn.
-
 A readable but wrong tail of the last segment counts as damaged even after a crash: the opposite mistake would lose
 data silently.
 """
@@ -190,7 +184,14 @@ def _head_check(key: bytes, head: bytes, position: int) -> bytes:
 
 
 class SegmentReader:
-    """A segment being read.  Raises LocalProtocolError for an intact segment of another node, name or format."""
+    """A segment being read.  Raises LocalProtocolError for an intact segment of another node, name or format.
+
+    The head of a record has a checksum of its own; otherwise a flipped bit in a length would look like a torn end.
+    That checksum covers the record's position, and the key of all checksums names node, kind and number of the file:
+    after damage the reader searches for the next head byte by byte, and neither a misplaced old block nor content
+    that looks like a record passes for one.  The header holds the end of the previous segment, so only the last
+    segment can be torn.
+    """
 
     def __init__(self, files: Files, path: Path, identity: bytes, kind: int, number: int):
         self.path = path

@@ -49,7 +49,11 @@ log = structlog.get_logger("clients")
 
 
 class ClientSession:
-    """One client session; the handler of its connection after ClientHello."""
+    """One client session; the handler of its connection after ClientHello.
+
+    A client that violates the protocol gets a ClientError with request 0, and its connection is closed.
+    Subscriptions of a closed connection are detached: they live on for their lease and can be attached at any node.
+    """
 
     def __init__(self, clients: Clients, connection: Connection, hello: messages.ClientHello):
         if hello.version != messages.CLIENT_VERSION:

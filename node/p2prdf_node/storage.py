@@ -12,17 +12,6 @@
     DATA/state/quarantine/...       copies of damaged parts
 
 docs/explanation/design/storage.md compares this log with SQLite, LMDB and RocksDB.
-
-*Failures.*  After a failed write or fsync the content of the file is unknown: the kernel may have dropped the pages
-and report success for the next fsync.  A segment is therefore never used again after a failure.  If the disk is full
-(:attr:`DiskRefused.full`), the same records may be committed again: they go to a fresh segment as a whole, and its
-header holds the end of the trusted part of the previous one.  After any other error the storage refuses all commits.
-
-*Snapshots* are written while commits go on.  :meth:`Storage.replace` ends the current log segment N; the snapshot
-must contain all records up to N, and may contain more.  When it is complete and durable, one rename names it
-N.snapshot, and the files that it replaces are removed.  At any crash either the old files or the snapshot are
-complete, and the logs after N exist in both cases.  Reading the snapshot and then these logs may replay changes in
-their original order; the peer's restore is idempotent (:mod:`p2prdf.peer.core`).
 """
 
 from __future__ import annotations
@@ -66,6 +55,12 @@ log = structlog.get_logger("storage")
 
 class DiskRefused(Unavailable):
     """The disk did not accept records.
+
+    After a failed write or fsync the content of the file is unknown: the kernel may have dropped the
+    pages and report success for the next fsync.  A segment is therefore never used again after a failure.  If the
+    disk is full (:attr:`DiskRefused.full`), the same records may be committed again: they go to a fresh segment as a
+    whole, and its header holds the end of the trusted part of the previous one.  After any other error the storage
+    refuses all commits.
 
     ``full``: there is no room, and the same commit may succeed later; otherwise no commit will.
     """
@@ -380,6 +375,12 @@ class Storage:
 
     def replace(self) -> Replacement:
         """Begin a snapshot that replaces everything committed so far.
+
+        Commits go on meanwhile.  The call ends the current log segment N; the snapshot must contain all records up to
+        N, and may contain more.  When it is complete and durable, one rename names it N.snapshot, and the files that
+        it replaces are removed.  At any crash either the old files or the snapshot are complete, and the logs after N
+        exist in both cases.  Reading the snapshot and then these logs may replay changes in their original order; the
+        peer's restore is idempotent (:mod:`p2prdf.peer.core`).
 
         Its content must be taken from the node's state after this call has returned.  One at a time.
         Raises DiskRefused.

@@ -12,11 +12,6 @@ probes the addresses from time to time, and the state machine merges a second vi
 
 *Probes.*  The driver's own probes have the highest bit of their number set; the state machine's never have.  A TCP
 probe of a silent peer only reports a refusal: no process listens there.
-
-*Clock differences.*  A datagram with a time more than ten seconds off may be a replay and is not processed; its
-sender is probed instead.  A probe of any time is answered by :class:`OtherTime`, which also counts at any time: it
-repeats a number sent just now.  So both sides measure the difference, and the smaller view is fenced
-(:mod:`p2prdf.overlay.swim_clock`).  A replay causes one probe and nothing else.
 """
 
 from __future__ import annotations
@@ -435,7 +430,13 @@ class SwimMembership:
         return packet
 
     def _hear_stranger(self, packet: Packet) -> None:
-        """Use only the clock of a packet from a member with a different clock, and send this node's clock."""
+        """Use only the clock of a packet from a member with a different clock, and send this node's clock.
+
+        A datagram with a time more than ten seconds off may be a replay and is not processed;
+        its sender is probed instead.  A probe of any time is answered by :class:`OtherTime`, which also counts at any
+        time: it repeats a number sent just now.  So both sides measure the difference, and the smaller view is fenced
+        (:mod:`p2prdf.overlay.swim_clock`).  A replay causes one probe and nothing else.
+        """
         contact, message = packet.sender.contact, packet.message
         if contact.key == self.contact.key:
             return

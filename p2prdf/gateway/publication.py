@@ -1,5 +1,6 @@
-"""Publication and deletion of RDF over HTTP; the body streams to the overlay and may have any length up to the bound.
+"""Publication and deletion of RDF over HTTP.
 
+The body streams to the overlay; ``body_bytes_max`` bounds its length.
 A request without ``Idempotency-Key`` is a new publication each time.  With one, statements are identified by key and
 content: a repeated request, after a lost response, changes nothing, and the body's blank nodes keep their names.
 """
