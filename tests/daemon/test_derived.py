@@ -177,7 +177,7 @@ def test_the_command_derives_by_rules_and_ontologies(keeping_all, ns, tmp_path):
     given = ("derive", "--graph", f"{ns}all", "--rules", str(rules), "--ontology", str(ontology), *peer)
     code, out, err = command(*given, "--once")
     told = "p2prdf: ignored axioms: owl:disjointWith\n"
-    assert (code, out, err) == (0, "5 published, 0 removed\n", told)
+    assert (code, out, err) == (0, "5 published, 0 deleted\n", told)
     query = f"SELECT ?s ?p ?o {{ GRAPH <{ns}all> {{ ?s ?p ?o }} }}"
     rows = {tuple(line.split("\t")) for line in command("query", query, "--format", "tsv", *peer)[1].splitlines()[1:]}
     a, b, c, place = (f"<{ns}{name}>" for name in ("a", "b", "c", "Place"))
@@ -197,13 +197,13 @@ def test_the_command_derives_once_reports_its_counts_and_drops(keeping_all, ns):
     data = " . ".join(f"<{ns}{child}> <{ns}parent> <{ns}{parent}>" for child, parent in ("ab", "bc", "cd"))
     assert command("update", f"INSERT DATA {{ {data} }}", *peer)[0] == 0
     given = ("derive", "--graph", f"{ns}grand", "--once", grandparents(ns), *peer)
-    assert command(*given) == (0, "2 published, 0 removed\n", "")
-    assert command(*given) == (0, "0 published, 0 removed\n", "")
+    assert command(*given) == (0, "2 published, 0 deleted\n", "")
+    assert command(*given) == (0, "0 published, 0 deleted\n", "")
     circle = f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ GRAPH <{ns}grand> {{ ?s ?p ?o }} }}"
     code, out, err = command("derive", "--graph", f"{ns}grand", circle, *peer)
     assert (code, out) == (4, "")
     assert err.startswith("p2prdf: error [query-refused]: ")
     assert "would be derived from itself" in err
-    assert command("derive", "--graph", f"{ns}grand", "--remove", *peer) == (0, "2 removed\n", "")
+    assert command("derive", "--graph", f"{ns}grand", "--remove", *peer) == (0, "2 deleted\n", "")
     assert command("derive", "--graph", f"{ns}grand", "--remove", "--json", *peer) == (0, '{"removed": 0}\n', "")
     assert command("derive", "--graph", f"{ns}grand", "--remove", "ASK { ?s ?p ?o }", *peer)[0] == 2

@@ -111,7 +111,7 @@ def test_the_command_line_keeps_lists_and_removes_rules_and_asks_with_them(keepi
         return out
 
     ran("publish", data)
-    assert "1 rules kept" in ran("rules", "add", name, "--rules", file)
+    assert "1 rules stored" in ran("rules", "add", name, "--rules", file)
     listed = ran("rules", "list", name)
     assert parse_rules(listed) == parse_rules(transitive(ns))
     assert name in json.loads(ran("rules", "list", "--json"))
