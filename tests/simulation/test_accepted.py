@@ -1,4 +1,4 @@
-"""Publications that are kept whole before they are indexed: accepted ones, and all removals."""
+"""Publications that are stored whole before they are indexed: staged ones, and all removals."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def lacking(world):
     return missing, looked
 
 
-def test_what_is_accepted_is_indexed_by_others_if_its_peer_never_comes_back(monkeypatch):
+def test_a_staged_publication_is_indexed_by_others_if_its_peer_never_comes_back(monkeypatch):
     world = world_of()
     hold_back(world, monkeypatch, indexes)
     told = publish(world, world.nodes[0], ACCEPTED)
@@ -97,7 +97,7 @@ def test_what_is_accepted_is_indexed_by_others_if_its_peer_never_comes_back(monk
     assert (missing, looked) == ([], 3 * 40 * len(ROLES))
 
 
-def test_what_is_accepted_is_indexed_from_the_disk_of_its_peer_if_the_other_copies_are_lost(monkeypatch):
+def test_a_staged_publication_is_indexed_from_its_peers_disk_if_the_other_copies_are_lost(monkeypatch):
     world = world_of()
     hold_back(world, monkeypatch, indexes)
     told = publish(world, world.nodes[0], ACCEPTED)
@@ -142,7 +142,7 @@ def test_a_publication_is_forgotten_when_it_is_indexed():
 
 
 @pytest.mark.parametrize("config", [{"replicas": 1, "copies_min": 1}, {"replicas": 3, "copies_min": 1}])
-def test_with_one_copy_it_is_told_as_well(config):
+def test_staging_is_acknowledged_with_one_copy_as_well(config):
     world = world_of(**config)
     told = publish(world, world.nodes[0], ACCEPTED)
     world.run_for(5.0)
@@ -150,20 +150,20 @@ def test_with_one_copy_it_is_told_as_well(config):
 
 
 def accepting(seed):
-    """Return a seed's bad day with publishers who are content when they are told that they are accepted."""
+    """Return a seed's fault schedule with publishers that wait only for staging."""
     day = draw_bad_day(seed)
     weights = {kind: weight for kind, weight in day.failures.weights.items() if kind != "disk-loss"}
     return replace(day, failures=replace(day.failures, accepted=True, weights=weights))
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_on_bad_days_everything_accepted_is_answered_once(seed):
+def test_staged_publications_are_answered_once_during_fault_schedules(seed):
     verdict = run_bad_day(accepting(seed))
     assert not verdict.problems, [str(problem) for problem in verdict.problems]
 
 
-def test_a_lost_fellow_is_no_copy(monkeypatch):
-    """All fellows are gone before they have it: nobody is told it is accepted, and in the end it is indexed."""
+def test_a_lost_replica_is_no_copy(monkeypatch):
+    """All other replicas crash before they have it: it is not acknowledged as staged, and in the end it is indexed."""
     world = world_of()
     hold_back(world, monkeypatch, lambda _: True)
     told = publish(world, world.nodes[0], ACCEPTED)
@@ -193,7 +193,7 @@ def published(**config):
 
 
 def test_a_removal_that_one_peer_alone_has_heard_of_has_no_effect(monkeypatch):
-    """With its disk it is forgotten: what it had led to would never be taken back."""
+    """With its disk the removal is lost: the effects of an applied one would never be taken back."""
     world = published(peers=3)
     hold_back(world, monkeypatch, lambda _: True)
     told = publish(world, world.nodes[0], INDEXED, removed=True)
@@ -219,7 +219,7 @@ def test_a_removal_that_enough_peers_keep_takes_effect_though_its_peer_never_com
     assert stored(world, 0) == []
 
 
-def test_a_removal_whose_fellows_are_lost_finds_others(monkeypatch):
+def test_a_removal_with_lost_replicas_finds_others(monkeypatch):
     world = published()
     hold_back(world, monkeypatch, lambda message: not indexes(message))
     told = publish(world, world.nodes[0], INDEXED, removed=True)
@@ -244,7 +244,7 @@ def test_with_one_copy_removals_take_effect_at_once(config):
     assert stored(world, 0) == []
 
 
-def test_who_publishes_of_what_is_being_removed_waits_for_that_and_nobody_else(monkeypatch):
+def test_a_publication_waits_for_a_pending_removal_with_the_same_terms_and_others_do_not(monkeypatch):
     world = published(peers=3)
     hold_back(world, monkeypatch, lambda message: not indexes(message))
     removed = publish(world, world.nodes[0], INDEXED, removed=True, triples=TRIPLES[:1])

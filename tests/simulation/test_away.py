@@ -1,4 +1,4 @@
-"""Peers that were away until nobody waited for them, or do not see each other for long."""
+"""Peers that were away for longer than others wait, or do not see each other for long."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ANSWERS = 20
 
 
 class _Story:
-    """Three peers, two of which keep a subscription; the first crashes before what it told is settled.
+    """Three peers, two of which keep a subscription; the first crashes before its deliveries are acknowledged.
 
-    The second and the third settle it without the first, for they wait for it no longer.
+    The second and the third acknowledge them without the first, for they wait for it no longer.
     """
 
     def __init__(self, seed: int):
@@ -69,8 +69,8 @@ class _Story:
 
 
 @pytest.mark.parametrize("seed", [1, 3])
-def test_who_was_away_itself_hands_over_what_it_alone_knows(seed: int):
-    """It does not know what was settled meanwhile, but what it knows is all that is left; it is waited for."""
+def test_a_peer_that_was_away_hands_over_data_that_it_alone_has(seed: int):
+    """It lacks the latest acknowledgements, but holds the only remaining copy; the others wait for it."""
     story = _Story(seed)
     world = story.world
     first, second, third = world.nodes
@@ -90,7 +90,7 @@ def test_who_was_away_itself_hands_over_what_it_alone_knows(seed: int):
 
 @pytest.mark.parametrize("peers", [3, 5])
 def test_two_that_do_not_see_each_other_come_to_rest_though_others_see_both(peers: int):
-    """What the one finishes that it got of the other, which it takes for lost, comes to the other, and so on."""
+    """Each redelivers publications got from the other, which it takes for lost, so they would go back and forth."""
     config = PeerConfig(hot_keys=False, replicas=peers - 1, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=peers, seed=1, config=config), Failures(living_only=True))
     world.run_for(8.0)

@@ -1,4 +1,4 @@
-"""Seeds of bad days: whatever crashes, parts or is lost, every promise is kept; and the judges can tell.
+"""Fault schedules: every promise is kept through crashes, partitions and losses; and the checkers detect errors.
 
 ``make faults`` runs 500 seeds; the default suite runs the first few and those that once failed.
 """
@@ -94,11 +94,11 @@ def test_the_same_seed_gives_the_same_trace_under_any_hash_seed():
     assert first != _trace(seed + 1, "1")
 
 
-# --- the judges --------------------------------------------------------------------------------------
+# --- the checkers ------------------------------------------------------------------------------------
 
 
 def _judged(change: Callable[..., list]) -> Verdict:
-    """Run calm days with deliveries changed on their last metre until something shows."""
+    """Run schedules without faults and change deliveries just before the client, until a problem is reported."""
     for seed in range(40):
         verdict = run_bad_day(_calm_day(seed), prepare=with_notifications(change))
         if not verdict.good:
@@ -131,12 +131,12 @@ def test_an_answer_that_nobody_owes_is_found():
     assert "extra" in _kinds(_judged(swapped))
 
 
-def test_a_told_loss_is_a_problem_where_none_is_allowed():
+def test_a_reported_loss_is_a_problem_if_none_is_allowed():
     assert "told" in _kinds(_judged(lambda effect: [dataclasses.replace(effect, lost=2)]))
 
 
 def test_a_peer_that_never_sends_a_bookmark_fails_the_schedule():
-    """Also on a day on which nobody asked for bookmarks before all was healed."""
+    """Also if no subscriber asked for bookmarks before the healing."""
 
     def prepare(world: FailingWorld) -> None:
         original = world._carry_out
@@ -175,7 +175,7 @@ def _row(number: int) -> tuple[str, str]:
     return ("<urn:a>", f'"{number}"')
 
 
-def test_what_was_acknowledged_before_the_query_is_neither_owed_nor_possible():
+def test_a_publication_acknowledged_before_the_query_is_neither_owed_nor_possible():
     old, new = _publishing(1, 1.0, 50), _publishing(2, 3.0, 150)
     world = _Seen(old, new)
     record = _subscriber(since=100, opened_at=2.0, rows=[_row(2)], born=[150])
@@ -184,7 +184,7 @@ def test_what_was_acknowledged_before_the_query_is_neither_owed_nor_possible():
     assert [problem.kind for problem in check_answers(world, record, [old, new])] == ["extra"]
 
 
-def test_what_was_published_after_the_query_was_live_is_owed_whatever_its_stamp():
+def test_a_publication_after_the_query_was_live_is_owed_with_any_stamp():
     late = _publishing(1, 3.0, 50)
     world, record = _Seen(late), _subscriber(since=100, opened_at=2.0)
     assert [problem.kind for problem in check_answers(world, record, [late])] == ["missing"]
@@ -202,7 +202,7 @@ def test_of_a_repeated_publication_every_stamp_is_possible_and_the_acknowledged_
     assert check_answers(world, _subscriber(**since), [repeated])[0].kind == "missing"
 
 
-def test_what_nobody_acknowledged_is_possible_and_not_owed():
+def test_an_unacknowledged_publication_is_possible_and_not_owed():
     tried = _publishing(1, 3.0)
     world = _Seen(tried)
     world.stamps[tried.events[0]][150] = 0
@@ -217,6 +217,6 @@ def test_what_nobody_acknowledged_is_possible_and_not_owed():
     ("missing", "said"),
     [([1], "prefix of 1"), ([1, 2], "prefix of 2"), ([3, 4], "tail of 2"), ([2], "middle: 1"), ([1, 2, 3, 4], "all")],
 )
-def test_losses_are_told_apart_by_where_they_are(missing: list[int], said: str):
+def test_losses_are_classified_by_their_position(missing: list[int], said: str):
     log = [Publication(100 + number, number, ("<urn:a>", P, f'"{number}"')) for number in (1, 2, 3, 4)]
     assert lost_where(_subscriber(since=100), log, Counter(map(_row, missing))).startswith(said)

@@ -1,4 +1,4 @@
-"""Days that were bad once (:mod:`schedules.failures.kept` and ``pinned``) are good, and stay so."""
+"""Schedules that failed once (:mod:`schedules.failures.kept` and ``pinned``) pass, and keep passing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedules.failures.scenario import run_bad_day, run_seed
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, id=rule.replace(" ", "-")) for seed, rule in KEPT.items()])
-def test_what_is_acknowledged_is_answered_once_and_nothing_else(seed: int) -> None:
+def test_acknowledged_triples_are_answered_once_and_nothing_else_is(seed: int) -> None:
     verdict = run_seed(seed, configurations="varied")
     assert verdict.good, verdict.report()
 

@@ -1,4 +1,4 @@
-"""Bookmarks on bad days: never before an answer that was owed by then, and always on in the end."""
+"""Bookmarks in fault schedules: never before an answer that was owed by then, and always one in the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(seed: int) -> Verdict:
     return run_bad_day(with_bookmarks(draw_bad_day(seed), slow=seed % 2 == 0))
 
 
-def test_bookmarks_are_true_whatever_happens():
+def test_bookmarks_are_true_through_all_faults():
     told = 0
     for seed in SEEDS:
         verdict = run(seed)
@@ -29,11 +29,11 @@ def test_bookmarks_are_true_whatever_happens():
     assert told > 10 * len(SEEDS)
 
 
-def test_three_of_ten_days_have_bookmarks():
+def test_three_of_ten_schedules_have_bookmarks():
     assert 60 < sum(draw_bad_day(seed).failures.bookmarks for seed in range(300)) < 120
 
 
-def test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_copies():
+def test_no_bookmark_is_sent_while_others_may_be_cut_off_with_enough_copies():
     """Two may acknowledge publications of which these know nothing (seed 14222), one alone may not."""
     config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures())
@@ -51,8 +51,8 @@ def test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_co
     assert first.peer._nothing_lacks()
 
 
-def test_what_comes_from_a_peer_out_of_view_is_compared_before_anything_is_said_to_have_come():
-    """It gave what it has to those whom it sees, and fellows may not have heard of it (shared by three, 1184)."""
+def test_data_from_a_peer_out_of_view_is_compared_before_a_bookmark():
+    """It gave its data to the peers in its view, and other replicas may not have it (shared by three, 1184)."""
     config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(8.0)

@@ -24,7 +24,7 @@ def _run(seeds, machine=Chord):
 
 @pytest.mark.long
 def test_the_invariant_holds_in_every_step_and_the_ring_becomes_ideal():
-    """Zave 2017: OneLiveSuccessor and SufficientPrincipals, and what follows from them."""
+    """Zave 2017: OneLiveSuccessor and SufficientPrincipals, and their consequences."""
     counts = _run(SEEDS)
     # Runs in which little happens prove little.
     for happened, least in {"joins": 1200, "crashes": 800, "leaves": 300, "checks": 10_000, "lookups": 10_000}.items():
@@ -34,7 +34,7 @@ def test_the_invariant_holds_in_every_step_and_the_ring_becomes_ideal():
 
 
 class AsPublished(Chord):
-    """Stabilises as in Stoica et al. 2001, figure 6: what the successor calls its predecessor is the new successor."""
+    """Stabilises as in Stoica et al. 2001, figure 6: the successor's predecessor becomes the new successor."""
 
     def _read_closer(self, query, told):
         closer = self._closer(told)
@@ -44,7 +44,7 @@ class AsPublished(Chord):
 
 
 class WithoutPing(Chord):
-    """Rectifies as published: a notifier is held against the predecessor without asking whether that one lives."""
+    """Rectifies as published: a notifier is compared with the predecessor without a check that the latter is alive."""
 
     def _rectify(self):
         if self._query is None and self._notifier is not None:
@@ -91,7 +91,7 @@ def rings_that_meet(seed):
 
 
 def test_rings_that_began_apart_become_one():
-    """Beyond the theory, which knows one ring; nobody fails here."""
+    """Beyond the theory, which has one ring; no peer fails here."""
     assert sum(rings_that_meet(seed) for seed in range(25)) > 100
 
 
@@ -99,6 +99,6 @@ def test_runs_are_repeatable():
     assert run_seed(11) == run_seed(11)
 
 
-def test_the_command_counts_what_happened(capsys):
+def test_the_command_counts_events(capsys):
     assert main(["--seeds", "2", "--start", "3"]) == 0
     assert "crashes" in capsys.readouterr().out

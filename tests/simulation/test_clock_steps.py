@@ -12,7 +12,7 @@ from schedules.mutants import MUTANTS
 
 
 @pytest.mark.parametrize("seed", [4, 5, 11, 13])  # 13: two of eight are behind together
-def test_what_was_acknowledged_is_delivered_although_clocks_were_wrong(seed: int) -> None:
+def test_acknowledged_triples_are_delivered_although_clocks_were_wrong(seed: int) -> None:
     verdict = run_day("clock steps", seed)
     assert verdict.good, verdict.report()
     assert verdict.happened["clock-set"] >= 2

@@ -1,4 +1,4 @@
-"""``python -m schedules`` says what it ran and fails if anything differs."""
+"""``python -m schedules`` reports its runs and fails if any result differs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_good_seeds_end_in_a_summary_and_zero(capsys: pytest.CaptureFixture[str]
     assert "answers compared" in said
 
 
-def test_a_single_seed_is_told_message_by_message(capsys: pytest.CaptureFixture[str]):
+def test_a_single_seed_prints_a_trace_of_messages(capsys: pytest.CaptureFixture[str]):
     assert command.main(["--start", "2", "--seeds", "1"]) == 0
     said = capsys.readouterr().out
     assert "IndexTriples" in said

@@ -77,7 +77,7 @@ def test_an_older_copy_of_a_set_is_no_copy_and_one_of_an_event_is(world: Failing
     assert _told(copies) == told
 
 
-def test_a_disk_is_spared_that_has_the_last_copy_and_what_is_lost_on_purpose_is_no_problem(world: FailingWorld):
+def test_a_disk_with_the_last_copy_is_spared_and_a_deliberate_loss_is_no_problem(world: FailingWorld):
     publishing, copies = _publishing(A), Copies(world)
     _write(world, [0, 1], _record(world, publishing, SET))
     copies.acknowledged(publishing, 100)
@@ -106,7 +106,7 @@ def _keepers(world: FailingWorld, role: int) -> list[int]:
     return [world.by_key[contact.key].index for contact in world.ring.closest(key, 3)]
 
 
-def test_what_is_left_of_a_publication_must_be_with_all_who_keep_it(world: FailingWorld):
+def test_the_remains_of_a_publication_must_be_with_all_its_replicas(world: FailingWorld):
     publishing, copies = _publishing(A, stamps=()), Copies(world)
     copies.check_whole([publishing])
     assert not copies.problems, "nothing is left of it"

@@ -32,7 +32,7 @@ def test_events_at_the_time_of_the_subscription_and_of_the_end_count():
     assert run.events == 4
 
 
-def test_without_times_everything_counts_whatever_its_order_in_the_file():
+def test_without_times_everything_counts_in_any_order_of_the_file():
     run = run_events(3, 1, [ALL, ALL], _events((2, "b"), (-4, "a"), (2, "c")))
     assert _names(run, 0) == _names(run, 1) == ["a", "b", "c"]
 
@@ -43,7 +43,7 @@ def test_a_triple_published_again_after_the_subscription_counts_and_does_so_once
     assert _names(run_events(3, 1, [ALL], events, subscribe_at=2, per_event=True)) == ["a", "a"]
 
 
-def test_checkpoints_show_what_is_held_at_each_moment():
+def test_checkpoints_show_the_solutions_held_at_each_moment():
     events = _events((1, "a"), (2, "b"), (3, "c"))
     standing = [Standing(ALL, subscribe_at=None), Standing(ALL, subscribe_at=2.0), Standing(ALL, subscribe_at=3.0)]
     runs = replay(options_for(3, 1), standing, events, [2.0, None, 1.0])
@@ -97,7 +97,7 @@ def test_a_run_reports_results_as_sparql_json_and_counts(overlay: str):
     assert shown["load"]["storage_load"]["max"] >= 1
 
 
-def test_progress_is_told_as_events_are_published():
+def test_progress_is_reported_as_events_are_published():
     told: list[int] = []
     run_events(2, 1, [ALL], _events(*((at, f"n{at}") for at in range(10))), progress=told.append)
     assert sum(told) == 10

@@ -1,4 +1,4 @@
-"""The world does to processes, disks, links and views what it says, and clients come back from it."""
+"""The world applies its faults to processes, disks, links and views, and clients recover from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _world(peers: int = 3, **changes) -> FailingWorld:
 
 
 def _sent(world: FailingWorld) -> list[int]:
-    """Return the transfer numbers of what leaves any peer from now on."""
+    """Return a list that collects the transfer numbers of all messages sent from now on."""
     sent: list[int] = []
     world.tap = lambda _, parcel: sent.append(parcel.transfer)  # type: ignore[func-returns-value]
     return sent
@@ -35,7 +35,7 @@ def _send(world: FailingWorld, number: int, to: int = 1) -> Send:
     return Send(world.nodes[to].contact, Parcel(number, 0, AskRoles()))
 
 
-def test_what_follows_a_record_leaves_when_it_is_on_the_disk_and_in_order():
+def test_effects_after_a_record_leave_in_order_when_it_is_on_the_disk():
     world = _world(sync_min_seconds=0.01, sync_max_seconds=0.01)
     world.run_for(1.0)
     node, sent = world.nodes[0], _sent(world)
@@ -54,7 +54,7 @@ def test_what_follows_a_record_leaves_when_it_is_on_the_disk_and_in_order():
     assert world.machines[0].disk.durable == [Advertise(1), Advertise(2)]
 
 
-def test_a_crash_takes_along_what_waits_for_the_disk_and_what_is_not_on_it():
+def test_a_crash_loses_effects_that_wait_for_the_disk_and_unsynced_records():
     world = _world()
     world.run_for(1.0)
     node, sent = world.nodes[0], _sent(world)
@@ -66,7 +66,7 @@ def test_a_crash_takes_along_what_waits_for_the_disk_and_what_is_not_on_it():
     assert node.timer is None
 
 
-def test_a_crash_may_keep_a_beginning_of_what_was_not_synced():
+def test_a_crash_may_keep_a_prefix_of_the_unsynced_records():
     kept = set()
     for seed in range(20):
         options = WorldOptions(peers=1, seed=seed, config=PeerConfig(hot_keys=False))
@@ -95,7 +95,7 @@ def test_a_dead_peer_and_an_address_left_behind_get_nothing():
     assert world.counts.lost == lost + 2
 
 
-def test_a_cut_link_carries_nothing_also_what_was_on_its_way():
+def test_a_cut_link_carries_nothing_and_drops_messages_in_flight():
     world = _world()
     world.run_for(4.0)
     received: list[int] = []

@@ -1,4 +1,4 @@
-"""Named graphs, rules, windows and audits in fault schedules: no promise breaks, and the judges can tell."""
+"""Named graphs, rules, windows and audits in fault schedules: no promise breaks, and the checkers detect errors."""
 
 from __future__ import annotations
 

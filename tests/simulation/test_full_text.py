@@ -1,6 +1,7 @@
-"""Full-text queries through seven peers with three copies: standing, over what there was before, and asked once.
+"""Full-text queries through seven peers with three copies: standing, over earlier data, and asked once.
 
-Conditions are random, or made for what may go wrong; answers are compared with what each triple satisfies by itself.
+Conditions are random, or made to provoke errors; answers are compared with the evaluation of each triple by
+itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CONDITIONS = (
 
 
 def made(count: int, seed: int) -> list[tuple[str, str, str]]:
-    """Return articles with a title and a body, or two, and what they are a part of."""
+    """Return articles with a title and a body, or two, and the article that each is part of."""
     rng = random.Random(seed)
     triples = {}
     for number in range(count):
@@ -77,8 +78,8 @@ def queries(seed: int) -> list[tuple[str | None, str]]:
 
 @pytest.mark.parametrize("by_words", [False, True], ids=["by predicate", "by words"])
 @pytest.mark.parametrize(("overlay", "tables"), [("kademlia", "lists"), ("chord", "arrays")])
-def test_subscribers_hold_and_are_told_what_a_look_at_every_triple_gives(overlay, tables, by_words):
-    """While triples come, go and come again; and so do those who ask once, at any peer."""
+def test_subscribers_get_the_answers_of_a_scan_of_all_triples(overlay, tables, by_words):
+    """While triples come, go and come again; and so do one-time queries, at any peer."""
     peers = Peers(overlay, tables=tables, by_words=by_words)
     asking = queries(6)
     texts = [alone(body) if title is None else asked(title, body) for title, body in asking]
@@ -102,7 +103,7 @@ def test_subscribers_hold_and_are_told_what_a_look_at_every_triple_gives(overlay
 
 @pytest.mark.parametrize("by_words", [False, True], ids=["by predicate", "by words"])
 def test_peers_that_take_over_find_the_rows_that_wait_for_a_text(by_words):
-    """Copies of what waits are filed as the originals are: whoever comes to join them finds them."""
+    """Copies of waiting rows are filed as the originals are: a peer that comes to join them finds them."""
     peers = Peers("kademlia", tables="arrays", by_words=by_words)
     asking = queries(5)
     texts = [alone(body) if title is None else asked(title, body) for title, body in asking]
@@ -112,14 +113,14 @@ def test_peers_that_take_over_find_the_rows_that_wait_for_a_text(by_words):
         peers.publish(triples)
         if gone is not None:
             peers.world.crash(peers.world.nodes[gone])
-            peers.world.run_for(60.0)  # what waited with it is joined elsewhere now
+            peers.world.run_for(60.0)  # rows that waited there are joined elsewhere now
     peers.until_told(clients)
     for client, text, each in zip(clients, texts, asking, strict=True):
         assert not client.record.complaints
         assert Counter(dict(client.record.bag)) == sum((owed(triples, *each) for triples in parts), Counter()), text
 
 
-def test_what_is_published_in_a_graph_of_its_own_is_matched_by_itself():
+def test_a_publication_in_a_graph_of_its_own_is_matched_by_itself():
     """The scope of RTF: title and body are of one publication, though both are of one subject in each."""
     peers = Peers("kademlia", tables="lists")
     group = f'?x {TITLE} ?t FILTER ftcontains(?t, "red") ?x {BODY} ?b FILTER ftsimilar(?b, "tea pots", 0.7)'

@@ -37,7 +37,7 @@ def drawn_queries(rng: Random, pool: list) -> list[str]:
 
 
 def expected(engine: Engine, query: str) -> Counter:
-    """Return what the engine answers, columns as of the query here."""
+    """Return the engine's answers, with the columns of the query here."""
     names, rows = engine.solutions(for_engine(query))
     order = [names.index(name) if name in names else -1 for name in parse_query(for_us(query)).names]
     found = Counter()
@@ -47,7 +47,7 @@ def expected(engine: Engine, query: str) -> Counter:
 
 
 def history(rng: Random, pool: list):
-    """Yield what is removed and what is published at each step."""
+    """Yield the removed and the published statements of each step."""
     present = set()
     for step in range(STEPS):
         gone = {each for each in sorted(present) if rng.random() < 0.3}
@@ -72,7 +72,7 @@ def test_random_queries_about_graphs_are_answered_once_as_their_data_comes_and_g
 
 
 @each_overlay
-def test_random_queries_about_graphs_that_stand_end_in_what_is_true(overlay):
+def test_random_standing_queries_about_graphs_end_with_the_true_solutions(overlay):
     """Statements come one at a time, from several clients at once."""
     rng = Random(f"graphs left standing, {overlay}")
     pool = draw_statements(rng, 28)

@@ -1,4 +1,4 @@
-"""What the address cache is worth: hops per triple with and without it, at 200 peers."""
+"""The gain of the address cache: hops per triple with and without it, at 200 peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may speak for subscriptions, and when, while peers come and go."""
+"""Which peers may be primaries of subscriptions, and when, while peers come and go."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _join_in_silence(world: FailingWorld, key: int) -> Node:
     return newcomer
 
 
-def test_who_has_not_been_compared_with_a_newcomer_is_not_in_step(world: FailingWorld):
+def test_a_peer_not_compared_with_a_newcomer_is_not_in_sync(world: FailingWorld):
     newcomer = _join_in_silence(world, 1 << 63)
     out_of_step = [node for node in world.living() if not _in_step(node)]
     assert newcomer in out_of_step
@@ -76,7 +76,7 @@ def _published(world: FailingWorld, count: int) -> None:
 
 
 def _back_with_nothing(world: FailingWorld, node: Node, silent_to: list[Node]) -> None:
-    """Have a peer lose its disk, and come back without a word from some others."""
+    """Have a peer lose its disk, and come back without any message of some others."""
     world.crash(node)
     world.run_for(4.0)
     _silent(world, node, silent_to)
@@ -85,8 +85,8 @@ def _back_with_nothing(world: FailingWorld, node: Node, silent_to: list[Node]) -
     assert world.views.true()
 
 
-def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: FailingWorld):
-    """Of three that kept a key one lost its disk, and the others are away: nobody who is left may speak for it."""
+def test_a_peer_that_lost_its_data_counts_as_missing(world: FailingWorld):
+    """Of three replicas of a key one lost its disk, and the others are away: no remaining peer may be its primary."""
     a, b, c, d, e = world.nodes
     _published(world, 20)
     _back_with_nothing(world, a, [b, c])
@@ -108,8 +108,8 @@ def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: Failin
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_two_who_begin_with_nothing_have_nothing_to_tell_each_other(world: FailingWorld, again: bool):
-    """They meet first, after a power cut or while others went on; and who alone knows more is away."""
+def test_two_empty_peers_learn_nothing_from_each_other(world: FailingWorld, again: bool):
+    """They meet first, after a power cut or while others went on; the peers with data are away."""
     a, b, c, d, e = world.nodes
     _published(world, 20)
     for node in world.nodes if again else (a, b, c):
@@ -131,7 +131,7 @@ def test_two_who_begin_with_nothing_have_nothing_to_tell_each_other(world: Faili
     assert _lacks(*world.nodes) == [Lacks.NOTHING] * 5
 
 
-def test_peers_that_begin_together_wait_for_nobody_when_one_of_them_goes(world: FailingWorld):
+def test_peers_that_start_empty_together_do_not_wait_for_one_that_goes(world: FailingWorld):
     """None of them was there before, so nothing is lost."""
     for node in world.nodes:
         world.crash(node)
@@ -145,8 +145,8 @@ def test_peers_that_begin_together_wait_for_nobody_when_one_of_them_goes(world: 
     assert not any(node.peer._exchange.members.copies_missing for node in world.living())
 
 
-def test_who_is_killed_right_after_the_first_start_of_all_takes_nobody_for_new(world: FailingWorld):
-    """It may know what others lost while it was away.  So these wait when one more goes, until that is back."""
+def test_a_peer_killed_right_after_the_first_start_of_all_takes_nobody_for_new(world: FailingWorld):
+    """It may hold data that others lost while it was away.  So these wait when one more goes, until that is back."""
     for node in world.nodes:
         world.crash(node)
     for node in world.nodes:
@@ -169,7 +169,7 @@ def test_who_is_killed_right_after_the_first_start_of_all_takes_nobody_for_new(w
     assert not any(node.peer._exchange.members.lacking for node in world.living())
 
 
-def test_who_lost_its_disk_before_anybody_noticed_that_it_was_gone_is_told_so(world: FailingWorld):
+def test_a_peer_that_lost_its_disk_before_its_crash_was_noticed_is_told_so(world: FailingWorld):
     a = world.nodes[0]
     world.run_for(1.0)
     world.crash(a)
@@ -181,10 +181,10 @@ def test_who_lost_its_disk_before_anybody_noticed_that_it_was_gone_is_told_so(wo
 
 
 @pytest.mark.parametrize("indexes", ["all", "on-demand"])
-def test_who_lost_its_disk_and_sees_nobody_is_not_the_first_of_a_network(indexes: str):
-    """It was told of others to join; when they are back it has neither told nor acknowledged anything.
+def test_a_peer_with_an_empty_disk_that_sees_nobody_is_not_the_first_of_a_network(indexes: str):
+    """It has seeds; when they are back it has neither reported nor acknowledged anything.
 
-    Nor does it take what it has not heard of for what nobody waits for.
+    Nor does it take a query that it has not heard of for one without subscriptions.
     """
     config = PeerConfig(
         indexes=indexes, hot_keys=False, replicas=2, copies_min=2, durable=True, joins=True, settle_seconds=0.0
@@ -230,7 +230,7 @@ def test_an_empty_peer_with_seeds_that_never_come_is_no_network_by_itself():
 
 
 @pytest.mark.parametrize("peers", [1, 3])
-def test_when_all_are_there_who_were_told_of_each_other_they_are_the_first_of_a_network_at_once(peers: int):
+def test_peers_that_see_all_their_seeds_are_the_first_of_a_network_at_once(peers: int):
     config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
     world = FailingWorld(WorldOptions(peers=peers, seed=1, config=config), Failures(living_only=True))
     publishing = Publisher(world, "publisher", Random(8)).publish(0.0, [("<urn:s>", "<urn:p>", '"1"')])
@@ -241,7 +241,7 @@ def test_when_all_are_there_who_were_told_of_each_other_they_are_the_first_of_a_
 
 @pytest.mark.parametrize(("copies_min", "lost"), [(2, 1), (3, 2)])
 def test_two_empty_disks_that_meet_are_not_the_first_of_a_network_while_others_are_away(copies_min: int, lost: int):
-    """Both were lost, or one of them is a newcomer's; neither takes what nobody told it for what nobody waits for."""
+    """Both were lost, or one is a newcomer's; neither takes a query unknown to it for one without subscriptions."""
     config = PeerConfig(
         indexes="on-demand", hot_keys=False, replicas=3, copies_min=copies_min, durable=True, joins=True,
         settle_seconds=0.0,
@@ -272,7 +272,7 @@ def test_two_empty_disks_that_meet_are_not_the_first_of_a_network_while_others_a
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_who_begins_with_nothing_while_others_are_away_hears_how_many_there_were(world: FailingWorld, again: bool):
+def test_an_empty_peer_hears_the_former_number_of_peers_while_others_are_away(world: FailingWorld, again: bool):
     """It never saw them, and whether it starts once more makes no difference."""
     a, b, c, d, e = world.nodes
     for node in (a, b, c):
@@ -291,8 +291,8 @@ def test_who_begins_with_nothing_while_others_are_away_hears_how_many_there_were
     assert all(map(_in_step, (a, b, d, e)))
 
 
-def test_who_is_alone_is_not_told_anything_by_nobody(world: FailingWorld):
-    """After a power cut the empty disk is read first: its peer is in step, alone, and knows no more for it."""
+def test_a_lone_peer_completes_no_recovery_by_itself(world: FailingWorld):
+    """After a power cut the peer with the empty disk starts first: being alone does not complete its recovery."""
     a, b, c, d, e = world.nodes
     for node in world.nodes:
         world.crash(node)
@@ -309,8 +309,8 @@ def test_who_is_alone_is_not_told_anything_by_nobody(world: FailingWorld):
     assert all(map(_in_step, world.nodes))
 
 
-def test_who_begins_with_nothing_and_was_never_there_is_not_missed(world: FailingWorld):
-    """Peers come, and one goes for good: those that are in step go on, for what it knew others know."""
+def test_replica_without_data_is_not_counted_towards_quorum(world: FailingWorld):
+    """Peers come, and one goes for good: the peers in sync go on, for others hold all that the empty one ever knew."""
     for key in (1 << 62, 3 << 61, 5 << 60):
         newcomer = world.join(key)
         _silent(world, newcomer, list(world.nodes[:PEERS]))
@@ -323,8 +323,8 @@ def test_who_begins_with_nothing_and_was_never_there_is_not_missed(world: Failin
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_who_leaves_without_what_it_lost_has_not_handed_all_over(world: FailingWorld, seen: bool):
-    """Whether it saw those who know it, or has heard of them alone."""
+def test_a_peer_that_leaves_without_its_lost_data_has_not_handed_all_over(world: FailingWorld, seen: bool):
+    """Whether it saw the peers that hold them, or has heard of them alone."""
     a, b, c, d, e = world.nodes
     if seen:
         _back_with_nothing(world, a, [b, c])
@@ -342,7 +342,7 @@ def test_who_leaves_without_what_it_lost_has_not_handed_all_over(world: FailingW
     assert not any(map(_in_step, (d, e)))
 
 
-def test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_more(world: FailingWorld):
+def test_a_restart_does_not_complete_the_recovery_of_an_empty_peer(world: FailingWorld):
     a, b, c, d, e = world.nodes
     _back_with_nothing(world, a, [b, c, d, e])
     for lacks in (Lacks.HOMES, Lacks.NOTHING):
@@ -359,7 +359,7 @@ def test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_
 
 
 @pytest.mark.parametrize(("seconds", "lacks"), [(10.0, Lacks.NOTHING), (25.0, Lacks.HOMES)])
-def test_who_was_away_until_nobody_waited_for_it_knows_no_more_what_was_settled(
+def test_a_peer_away_beyond_the_waiting_time_lacks_the_later_acknowledgements(
     world: FailingWorld, seconds: float, lacks: Lacks
 ):
     a = world.nodes[0]
@@ -370,7 +370,7 @@ def test_who_was_away_until_nobody_waited_for_it_knows_no_more_what_was_settled(
     assert _lacks(a) == [lacks]
     assert a.peer._exchange.members.returned == bool(lacks)
     world.run_for(0.1)
-    world.crash(a)  # it was told nothing yet, and remembers so
+    world.crash(a)  # it has no acknowledgements yet, and its disk says so
     world.restart(a)
     assert _lacks(a) == [lacks]
     world.run_for(12.0)
@@ -378,7 +378,7 @@ def test_who_was_away_until_nobody_waited_for_it_knows_no_more_what_was_settled(
     assert _lacks(*world.nodes) == [Lacks.NOTHING] * PEERS
 
 
-def test_when_peers_only_go_whoever_was_compared_with_the_others_is_in_step_at_once(world: FailingWorld):
+def test_when_peers_only_go_a_peer_compared_with_the_others_is_in_sync_at_once(world: FailingWorld):
     newcomer = _join_in_silence(world, 1 << 63)
     waiting = [node for node in world.living() if node is not newcomer and not _in_step(node)]
     assert waiting
@@ -389,7 +389,7 @@ def test_when_peers_only_go_whoever_was_compared_with_the_others_is_in_step_at_o
     assert all(map(_in_step, waiting))
 
 
-def test_if_as_many_go_at_once_as_keep_a_key_they_are_waited_for(world: FailingWorld):
+def test_a_simultaneous_loss_of_all_replicas_of_a_key_is_waited_for(world: FailingWorld):
     gone, left = world.nodes[:3], world.nodes[3:]
     for node in gone[:2]:
         world.crash(node)
@@ -405,7 +405,7 @@ def test_if_as_many_go_at_once_as_keep_a_key_they_are_waited_for(world: FailingW
     assert all(map(_in_step, world.living()))
 
 
-def test_who_does_not_come_back_is_not_waited_for_forever(world: FailingWorld):
+def test_a_peer_that_does_not_come_back_is_not_waited_for_forever(world: FailingWorld):
     for node in world.nodes[:3]:
         world.crash(node)
     world.run_for(10.0)
@@ -414,7 +414,7 @@ def test_who_does_not_come_back_is_not_waited_for_forever(world: FailingWorld):
     assert all(map(_in_step, world.living()))
 
 
-def test_a_primary_goes_on_telling_while_a_newcomer_says_nothing(world: FailingWorld):
+def test_a_primary_goes_on_notifying_while_a_newcomer_is_silent(world: FailingWorld):
     record = ResumingSubscriber("subscriber", QUERY, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
     SubscriberClient(world, record, world._generator("subscriber")).connect()
     world.run_for(3.0)
@@ -438,8 +438,8 @@ def test_a_primary_goes_on_telling_while_a_newcomer_says_nothing(world: FailingW
     assert record.rows == [("<urn:a>", '"1"')]
 
 
-def test_a_former_primary_goes_on_telling_for_a_moment_when_a_newcomer_is_the_primary(world: FailingWorld):
-    """The newcomer knows nothing yet: who told the subscriber before bridges that, and no longer."""
+def test_a_former_primary_notifies_until_the_new_one_has_data(world: FailingWorld):
+    """The newcomer has no data yet: the former primary goes on until it has, and no longer."""
     for predicate in map("<urn:p{}>".format, range(100)):
         query = ConjunctiveQuery(((0, ~0, 1),), (predicate,), (0, 1), ("s", "o"))
         role = keys.role_key(keys.P, 0, keys.term_hash(predicate), 0)
@@ -473,8 +473,8 @@ def test_a_former_primary_goes_on_telling_for_a_moment_when_a_newcomer_is_the_pr
     assert not record.complaints
 
 
-def test_who_left_in_order_is_not_missed_by_one_that_starts_again(world: FailingWorld):
-    """As many as keep a key have left: nobody waits for them, as for such that were lost."""
+def test_peers_that_left_in_order_are_not_missed_by_a_restarted_one(world: FailingWorld):
+    """As many peers as a key has replicas have left: unlike lost ones, they are not waited for."""
     for node in world.nodes[:3]:
         world.request(node, contract.Leave, _Leaving(world))
         world.run_for(10.0)

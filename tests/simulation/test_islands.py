@@ -1,4 +1,4 @@
-"""Two clusters that were begun apart meet while processes crash: they become one, and nothing is lost or told in parts.
+"""Two clusters that were begun apart meet while processes crash: they become one, and no answer is lost.
 
 ``make islands`` runs 150 such schedules.
 """

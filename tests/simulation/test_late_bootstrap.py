@@ -12,7 +12,7 @@ from schedules.mutants import MUTANTS
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_peers_whose_names_resolve_late_keep_every_promise(seed: int) -> None:
+def test_peers_with_late_names_keep_every_promise(seed: int) -> None:
     verdict = run_day("late bootstrap", seed)
     assert verdict.good, verdict.report()
     assert verdict.happened["late-bootstrap"] >= verdict.day.options.peers

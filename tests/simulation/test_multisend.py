@@ -72,7 +72,7 @@ def test_it_costs_fewer_transfers_than_looking_owners_up(overlay: str):
 
 
 @pytest.mark.parametrize("cache", [True, False], ids=["address cache", "no address cache"])
-def test_rows_find_their_way_too_whatever_the_network_does(overlay: str, cache: bool):
+def test_rows_arrive_through_all_faults_of_the_network(overlay: str, cache: bool):
     config = PeerConfig(multisend="recursive", address_cache=cache)
     world = World(WorldOptions(peers=60, seed=4, overlay=overlay, bucket=2, config=config, faults=HARSH))
     subscriber = world.subscribe(0.0, 7, PATH)

@@ -1,6 +1,6 @@
 """The checkers can fail: each mutant breaks one thing and is caught within a few seeds.
 
-A harness that finds nothing proves nothing until it is shown to find what was put there.
+A harness that finds nothing proves nothing until it is shown to find a planted error.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_a_token_that_is_never_released_is_a_leftover():
     assert "undertakings = 1" in problem.text
 
 
-def test_a_split_that_is_never_told_is_a_leftover(monkeypatch: pytest.MonkeyPatch):
+def test_a_split_that_is_never_reported_is_a_leftover(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(HotKeys, "_supplied", lambda *_: None)
     assert "keys_unsettled" in _caught(None, {"leftover"}, hot=True).text
 
@@ -92,7 +92,7 @@ def test_an_advertisement_that_vanishes_is_missed():
 
 
 def test_a_subscriber_that_never_hears_of_its_subscription_is_missed():
-    """However often it asks; what is lost once is asked for again."""
+    """In every repetition of its request; an answer lost once is requested again."""
     _caught(_swallow(SubscriptionOpened, every=True), {"unanswered", "refused"})
     for seed in range(10):
         outcome = run_scenario(draw_scenario(seed, "varied"), prepare=_swallow(SubscriptionOpened))
@@ -133,7 +133,7 @@ def test_an_answer_that_is_dropped_on_the_last_metre_is_missed():
     assert "answers:" in problem.text
 
 
-def test_a_gap_that_is_told_is_a_problem():
+def test_a_reported_gap_is_a_problem():
     problem = _caught(_change_notify(lambda effect: [dataclasses.replace(effect, lost=3)]), {"sequence"})
     assert "3 answers" in problem.text
 
@@ -156,7 +156,7 @@ def test_identities_that_are_not_indexed_by_position_lose_answers(monkeypatch: p
 
 
 def test_keys_that_forget_a_part_lose_answers_or_rows(monkeypatch: pytest.MonkeyPatch):
-    """Peers that compute keys otherwise than the ring put rows where nobody looks."""
+    """Peers that compute keys otherwise than the ring send rows to peers that never join them."""
     original = keys.role_keys
     monkeypatch.setattr(keys, "role_keys", lambda role, s, p, _: original(role, s, p, p))
     _caught(None, {"missing", "placement", "not live", "restless"})
@@ -186,7 +186,7 @@ def test_rows_that_come_to_a_split_key_and_are_not_copied_lose_answers(monkeypat
 
 
 def test_copying_that_begins_only_when_the_split_is_acknowledged_loses_rows(monkeypatch: pytest.MonkeyPatch):
-    """What arrives between the copies of what was held and their acknowledgement is missed."""
+    """Rows that arrive between the copying and its acknowledgement are missed."""
     original = HotKeys.copy_rows
 
     def late(self: HotKeys, rows) -> None:
@@ -219,14 +219,14 @@ def _guessing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_senders_that_take_every_key_for_split_do_no_harm(monkeypatch: pytest.MonkeyPatch):
-    """Whoever was not asked to hold passes on: any depth will do, also a wrong one."""
+    """A peer that was not asked to hold a sub-key passes on: any depth will do, also a wrong one."""
     _guessing(monkeypatch)
     for seed in range(25):
         outcome = run_scenario(draw_scenario(seed, "varied"))
         assert outcome.good, outcome.report()
 
 
-def test_an_owner_of_a_sub_key_who_keeps_triples_without_having_been_asked_loses_answers(
+def test_an_owner_of_a_sub_key_that_stores_triples_without_having_been_asked_loses_answers(
     monkeypatch: pytest.MonkeyPatch,
 ):
     _guessing(monkeypatch)

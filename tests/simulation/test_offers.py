@@ -1,4 +1,4 @@
-"""What peers hold and do not keep any more is offered to those who keep it: once, as long as these are there."""
+"""Misplaced items are offered to their replicas: once, as long as these are there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEERS = 5
 
 
 class Watched(FailingWorld):
-    """Counts what is offered unasked, and wanted of that."""
+    """Counts unasked offers, and the items fetched from them."""
 
     offered = wanted = 0
 
@@ -65,16 +65,16 @@ def _away(world: Watched, index: int) -> int:
     return world.offered - before
 
 
-def test_it_is_offered_once_and_again_only_by_who_has_forgotten_or_if_its_keeper_was_away(world: Watched):
+def test_an_item_is_offered_once_and_again_only_after_a_restart_or_an_absence(world: Watched):
     first = _away(world, 1)
-    assert first > 0  # the others have what is the returned one's
+    assert first > 0  # the others have the returned one's items
     again = [_away(world, 1) for _ in range(2)]
     assert all(each < first / 3 for each in again)
     assert world.wanted < first / 10, "whoever keeps it has it"
 
 
-def test_it_is_offered_again_to_who_came_back_without_its_disk_before_anybody_noticed(world: Watched):
-    _away(world, 1)  # what others hold for it they have offered, and it has said to have it
+def test_items_are_offered_again_to_a_peer_back_without_its_disk_before_anybody_noticed(world: Watched):
+    _away(world, 1)  # others have offered its items, and it has reported to have them
     node = world.nodes[1]
     before, views = world.offered_to[node.contact.key], world.view_changes
     world.crash(node)

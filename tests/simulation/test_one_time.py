@@ -1,6 +1,6 @@
-"""One-time queries through seven peers with three copies: asked once, at any peer, the answer is what is published.
+"""One-time queries through seven peers with three copies: at any peer, the answer covers all published triples.
 
-And the same cases left as standing queries, while their data comes one triple at a time.  All cases and ten
+And the same cases as standing queries, while their data comes one triple at a time.  All cases and ten
 universities: ``make reads``.
 """
 
@@ -141,7 +141,7 @@ def test_answers_are_complete_once_a_peer_that_crashed_is_known_to_be_lost(overl
 
 
 @each_overlay
-def test_while_triples_come_an_answer_is_between_what_was_acknowledged_before_and_published_by_its_end(overlay):
+def test_while_triples_come_an_answer_lies_between_the_acknowledged_before_and_the_published_by_its_end(overlay):
     """Among them triples that are removed, once they were acknowledged."""
     peers = published(overlay, 10)
     world, rng = peers.world, peers.random
@@ -159,7 +159,7 @@ def test_while_triples_come_an_answer_is_between_what_was_acknowledged_before_an
     strictly = 0
     for _ in range(15):
         world.run_for(rng.uniform(0.05, 0.2))
-        # What somebody began to remove may be gone; what is removed, and was acknowledged so, must not come.
+        # Triples with a pending removal may be gone; removed ones, acknowledged as such, must not come.
         before = {one for each in batches if each.stamps for one in each.triples}
         over = {one for each in removals if each.stamps for one in each.triples}
         names, counted = asked = peers.ask(NAMES), peers.ask(COUNTED)
@@ -176,7 +176,7 @@ def test_while_triples_come_an_answer_is_between_what_was_acknowledged_before_an
 
 
 @pytest.mark.long
-def test_what_is_published_again_and_again_is_answered_though_it_is_younger_than_the_bookmark():
+def test_triples_published_again_and_again_are_answered_though_younger_than_the_bookmark():
     """An answer on its way is as young as the last publication of its triples, and some take a second longer."""
     peers = Peers("kademlia", seed=3, faults=Faults(straggler_probability=0.02, straggler_seconds=1.0))
     world, rng = peers.world, peers.random

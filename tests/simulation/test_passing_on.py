@@ -34,7 +34,7 @@ def overlay(request) -> str:
 
 @dataclass
 class Stale:
-    """A world of three in which the publisher has forgotten the owner for good, and sends to the relay instead."""
+    """A world of three in which the publisher never sees the owner again, and sends to the relay instead."""
 
     world: World
     owner: Node
@@ -46,7 +46,7 @@ class Stale:
         config = PeerConfig(multisend=multisend)
         world = World(WorldOptions(peers=3, seed=2, overlay=overlay, config=config, faults=faults))
         for owner, relay, publisher in permutations(world.nodes):
-            # Whatever the owner owns would be the relay's without it.
+            # The relay would own all keys of the owner without it.
             if overlay == "chord" and world.ring.owner((owner.contact.key + 1) % 2**64) == relay.contact:
                 break
             near, far = (owner.contact.key ^ other.contact.key for other in (relay, publisher))
@@ -58,8 +58,8 @@ class Stale:
 
 
 @pytest.mark.parametrize("faults", [CALM, HARSH], ids=["calm", "harsh"])
-def test_whatever_goes_astray_is_passed_on_and_nothing_is_missed(overlay: str, faults: Faults):
-    """Triples, rows, queries, answers and what clients want, all by way of the relay."""
+def test_misrouted_messages_are_passed_on_and_nothing_is_missed(overlay: str, faults: Faults):
+    """Triples, rows, queries, answers and requests of clients, all by way of the relay."""
     stale = Stale.of(overlay, faults)
     world = stale.world
     kinds: Counter[str] = Counter()
@@ -118,7 +118,7 @@ def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_rela
 
 
 def test_a_circle_of_full_windows_does_not_wait_for_itself():
-    """Each of three forgot its successor, and sends what is that one's to the third: all at once, one at a time."""
+    """None of three sees its successor, and each sends that one's messages to the third: all at once, one at a time."""
     config = PeerConfig(window_transfers=1, batch_rows_max=1)
     world = World(WorldOptions(peers=3, seed=2, overlay="chord", config=config))
     world.tap = lambda _, parcel: None if isinstance(parcel.message, NotOwner) else parcel
@@ -133,7 +133,7 @@ def test_a_circle_of_full_windows_does_not_wait_for_itself():
 
 
 @pytest.mark.parametrize("multisend", ["direct", "recursive"])
-def test_what_was_being_passed_on_to_a_peer_that_is_gone_is_acknowledged_by_who_owns_it_now(overlay, multisend: str):
+def test_a_message_being_passed_on_to_a_lost_peer_is_acknowledged_by_the_new_owner(overlay, multisend: str):
     stale = Stale.of(overlay, multisend=multisend)
     world, owner, relay = stale.world, stale.owner, stale.relay
 

@@ -1,4 +1,4 @@
-"""Triples are removed on bad days: what a subscriber has in the end is what is true then, and each change came once."""
+"""Triples are removed during fault schedules: subscribers end with the true solutions, and each change comes once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(seed: int) -> Verdict:
     return run_bad_day(replace(with_removals(draw_bad_day(seed)), per_event=False))
 
 
-def test_answers_are_taken_back_whatever_happens():
+def test_answers_are_retracted_through_all_faults():
     withdrawn = 0
     for seed in SEEDS:
         verdict = run(seed)
@@ -39,14 +39,14 @@ def test_answers_are_taken_back_whatever_happens():
 def test_publication_events_stay_though_their_triples_are_removed():
     for seed in SEEDS[:3]:
         day = with_removals(draw_bad_day(seed))
-        failures = replace(day.failures, standing=False, texts=False)  # whose queries are answered per triple
+        failures = replace(day.failures, standing=False, texts=False)  # their queries are answered per triple
         verdict = run_bad_day(replace(day, failures=failures, per_event=True))
         assert verdict.good, verdict.report()
         assert "withdrawn" not in verdict.happened
 
 
-def test_removals_go_on_as_ever_where_what_was_long_over_is_left_alone():
-    """In a ring that has been the same for ten minutes; what is removed then takes back what was published before."""
+def test_removals_work_as_ever_where_long_ended_rows_are_left_alone():
+    """In a ring with stable membership for ten minutes; a removal then retracts answers to earlier publications."""
     config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=4, seed=3, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(5.0)
@@ -75,7 +75,7 @@ def test_removals_go_on_as_ever_where_what_was_long_over_is_left_alone():
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
 def test_a_removal_that_some_keepers_never_heard_of_makes_no_answer_come_twice(tables):
-    """It went under the role in use then, long before the query; the primary of another role has it from a fellow."""
+    """It went under the index key in use then, before the query; the primary of another key has it from a replica."""
     config = PeerConfig(indexes="on-demand", hot_keys=False, replicas=3, copies_min=2, durable=True)
     options = WorldOptions(peers=6, seed=8, config=config, tables=tables)
     world = FailingWorld(options, Failures(publisher_crash_probability=0.0))
@@ -111,13 +111,13 @@ THREE = "SELECT ?r { ?r <urn:door> ?o ; <urn:door> ?p ; <urn:lamp> ?q }"
 
 
 def work(peers: Peers) -> tuple[int, int]:
-    """Return the pairs that all peers have joined, and the solutions that homes were told."""
+    """Return the number of pairs joined by all peers, and the number of solutions reported to coordinators."""
     nodes = [node.peer for node in peers.world.nodes]
     return sum(each._tables.sizes().joined for each in nodes), sum(int(each.status()["answers"]) for each in nodes)
 
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
-def test_a_value_replaced_many_times_costs_what_its_changes_cost(tables):
+def test_a_value_replaced_many_times_costs_as_much_as_its_changes(tables):
     """A standing query and one asked once: pairs in proportion to the changes, not to the square of their number."""
     peers = Peers("kademlia", tables=tables)
     client = peers.subscribe(TWO)
@@ -152,5 +152,5 @@ def test_three_patterns_on_triples_that_came_and_went_make_no_rows():
     assert work(peers) == before
 
 
-def test_four_of_ten_days_have_removals():
+def test_four_of_ten_schedules_have_removals():
     assert 90 < sum(draw_bad_day(seed).failures.removals for seed in range(300)) < 150

@@ -1,4 +1,4 @@
-"""Rules that are left in the network: what their graph holds is what follows, whoever fails, and nothing else."""
+"""Rules left in the network: through all failures their graph holds the consequences, and nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEASE_SECONDS = 10.0
 A, B, C, D, E = (f"<urn:{name}>" for name in "abcde")
 
 
-def test_seven_peers_conclude_what_follows_however_triples_come_and_go():
+def test_seven_peers_derive_the_consequences_while_triples_come_and_go():
     facts = 0
     for seed in range(2):
         verdict = run_seed(seed, calm=True)
@@ -41,7 +41,7 @@ def test_seven_peers_conclude_what_follows_however_triples_come_and_go():
     assert facts > 10
 
 
-def test_peers_that_fail_conclude_what_follows():
+def test_failing_peers_derive_the_consequences():
     failed = 0
     for seed in range(107, 109):
         verdict = run_seed(seed)
@@ -50,8 +50,8 @@ def test_peers_that_fail_conclude_what_follows():
     assert failed > 2
 
 
-def test_a_fact_that_keeps_what_may_rest_on_it_is_found_out(monkeypatch):
-    """What these days are for: facts that are not taken back as long as they have any reason hold themselves up."""
+def test_a_fact_that_keeps_its_own_support_is_detected(monkeypatch):
+    """The purpose of these schedules: facts kept as long as they have any derivation support themselves."""
     decide = gates.Gates._decide
 
     def spared(self, fact, gate, *lists):
@@ -64,7 +64,7 @@ def test_a_fact_that_keeps_what_may_rest_on_it_is_found_out(monkeypatch):
 
 
 class Overlay:
-    """Five peers with rules left among them, and somebody who reads what is concluded."""
+    """Five peers with rules left among them, and a reader of the derived facts."""
 
     def __init__(self, rules=TRANSITIVE, **options):
         config = PeerConfig(
@@ -152,7 +152,7 @@ def test_facts_are_looked_at_a_few_at_a_time_also_when_all_are_due(overlay, monk
     assert overlay.counted("facts_removed") == 0
 
 
-def test_what_is_published_as_well_stays_without_a_word_and_the_other_way_round(overlay):
+def test_a_fact_both_derived_and_published_stays_when_either_ends(overlay):
     overlay.publish((A, B), (B, C), (A, C))
     told = len(overlay.reader.record.rows)
     overlay.publish((B, C), removed=True)  # it followed, too, and was said
@@ -172,11 +172,11 @@ def test_a_fact_is_published_once_however_many_reasons_it_has(overlay):
     assert overlay.counted("facts_removed") == overlay.counted("facts_published_again") == 0
 
 
-def test_when_a_rule_ends_what_it_concluded_goes(overlay):
+def test_when_a_rule_ends_its_conclusions_go(overlay):
     overlay.publish((A, B), (B, C))
     assert overlay.held == pairs(A, B, C)
     overlay.rules[1].unsubscribe()
-    overlay.world.run_for(3 * LEASE_SECONDS)  # then everybody has asked whether it lives
+    overlay.world.run_for(3 * LEASE_SECONDS)  # then all peers have asked whether it is alive
     assert overlay.held == overlay.told == {(A, B), (B, C)}
     overlay.rules[0].unsubscribe()
     overlay.world.run_for(3 * LEASE_SECONDS)
@@ -203,7 +203,7 @@ def test_derived_facts_are_no_events_though_a_query_waits_for_events(overlay):
         assert all(event for event, roles in events if roles >> keys.EVENT_SHIFT & (1 << keys.EVENT_SHIFT) - 1)
 
 
-def test_two_who_leave_the_same_rules_share_them(overlay):
+def test_two_clients_that_leave_the_same_rules_share_them(overlay):
     overlay.publish((A, B), (B, C))
     others = [overlay.leave(client.record.query) for client in overlay.rules]
     overlay.world.run_for(5.0)
@@ -222,7 +222,7 @@ def test_a_literal_is_the_subject_of_nothing():
 
 
 @pytest.mark.parametrize("disk", ["kept", "lost"])
-def test_whoever_takes_over_takes_back_what_another_published(overlay, disk):
+def test_a_successor_takes_back_the_facts_that_another_published(overlay, disk):
     """Each peer is away while a circle is broken, and while another is closed."""
     world = overlay.world
     overlay.publish((A, B), (B, C), (C, A))

@@ -1,4 +1,4 @@
-"""Seeded stories: whatever the network does, subscribers hold exactly what the oracle says.
+"""Seeded scenarios: through all faults of the network, subscribers hold exactly the oracle's solutions.
 
 ``make simulate`` runs 2,000 seeds; the default suite runs the first few and those that once failed.
 """
@@ -64,7 +64,7 @@ def test_the_first_seeds_cover_all_peers_networks_algorithms_and_modes():
 
 
 def test_keys_are_split_in_most_of_the_seeds_that_are_to_split_them():
-    """All but those of a single peer, who has nobody to share with."""
+    """All except those of a single peer, which has no other to share with."""
     hot = [draw_scenario(seed, "varied") for seed in range(60) if draw_scenario(seed, "varied").hot]
     several = [scenario.seed for scenario in hot if scenario.options.peers > 1]
     split = {seed: run_seed(seed, configurations="varied").splits for seed in several}

@@ -12,7 +12,7 @@ from schedules.mutants import MUTANTS
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_peers_whose_turns_are_split_keep_every_promise(seed: int) -> None:
+def test_peers_with_split_turns_keep_every_promise(seed: int) -> None:
     verdict = run_day("slow processors", seed)
     assert verdict.good, verdict.report()
     assert verdict.happened["slow-processor"]

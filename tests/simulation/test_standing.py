@@ -1,4 +1,4 @@
-"""Queries that are more than conjunctive on bad days: subscribers hold what is true, and each change came once."""
+"""Algebra queries during fault schedules: subscribers hold the true solutions, and each change comes once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _integer(number: int) -> str:
     return f'"{number}"^^<http://www.w3.org/2001/XMLSchema#integer>'
 
 
-def test_what_is_true_is_held_whatever_happens():
+def test_true_solutions_are_held_through_all_faults():
     withdrawn = 0
     for seed in SEEDS:
         verdict = run_bad_day(with_standing(with_removals(draw_bad_day(seed))))
@@ -43,26 +43,26 @@ def test_what_is_true_is_held_whatever_happens():
 
 @pytest.mark.parametrize("seed", [100_007, 100_019, 100_020])
 def test_triples_that_are_indexed_under_further_roles_make_no_publication_events(seed):
-    """Who waits for triples and who waits for events may wait in the same network: each event is answered once."""
+    """Queries over triples and queries over events may wait in the same network: each event is answered once."""
     verdict = run_bad_day(with_standing(draw_bad_day(seed, "varied")))
     assert verdict.good, verdict.report()
 
 
 @pytest.mark.parametrize("seed", [100_006, 100_271, 111_201])
-def test_homes_become_equal_in_what_leaves_answered_and_what_subscribers_were_told(seed):
-    """What was acknowledged before its contents came; taken back before it came; told to who keeps it no more."""
+def test_coordinators_become_equal_in_leaf_answers_and_delivered_sets(seed):
+    """Acknowledged before the answer came; retracted before it came; sent to a former replica."""
     verdict = run_bad_day(with_standing(draw_bad_day(seed, "varied")))
     assert verdict.good, verdict.report()
 
 
 @pytest.mark.parametrize("seed", [110_006, 110_054])
-def test_a_home_that_begins_anew_knows_how_often_a_solution_came_that_is_not_true_now(seed):
+def test_a_restarted_coordinator_knows_the_incarnations_of_untrue_solutions(seed):
     verdict = run_bad_day(with_standing(draw_bad_day(seed, "varied")))
     assert verdict.good, verdict.report()
 
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
-def test_each_step_is_told(tables):
+def test_each_change_of_the_solutions_is_reported(tables):
     config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     options = WorldOptions(peers=4, seed=3, config=config, tables=tables)
     world = FailingWorld(options, Failures(publisher_crash_probability=0.0))
@@ -105,7 +105,7 @@ def test_each_step_is_told(tables):
 
 
 def test_subscriptions_of_one_query_count_from_different_times():
-    """One of them from the beginning: what is older than the other is joined again, and counts for it alone."""
+    """One of them from the beginning: triples older than the other are joined again, and count for it alone."""
     world = _small_world()
     publisher = Publisher(world, "publisher", Random(2))
     publisher.publish(0.0, [A_B, NAMED])
@@ -139,7 +139,7 @@ class _Whole(ResumingSubscriber):
 
 
 def _taken_over() -> list[ResumingSubscriber]:
-    """Let each peer fail while what is true changes, and return who was told; what each held was right at any time."""
+    """Let each peer fail while solutions change; return the notified subscribers if all held the truth throughout."""
     world = _small_world()
     publisher = Publisher(world, "publisher", Random(2))
     count, optional = _subscribed(world, COUNT), _subscribed(world, OPTIONAL)
@@ -158,8 +158,8 @@ def _taken_over() -> list[ResumingSubscriber]:
     return [count, optional] if right else []
 
 
-def test_whoever_takes_over_goes_on_where_another_ended():
-    """What came and went under another is told when it comes again, and what is no more is taken back."""
+def test_a_new_evaluator_goes_on_where_another_ended():
+    """A solution that came and went under another is reported when it comes again; an untrue one is retracted."""
     records = _taken_over()
     assert records
     assert not any(record.complaints for record in records)
@@ -172,7 +172,7 @@ def test_a_rule_of_taking_over_that_is_not_kept_is_found(name):
     assert not records or any(record.complaints for record in records)
 
 
-def test_what_another_replica_took_back_is_told_again_if_it_is_true():
+def test_a_solution_retracted_by_another_replica_is_reported_again_if_it_is_true():
     """Two that take themselves for the primary may know different things: here one has not heard of a triple."""
     world = _small_world()
     record = _subscribed(world, COUNT)
@@ -196,18 +196,18 @@ def test_what_another_replica_took_back_is_told_again_if_it_is_true():
 
 
 @pytest.mark.parametrize("name", ["told-before-copies", "staged-not-in-snapshots"])
-def test_a_rule_of_telling_others_first_that_is_not_kept_is_found(name):
+def test_mutants_of_the_order_of_replication_are_killed(name):
     with _changed(MUTANTS[name].changes()), pytest.raises(AssertionError):
-        test_a_snapshot_holds_what_others_are_still_being_told()
+        test_a_snapshot_holds_reports_in_flight_to_other_replicas()
 
 
-def test_a_rule_of_hearing_of_others_that_is_not_kept_is_found():
+def test_a_mutant_that_ignores_reports_of_other_replicas_is_killed():
     with _changed(MUTANTS["told-elsewhere-ignored"].changes()), pytest.raises(AssertionError):
-        test_what_another_replica_took_back_is_told_again_if_it_is_true()
+        test_a_solution_retracted_by_another_replica_is_reported_again_if_it_is_true()
 
 
-def test_a_snapshot_holds_what_others_are_still_being_told():
-    """It is kept before they are told, and in no log before they have it; a snapshot replaces what was kept."""
+def test_a_snapshot_holds_reports_in_flight_to_other_replicas():
+    """It is persisted before the report, and in no log before they have it; a snapshot replaces persisted records."""
     world = _small_world()
     record = _subscribed(world, COUNT)
     world.run_for(5.0)
@@ -243,8 +243,8 @@ def test_a_snapshot_holds_what_others_are_still_being_told():
     assert not record.complaints
 
 
-def test_no_bookmark_is_told_while_a_query_is_not_evaluated():
-    """Its home has no room for what it computes; what was published before the bookmark would be missing."""
+def test_no_bookmark_is_sent_while_a_query_is_not_evaluated():
+    """Its coordinator has no room for its results; solutions published before the bookmark would be missing."""
     world = _small_world(bookmarks=True)
     record = _subscribed(world, COUNT)
     publisher = Publisher(world, "publisher", Random(2))

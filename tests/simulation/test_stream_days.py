@@ -1,4 +1,4 @@
-"""Whatever fails while streams are published, each report has what another engine finds in the windows, once."""
+"""Through all failures during the publication of streams, each report equals another engine's windows, once."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from schedules.failures.world import FailingWorld
 SEEDS = [1, 5, 53, 404]
 MORE_SEEDS = [13, 18, 54]
 WRONG = 53
-"""A short day of streams of reports."""
+"""Seed of a short schedule with streams of reports."""
 TIED = 1
-"""A day with several elements of one time,"""
+"""Seed of a schedule with several elements of one time."""
 TAKEN_OVER = 54
-"""and one on which others go on with a window by count of which elements are forgotten."""
+"""Seed of a schedule with a failover in a window by count: the successor depends on the dropped elements."""
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.long) for seed in MORE_SEEDS)])
-def test_every_report_is_told_as_it_should_be(seed: int) -> None:
+def test_every_report_is_right(seed: int) -> None:
     verdict = run_seed(seed)
     assert not verdict.problems, verdict.report()
     assert verdict.counts["rows told"]
@@ -48,7 +48,7 @@ FIGURE = {
     1: "AB", 2: "AB BC AC", 3: "AB BC AC CD AD BD", 4: "AB BC AC CD AD BD AE ED",
     11: "AB BC AC CD AD BD AE ED", 12: "BC CD BD AE ED AD", 13: "CD AE ED AD", 14: "AE ED AD", 15: "",
 }  # fmt: skip
-"""Figure 4 of the stream-reasoning paper: what holds at each second, of pairs in a transitive relation."""
+"""Figure 4 of the stream-reasoning paper: the pairs in a transitive relation at each second."""
 FIGURE |= dict.fromkeys(range(5, 11), FIGURE[4])
 STREAM = {1: ["AB"], 2: ["BC"], 3: ["CD"], 4: ["AE", "ED"]}
 PLACES = """PREFIX : <urn:> REGISTER RSTREAM :out AS
@@ -82,20 +82,20 @@ def test_figure_4_of_the_paper_through_seven_peers() -> None:
 
 
 def test_reports_are_wrong_if_nobody_waits_for_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The days are of use: they show what goes wrong where reports are made before their elements are there."""
+    """The schedules are of use: they detect reports made before their elements are there."""
     monkeypatch.setattr(Watermarks, "upto", lambda *_: 1_091_944_805_000)
     assert run_seed(WRONG, configurations="varied").problems
 
 
 FORGETFUL = 3
-"""A day on which a query needs more of a stream than is kept without it."""
+"""A schedule in which a query needs more of a stream than is retained without it."""
 
 
 COLUMNAR = 335
-"""One on which all peers have columnar tables, and something is forgotten."""
+"""One in which all peers have columnar tables, and elements are dropped."""
 
 
-def test_reports_are_wrong_if_what_queries_need_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_wrong_if_needed_elements_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retention, "_needed", lambda _: {})
     assert any("missing" in each for each in run_seed(FORGETFUL, configurations="varied").problems)
 
@@ -103,14 +103,14 @@ def test_reports_are_wrong_if_what_queries_need_is_forgotten(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("owner", "name", "seed"), [(Horizons, "grow", WRONG), (ColumnarTables, "_forget_elements", COLUMNAR)]
 )
-def test_a_day_on_which_nothing_is_forgotten_is_told_from_one_on_which_it_is(
+def test_mutants_that_never_drop_elements_are_killed(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, seed: int
 ) -> None:
     monkeypatch.setattr(owner, name, lambda *_: False)
     assert any("at rest" in each for each in run_seed(seed, configurations="varied").problems)
 
 
-def test_reports_are_wrong_if_who_takes_over_counts_from_the_first_element_it_holds(
+def test_reports_are_wrong_if_a_successor_counts_from_the_first_element_it_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Subscription, "mark", property(lambda self: Mark(self.reported)))

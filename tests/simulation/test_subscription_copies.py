@@ -1,4 +1,4 @@
-"""A subscription that was told to be live is known to enough peers, and misses nothing that they did not know of."""
+"""A subscription reported as live is known to enough peers, and misses nothing that they had not heard of."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def world() -> FailingWorld:
 
 
 def query_at(world: FailingWorld, home_at: Node, joined_at: Node) -> ConjunctiveQuery:
-    """Return a query whose home has a peer as its primary, and whose one pattern waits at another."""
+    """Return a query with one peer as the primary of its coordinator, and its one pattern at another."""
     for number in range(1000):
         query = ConjunctiveQuery(((0, ~0, 1),), (f"<urn:p{number}>",), (0, 1), ("s", "o"))
         role = keys.role_key(keys.P, 0, keys.term_hash(query.constants[0]), 0)
@@ -43,7 +43,7 @@ def query_at(world: FailingWorld, home_at: Node, joined_at: Node) -> Conjunctive
 
 
 def subscriber(world: FailingWorld, name: str, query: ConjunctiveQuery, node: Node) -> SubscriberClient:
-    """Return a client that speaks to one peer alone."""
+    """Return a client that connects to one peer alone."""
     record = ResumingSubscriber(name, query, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
     client = SubscriberClient(world, record, world._generator(name))
     client._elsewhere = lambda: node if world.alive(node) else None  # type: ignore[method-assign]
@@ -61,7 +61,7 @@ def subscribed(world: FailingWorld, query: ConjunctiveQuery, node: Node) -> tupl
 
 
 def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
-    """What was under way to the other when that was lost is no copy."""
+    """A message in flight to a lost peer is no copy."""
     a, b, c = world.nodes
     world.crash(b)
     world.run_for(5.0)
@@ -81,7 +81,7 @@ def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
     assert client.record.subscription in b_home.subscriptions
 
 
-def test_what_was_told_to_others_alone_comes_later(world: FailingWorld):
+def test_solutions_known_to_other_replicas_alone_come_later(world: FailingWorld):
     """Two of three know one of two subscriptions of a query: one was away, the other has lost its disk."""
     a, b, c = world.nodes
     query = query_at(world, a, b)
@@ -113,8 +113,8 @@ def test_what_was_told_to_others_alone_comes_later(world: FailingWorld):
     assert not first.record.complaints + second.record.complaints
 
 
-def test_a_subscription_without_its_group_is_told_around_by_nobody_and_ends_with_the_next_change(world: FailingWorld):
-    """Its group was ended where it was not known, while nobody spoke for it (seed 8860)."""
+def test_a_subscription_without_its_group_is_not_disseminated_and_ends_with_the_next_change(world: FailingWorld):
+    """Its group was ended at a peer without it, while the group had no primary (seed 8860)."""
     a, b, c = world.nodes
     query = query_at(world, a, a)
     client = subscriber(world, "subscriber", query, b)
@@ -155,15 +155,15 @@ def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing
 
 
 def published(world: FailingWorld, query: ConjunctiveQuery, node: Node, count: int) -> None:
-    """Publish what a query answers, at one peer."""
+    """Publish triples that match a query, at one peer."""
     publisher = Publisher(world, f"publisher at {node.index}", world._generator("publisher"))
     publisher._elsewhere = lambda: node  # type: ignore[method-assign]
     for number in range(count):
         publisher.publish(0.1 * number, [(f"<urn:s{number}>", query.constants[0], '"1"')])
 
 
-def test_what_is_answered_while_a_query_is_left_is_not_held_and_it_ends_when_all_have_heard(world: FailingWorld):
-    """One of three hears nothing for a while, and nobody notices; the others go on, and the query with them."""
+def test_answers_to_an_orphaned_query_are_not_held_and_it_ends_when_all_replicas_have_heard(world: FailingWorld):
+    """One of three hears nothing for a while, and no other notices; the others go on, and the query with them."""
     a, b, c = world.nodes
     query = query_at(world, a, b)
     client, _, group = subscribed(world, query, b)
@@ -186,7 +186,7 @@ def test_what_is_answered_while_a_query_is_left_is_not_held_and_it_ends_when_all
 
 @pytest.mark.parametrize("standing", [False, True])
 def test_a_query_that_was_left_is_so_after_a_restart_from_a_snapshot_as_well(world: FailingWorld, standing: bool):
-    """Somebody in another part of the network may wait for what was answered."""
+    """A subscription in another part of the network may wait for the answers."""
     a, b, c = world.nodes
     query = query_at(world, a, b)
     text = f"SELECT ?s {{ ?s {query.constants[0]} ?o MINUS {{ ?s <urn:not> ?o }} }}"
@@ -221,8 +221,8 @@ def test_a_query_that_was_left_is_so_after_a_restart_from_a_snapshot_as_well(wor
 
 
 @pytest.mark.parametrize("left", [False, True])
-def test_what_is_owed_since_a_snapshot_is_owed_after_a_restart_as_well(world: FailingWorld, left: bool):
-    """Whoever was heard of after the snapshot may be owed what was answered before; it was not derived again yet."""
+def test_answers_owed_since_a_snapshot_are_owed_after_a_restart_as_well(world: FailingWorld, left: bool):
+    """A subscription heard of after the snapshot may be owed earlier answers; they have not been derived again yet."""
     a, b, c = world.nodes
     query = query_at(world, a, b)
     client, number, _ = subscribed(world, query, b)
@@ -245,7 +245,7 @@ def test_what_is_owed_since_a_snapshot_is_owed_after_a_restart_as_well(world: Fa
     assert a.peer._host.owes
 
 
-def test_who_restarts_from_a_snapshot_has_nothing_derived_again_that_all_knew_of(world: FailingWorld):
+def test_a_restart_from_a_snapshot_derives_nothing_again_that_all_replicas_have(world: FailingWorld):
     """All subscriptions of a query are restored one after the other, and answers were recorded before."""
     a, b, _ = world.nodes
     query = query_at(world, a, b)
@@ -264,8 +264,8 @@ def test_who_restarts_from_a_snapshot_has_nothing_derived_again_that_all_knew_of
     assert all(group.recorded for group in groups.values()), "but who is heard of later may be owed them"
 
 
-def test_who_knows_a_groups_end_ends_a_subscription_of_it_that_others_keep(world: FailingWorld):
-    """It is their primary, and would refuse for ever what they hold of it: it would speak for nobody."""
+def test_a_primary_that_knows_a_groups_end_ends_a_subscription_of_it_that_others_keep(world: FailingWorld):
+    """It would refuse their items of it for ever, and never be in sync."""
     a, b, c = world.nodes
     query = query_at(world, a, a)
     client = subscriber(world, "subscriber", query, b)

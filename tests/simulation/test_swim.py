@@ -31,7 +31,7 @@ def test_the_same_seed_gives_the_same_run():
     ids=["killed", "killed, not connected", "vanished", "vanished, connections stand"],
 )
 def test_deaths_are_noticed_in_time(host, connected, middle, last):
-    """Five members; seconds until each other peer is told.  A killed process must cost less than a second."""
+    """Five members; seconds until each other peer knows.  A killed process must cost less than a second."""
     found = detection(2, 5, 12, host=host, connected=connected)
     assert len(found) == 12 * 4
     assert found[len(found) // 2] < middle
@@ -78,7 +78,7 @@ def test_one_member_that_cannot_hear_is_lost_and_loses_nobody_else_their_peers()
     assert world.settle() < 20
 
 
-def test_a_way_cut_in_one_direction_costs_nobody():
+def test_a_link_cut_in_one_direction_causes_no_false_alarm():
     world = SwimWorld(14, SwimOptions(members=5))
     grow(world, 5)
     one, other, *_ = world.living
@@ -88,7 +88,7 @@ def test_a_way_cut_in_one_direction_costs_nobody():
 
 
 def test_two_halves_that_have_declared_each_other_dead_find_together_again():
-    """And nobody loses those of the own half over it."""
+    """And no member loses those of its own half over it."""
     world = SwimWorld(15, SwimOptions(members=8))
     grow(world, 8)
     left, right = world.living[:5], world.living[5:]
@@ -113,7 +113,7 @@ def test_a_fifth_of_all_packets_lost_kills_nobody_for_good():
 
 
 def test_hundreds_join_at_once_and_all_know_all():
-    """A newcomer is told everything by one member, however many there are."""
+    """A newcomer gets all members from one of them, however many there are."""
     world = SwimWorld(17, SwimOptions(connected=False))
     first = world.start()
     world.submit(first, Create())

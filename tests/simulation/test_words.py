@@ -1,4 +1,4 @@
-"""Queries that wait by words, through whole overlays: who sees what, who has not heard, bad days, and broken rules."""
+"""Keyword routing through whole overlays: load, late advertisements, fault schedules, and broken rules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def publish(world: World, triples=TEXTS, peer: int = 5) -> None:
 
 
 def check(world: World) -> None:
-    """Compare with the central evaluator, which knows nothing of words."""
+    """Compare with the central evaluator, which does not use the keyword index."""
     oracle = Oracle(world.log())
     for subscriber in world.subscribers:
         assert subscriber.since is not None
@@ -68,7 +68,7 @@ def waiting(world: World, predicate: str) -> int:
 
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
-def test_a_query_waits_by_its_word_and_meets_texts_with_it_alone(tables):
+def test_a_query_waits_by_its_keyword_and_meets_texts_with_it_alone(tables):
     world = world_of(tables, [f'"{word}"' for word in WORDS])
     assert [waiting(world, worded(P, [word])) for word in WORDS] == [1] * 5
     assert waiting(world, P) == 0
@@ -90,7 +90,7 @@ def _owner(world: World, predicate: str) -> int:
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
 @pytest.mark.parametrize("broken", [False, True], ids=["whole", "nothing is added"])
-def test_what_a_peer_publishes_that_has_not_heard_is_added_where_it_is_stored(tables, broken, monkeypatch):
+def test_triples_of_a_peer_without_the_advertisement_are_indexed_where_they_are_stored(tables, broken, monkeypatch):
     """Its advertisement vanishes, although it acknowledges it."""
     if broken:
         monkeypatch.setattr(Words, "_add_to", lambda *_, **__: None)
@@ -111,7 +111,7 @@ def test_what_a_peer_publishes_that_has_not_heard_is_added_where_it_is_stored(ta
         check(world)
 
 
-def test_a_peer_that_has_not_heard_is_told_when_it_publishes():
+def test_a_publisher_without_the_advertisement_gets_it_in_return():
     world = World(WorldOptions(peers=16, seed=3, config=PeerConfig(hot_text=True)))
     lost = []
 
@@ -135,7 +135,7 @@ def test_a_peer_that_has_not_heard_is_told_when_it_publishes():
     assert behind[0].peer.status()["words"] == 2
 
 
-def test_where_too_many_words_are_waited_for_further_queries_wait_by_the_predicate(monkeypatch):
+def test_above_the_bound_of_keywords_further_queries_wait_by_the_predicate(monkeypatch):
     monkeypatch.setattr(words_module, "WORDS_MAX", 2)
     world = world_of("lists", [])
     for at, word in enumerate((*WORDS, "tea")):
@@ -146,7 +146,7 @@ def test_where_too_many_words_are_waited_for_further_queries_wait_by_the_predica
     check(world)
 
 
-def test_a_home_that_knows_of_twice_the_bound_lets_no_further_query_wait_by_words(monkeypatch):
+def test_a_coordinator_with_twice_the_bound_of_keywords_refuses_further_queries(monkeypatch):
     monkeypatch.setattr(words_module, "WORDS_MAX", 2)
     monkeypatch.setattr(Words, "allowed", lambda *_: True)
     world = world_of("lists", [])
@@ -159,8 +159,8 @@ def test_a_home_that_knows_of_twice_the_bound_lets_no_further_query_wait_by_word
 
 
 @pytest.mark.parametrize("name", ["lost-words", "words-unknown"])
-def test_rules_of_words_are_missed_when_broken(name):
-    """What no text is added to where it is stored has to be indexed by who publishes."""
+def test_mutants_of_keyword_routing_are_killed(name):
+    """Keyword entries not added where a text is stored have to be added by its publisher."""
     with _changed([*MUTANTS[name].changes(), *MUTANTS["late-words"].changes()]):
         world = world_of("lists", ['"tea"'])
         publish(world)
@@ -168,13 +168,13 @@ def test_rules_of_words_are_missed_when_broken(name):
             check(world)
 
 
-def test_bad_days_with_texts_break_no_promise():
+def test_fault_schedules_with_texts_keep_every_promise():
     for day in (*map(draw_bad_day, SEEDS[:2]), with_texts(draw_bad_day(3), by_words=True)):
         verdict = run_bad_day(day)
         assert verdict.good, verdict.report()
 
 
-def test_a_word_that_a_publisher_leaves_out_is_found_on_bad_days():
+def test_fault_schedules_detect_a_keyword_left_out_by_a_publisher():
     with _changed(MUTANTS["lost-words"].changes()):
         problems = (problem for seed in SEEDS[:6] for problem in run_bad_day(draw_bad_day(seed, "varied")).problems)
         assert any(problem.kind in ("missing", "bookmark") for problem in problems)

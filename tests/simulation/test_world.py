@@ -72,7 +72,7 @@ def test_one_peer_needs_no_network(overlay: str):
     assert world.counts.hops == 0
 
 
-def test_hops_are_counted_by_what_they_carry(overlay: str):
+def test_hops_are_counted_by_content(overlay: str):
     world = World(WorldOptions(peers=40, seed=1, overlay=overlay))
     _play(world)
     counts = world.counts
@@ -100,7 +100,7 @@ def test_lookups_find_the_truly_closest_peers_also_when_messages_are_lost(overla
     assert world.counts.lookup_timeouts > 0
 
 
-def test_a_lookup_in_a_small_world_tells_that_there_is_nobody_else(overlay: str):
+def test_a_lookup_in_a_small_world_is_complete(overlay: str):
     world = World(WorldOptions(peers=4, seed=8, overlay=overlay))
     found = []
     world.submit = lambda _, request: found.append(request)  # type: ignore[method-assign]
@@ -150,7 +150,7 @@ def test_an_ended_subscription_gets_nothing_more(overlay: str):
     assert sum(int(str(node.peer.status()["subscriptions_home"])) for node in world.nodes) == 0
 
 
-def test_a_subscription_whose_subscriber_stays_outlives_its_lease(overlay: str):
+def test_a_subscription_with_a_connected_subscriber_outlives_its_lease(overlay: str):
     world = World(WorldOptions(peers=5, seed=4, overlay=overlay))
     subscriber = world.subscribe(0.0, 0, PATH, lease_seconds=30.0)
     world.run_for(400.0)
@@ -160,7 +160,7 @@ def test_a_subscription_whose_subscriber_stays_outlives_its_lease(overlay: str):
     assert subscriber.rows
 
 
-def test_a_world_that_goes_round_in_circles_is_stopped_with_what_goes_on():
+def test_a_world_without_rest_is_stopped_and_names_the_continuing_work():
     world = World(WorldOptions(peers=2, seed=1, events_max=500))
 
     def again() -> None:
@@ -180,7 +180,7 @@ def test_a_world_that_takes_too_long_is_stopped():
         world.run_until(lambda: False, limit_seconds=600.0)
 
 
-def test_a_peer_that_wants_to_be_woken_for_ever_is_found_out():
+def test_a_peer_that_wants_to_be_woken_for_ever_is_detected():
     world = World(WorldOptions(peers=1))
     node = world.nodes[0]
 

@@ -1,4 +1,4 @@
-"""Seeded days, one after the other, and what came of them: what ``python -m stream_days`` and ``rule_days`` share."""
+"""Seeded fault schedules, one after the other, and their results: shared by ``stream_days`` and ``rule_days``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Verdict", "run_days"]
 
 @dataclass
 class Verdict:
-    """What came of a seed."""
+    """The result of a seed."""
 
     seed: int
     told: str
@@ -26,10 +26,10 @@ class Verdict:
     peers: Counter[str] = field(default_factory=Counter)
     """How many peers there were of each configuration."""
     shown: set[str] = field(default_factory=set)
-    """What shows the features of the schedule."""
+    """Evidence of the features of the schedule."""
 
     def report(self) -> str:
-        """Tell what was run and what is wrong with it."""
+        """Describe the run and its problems."""
         return "\n".join([f"seed {self.seed}: {self.told}", *(f"  {problem}" for problem in self.problems)])
 
 
@@ -42,7 +42,7 @@ def _verdicts(run_seed: Callable[..., Verdict], seeds: range, jobs: int, *, trac
 
 
 def run_days(name: str, about: str, run_seed: Callable[..., Verdict], **flags: str) -> int:
-    """Run the seeds that the command line asks for, print what is bad of them and a summary; 1 if anything is.
+    """Run the seeds of the command line, print the failing ones and a summary; return 1 if there is a failing one.
 
     ``flags``: options of ``run_seed`` that are true or false, each with its help.
     """

@@ -1,8 +1,8 @@
-"""``python -m mutants [NAME ...]``: run tests without the rules that they are about, and see that they fail.
+"""``python -m mutants [NAME ...]``: run tests without the rules that they are about, and check that they fail.
 
-Days of failures (``python -m schedules --mutants``) find what is broken when a rule is missing, where nothing else
-makes up for it and such days are drawn often enough.  All other rules have a test of their own, which is named here.
-It must pass with the rule, and fail without it.
+Fault schedules (``python -m schedules --mutants``) find the effect of a missing rule if no other rule makes up
+for it and suitable schedules are drawn often enough.  All other rules have a test of their own, named here.  It
+must pass with the rule, and fail without it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ FAILED: Final = 1
 TESTS: Final = {
     "no-commit-wait": "unit/peer/test_rules.py::test_a_query_is_live_when_clocks_that_are_behind_are_past_its_stamp",
     "narrow-forever": (
-        "unit/peer/test_rules.py::test_what_was_left_out_for_a_subscription_heard_of_late_is_joined_again"
+        "unit/peer/test_rules.py::test_triples_left_out_for_a_late_subscription_are_joined_again"
     ),
     "no-roll-forward-after-restart": (
         "unit/peer/test_rules.py::"
-        "test_what_was_unfinished_before_a_restart_is_finished_though_its_origin_never_returns"
+        "test_an_incomplete_publication_of_before_a_restart_is_redelivered_without_its_origin"
     ),
     "removals-at-once": (
         "simulation/test_accepted.py::test_a_removal_that_one_peer_alone_has_heard_of_has_no_effect"
     ),
-    "join-the-ended": "simulation/test_removals.py::test_a_value_replaced_many_times_costs_what_its_changes_cost",
+    "join-the-ended": "simulation/test_removals.py::test_a_value_replaced_many_times_costs_as_much_as_its_changes",
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
     "ended-unheard": (
@@ -39,50 +39,50 @@ TESTS: Final = {
     ),
     "never-cut-off": "unit/peer/test_cut_off.py::test_a_peer_that_said_goodbye_is_not_missed",
     "one-round-of-leaving": (
-        "unit/peer/test_peer.py::test_who_leaves_offers_all_once_more_whatever_is_still_answered_of_the_first_time"
+        "unit/peer/test_peer.py::test_a_leaving_peer_offers_everything_once_more_after_late_answers_to_the_first_offer"
     ),
-    "gone-alone": "unit/peer/test_peer.py::test_who_leaves_says_whether_enough_others_stay",
-    "late-look": "unit/peer/test_low_mark.py::test_homes_for_which_anything_is_under_way_are_told_whatever_its_stamp",
+    "gone-alone": "unit/peer/test_peer.py::test_a_leaving_peer_reports_whether_enough_replicas_stay",
+    "late-look": "unit/peer/test_low_mark.py::test_coordinators_with_messages_in_flight_are_reported_with_any_stamp",
     "own-clock-only": (
-        "unit/peer/test_low_mark.py::test_the_look_is_before_what_is_stamped_later_and_again_at_the_end_of_the_turn"
+        "unit/peer/test_low_mark.py::test_a_cut_is_taken_before_later_stamps_and_again_at_the_end_of_the_turn"
     ),
     "marks-without-outbox": (
         "unit/peer/test_low_mark.py::test_a_message_under_way_holds_the_mark_back_until_it_is_acknowledged"
     ),
     "unsteady-marks": (
         "simulation/test_bookmarks.py::"
-        "test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_copies"
+        "test_no_bookmark_is_sent_while_others_may_be_cut_off_with_enough_copies"
     ),
-    "withdraw-the-known": "unit/continuous/test_contents.py::test_whatever_the_order_it_comes_to_the_same",
-    "late-removals": "unit/store/test_stays.py::test_what_was_published_after_a_removal_that_is_heard_of_late_stays",
-    "known-late": "simulation/test_subscription_copies.py::test_what_was_told_to_others_alone_comes_later",
-    "lost-together": "simulation/test_in_step.py::test_if_as_many_go_at_once_as_keep_a_key_they_are_waited_for",
+    "withdraw-the-known": "unit/continuous/test_delivered_set.py::test_the_delivered_set_does_not_depend_on_the_order",
+    "late-removals": "unit/store/test_intervals.py::test_a_publication_after_a_removal_stays_if_the_removal_comes_late",
+    "known-late": "simulation/test_subscription_copies.py::test_solutions_known_to_other_replicas_alone_come_later",
+    "lost-together": "simulation/test_in_step.py::test_a_simultaneous_loss_of_all_replicas_of_a_key_is_waited_for",
     "without-origin": "unit/peer/test_roll_forward.py::test_events_go_with_their_origin_as_well",
     "begun-anew": (
         "simulation/test_in_step.py::"
-        "test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_more"
+        "test_a_restart_does_not_complete_the_recovery_of_an_empty_peer"
     ),
     "first-at-once": (
-        "unit/peer/test_members.py::test_who_begins_with_nothing_and_sees_nobody_waits_for_those_it_was_told_of"
+        "unit/peer/test_members.py::test_an_empty_peer_that_sees_nobody_waits_for_its_seeds"
     ),
     "former-lives-forgotten": (
-        "unit/peer/test_members.py::test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_them"
+        "unit/peer/test_members.py::test_a_complete_peer_misses_known_members_that_it_never_saw"
     ),
-    "fellows-know": "unit/peer/test_members.py::test_one_that_lost_what_it_knew_and_one_that_is_away_are_two",
+    "fellows-know": "unit/peer/test_members.py::test_a_peer_that_lost_its_data_and_an_absent_one_count_as_two",
     "strangers-unheard": (
         "simulation/test_bookmarks.py::"
-        "test_what_comes_from_a_peer_out_of_view_is_compared_before_anything_is_said_to_have_come"
+        "test_data_from_a_peer_out_of_view_is_compared_before_a_bookmark"
     ),
-    "told-before-copies": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
-    "staged-not-in-snapshots": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
+    "told-before-copies": "simulation/test_standing.py::test_a_snapshot_holds_reports_in_flight_to_other_replicas",
+    "staged-not-in-snapshots": "simulation/test_standing.py::test_a_snapshot_holds_reports_in_flight_to_other_replicas",
     "sure-at-once": (
-        "unit/continuous/test_evaluation.py::test_what_was_taken_back_for_a_reason_on_its_way_is_not_told_again"
+        "unit/continuous/test_evaluation.py::test_a_solution_retracted_for_a_reason_in_flight_is_not_reported_again"
     ),
     "told-elsewhere-ignored": (
-        "simulation/test_standing.py::test_what_another_replica_took_back_is_told_again_if_it_is_true"
+        "simulation/test_standing.py::test_a_solution_retracted_by_another_replica_is_reported_again_if_it_is_true"
     ),
     "bare-contents-not-repaired": (
-        "unit/peer/test_home_items.py::test_what_was_acknowledged_before_its_contents_came_differs_until_they_come"
+        "unit/peer/test_home_items.py::test_an_answer_acknowledged_before_it_came_differs_between_replicas_until_then"
     ),
 }
 """By mutant."""

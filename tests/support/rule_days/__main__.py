@@ -1,4 +1,4 @@
-"""``python -m rule_days``: seeded days of rules and failures, one after the other, and what came of them."""
+"""``python -m rule_days``: seeded fault schedules with rules, one after the other, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A day on which rules are left standing, triples come and go, and peers fail: what their graph then holds."""
+"""A fault schedule with rules left in the network, changing triples and failing peers; it checks their graph."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ __all__ = ["GRAPH", "RULES", "run_seed"]
 SPAN_SECONDS: Final = 12.0
 HEAL_SECONDS: Final = 300.0
 LEASE_SECONDS: Final = 60.0
-"""What was left twice, for its answer was lost, ends by itself; and who holds what comes of a rule asks for it."""
+"""Lease of rules: a rule left twice, because its answer was lost, ends by itself; holders of its rows ask for it."""
 ENDS: Final = 0.3
-"""Of so many rules one who left it ends it."""
+"""Share of the rules that their client ends."""
 GRAPH: Final = "<urn:follows>"
 NODES: Final = tuple(f"<urn:n{number}>" for number in range(5))
 RULES: Final = tuple(
@@ -95,7 +95,7 @@ class _Day:
         return client
 
     def play(self) -> None:
-        """Play the day, and let the world come to rest."""
+        """Run the schedule, and let the world come to rest."""
         world, rng = self.world, self._rng
         for number, text in enumerate(insertions(self._rules, GRAPH)):
             rule = parse_insertion(text)
@@ -158,7 +158,7 @@ class _Day:
         return difference(self.world)
 
     def judge(self) -> None:
-        """See what is held in the end."""
+        """Check the facts held in the end."""
         verdict, world = self.verdict, self.world
         triples = stored(world, 0)
         base = {each for each in triples if not quads.is_reserved(each[1])}
@@ -206,7 +206,7 @@ def _plain(fact: tuple[str, str, str]) -> str:
 
 
 def run_seed(seed: int, *, trace: Callable[[str], None] | None = None, calm: bool = False) -> Verdict:
-    """Play the day of a seed and judge it; ``calm``: seven peers, none of which fails."""
+    """Run the schedule of a seed and check it; ``calm``: seven peers, none of which fails."""
     day = _Day(seed, trace, calm=calm)
     day.play()
     day.judge()

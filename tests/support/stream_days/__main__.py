@@ -1,4 +1,4 @@
-"""``python -m stream_days``: seeded days of streams and failures, one after the other, and what came of them."""
+"""``python -m stream_days``: seeded fault schedules with streams, one after the other, and their results."""
 
 from __future__ import annotations
 

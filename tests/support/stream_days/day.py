@@ -1,12 +1,13 @@
-"""One day: a few publishers of streams, queries with windows, and whatever may go wrong meanwhile.
+"""One fault schedule: a few publishers of streams, queries with windows, and random faults meanwhile.
 
-Event times have nothing to do with the clocks of the peers; on one day of three they go sixty times as fast, so that
-there is something to forget.  Elements come out of order, as far as their publishers said they may.  Each publisher
-says how far it is, and all are waited for: so every report must have exactly what another engine finds in the windows,
-though peers crash, lose their disks or are cut off.
+Event times have nothing to do with the clocks of the peers; in one schedule of three they go sixty times as
+fast, so that elements expire.  Elements come out of order, within their publishers' promises.  Each publisher
+announces its progress, and all are waited for: so every report must equal another engine's windows, though
+peers crash, lose their disks or are cut off.
 
-On two days of three publishers close, each when it likes to, and some come back.  In the end all have closed, and say
-nothing any more: so there must be reports up to the largest promise of any, also for who subscribes only then.
+In two schedules of three publishers close, at random times, and some come back.  In the end all have closed,
+and send nothing any more: so there must be reports up to the largest promise of any, also for a subscription
+that is made only then.
 """
 
 from __future__ import annotations
@@ -48,19 +49,19 @@ __all__ = ["run_seed"]
 
 SPAN_SECONDS: Final = 40.0
 LONG_SECONDS: Final = 110.0
-"""On one day of four elements come for so long: then reports are made, and told to copies, while peers fail."""
+"""In one schedule of four, elements come for so long: reports are computed and replicated while peers fail."""
 IDLE_SECONDS: Final = 30.0
 """How long a silent publisher is waited for: longer than any that is cut off."""
 HEAL_SECONDS: Final = 240.0
 REST_SECONDS: Final = 90.0
-"""How long copies may take to become equal, and to forget what they are to."""
+"""Seconds that copies may take to become equal, and to drop expired elements."""
 STILL_SECONDS: Final = 60.0
-"""Whoever is told nothing for so long, with nothing wrong any more, has been told all there is."""
+"""After so many seconds of silence, without faults, a subscriber has got everything."""
 CLOSE_PROBABILITY: Final = 0.04
 REOPEN_PROBABILITY: Final = 0.3
-"""Of a publisher that is about to emit, or would be if it had not closed, on days on which they do."""
+"""Chance that a publisher closes, or comes back, instead of the next element, in schedules in which they do."""
 AHEAD_MS: Final = (0, 0, 500, 30_000)
-"""Who closes promises so much more than it has published."""
+"""Milliseconds by which a closing publisher promises more than it has published."""
 
 PATTERNS: Final = (
     "WINDOW :w { ?x :p ?v }",
@@ -84,7 +85,7 @@ RULES: Final[tuple[tuple[InferenceRule, ...], ...]] = (
         ),
     ),
 )  # fmt: skip
-"""None on every other day; what leads to itself, and what needs what is no stream."""
+"""Rules: none in every other schedule; recursive ones, and ones that need static triples."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Reading:
 
 
 class RuledOracle(WindowsOracle):
-    """What rules conclude is in a window as far as it follows from that and what is no stream."""
+    """Consequences are in a window as far as they follow from its elements and from static triples."""
 
     def __init__(self, reading: Reading, static: Sequence[tuple[str, str, str]], elements: Sequence[Element]):
         self._rules = reading.rules
@@ -179,9 +180,9 @@ class _Day:
         self._static = Publisher(self.world, f"{seed} static", self._random("static"))
         self._subscribers: list[SubscriberClient] = []
         self._found: tuple[list[dict[int, int]], list[list[Rows]]] | None = None
-        """What subscribers are owed, and how far streams were forgotten when that was worked out."""
+        """The rows owed to subscribers, and the retention of streams when these were computed."""
         self._horizons: dict[str, set[int]] = {stream: {0} for stream in STREAMS}
-        """How far each stream was seen to be forgotten."""
+        """The latest retention seen of each stream."""
         self._mischief = Mischief(self.world, self._random("mischief"), Copies(self.world), self._subscribers)
 
     def _random(self, name: str) -> Random:
@@ -223,13 +224,13 @@ class _Day:
         self._wait(over, HEAL_SECONDS)
         self._wait(lambda: self._unlike() is None, REST_SECONDS)
 
-    # --- what is held in the end -----------------------------------------------------------------
+    # --- the final state --------------------------------------------------------------------------
 
     def _peers(self) -> list[Peer]:
         return [node.peer for node in self.world.living()]
 
     def _unlike(self) -> str | None:
-        """Describe what is held otherwise than it should be; None: each copy is the same, and nothing is too old."""
+        """Describe the first difference from the right state; None: all copies are the same, and nothing is too old."""
         names = {keys.term_hash(stream): stream for stream in STREAMS}
         horizons = [dict(peer._tables.horizons) for peer in self._peers()]
         if any(each != horizons[0] for each in horizons):
@@ -247,7 +248,7 @@ class _Day:
         return difference(self.world, homes=False)
 
     def _horizon_due(self, stream: str) -> int:
-        """Return how far a stream is to be forgotten in the end, at least: not if nobody publishes or reads it."""
+        """Return the time up to which a stream must be dropped in the end; 0 if it has no publisher or no reader."""
         read = {each.stream for reading, _ in self._clients for each in reading.windows.values()}
         if self._closes and stream not in read:
             return 0
@@ -267,7 +268,7 @@ class _Day:
         return due if due > EPOCH_MS else 0
 
     def _needed_by_count(self, extent: CountExtent) -> int:
-        """Return the time of the earliest element that a home holds for a window by count in the end, at least."""
+        """Return a lower bound of the times of the elements held for a window by count in the end."""
         elements = self._elements()
         last = max(extent.reports(elements, self._last_ms()).values(), default=0)
         before = [time for time, _ in extent.ordered(elements) if time < last - REPORTED_MS]
@@ -303,7 +304,7 @@ class _Day:
             if self._late_subscriber:
                 self.world.happened["late subscriber"] += 1
                 self._subscribe(_draw_reading(self._ends, self._rules, self._scale))
-                if self._wildcards:  # else elements are kept for who waits for all of a stream
+                if self._wildcards:  # otherwise elements are kept for readers of the whole stream
                     self._subscribe(_draw_counted(self._counts, self._rules))
 
     def _publishings(self) -> list:
@@ -316,7 +317,7 @@ class _Day:
             self._look_at_horizons()
 
     def _look_at_horizons(self) -> None:
-        """Note how far streams are forgotten: who subscribes late begins to count from there."""
+        """Record the retention of streams: a late subscription begins to count from there."""
         for stream, seen in self._horizons.items():
             seen.update(peer._tables.horizons.of(keys.term_hash(stream)) for peer in self._peers())
 
@@ -340,10 +341,10 @@ class _Day:
         return max(said) if self._closes else min(said)
 
     def _expected(self, reading: Reading, *, late: bool) -> list[Rows]:
-        """Return what is told in all, in a stream; of changes, what holds in the end.
+        """Return all rows reported in a stream; for changes, the final solutions.
 
-        Who subscribes late begins with whole windows, and there may be several ways to do so: by how far streams were
-        forgotten when that was decided, which is between not at all and as far as they are in the end.
+        A late subscription begins with whole windows, and there may be several possible beginnings: they depend
+        on the retention at that moment, which is between none and the final one.
         """
         oracle = RuledOracle(reading, self._background(), self._elements())
         report = reading.query.report
@@ -366,7 +367,7 @@ class _Day:
         return [_told(reading.reported, held[at:]) for at in starts]
 
     def _whole_from(self, extent: Extent, every: int) -> int:
-        """Return the first report at which nothing is forgotten that a window holds, as far as streams are now."""
+        """Return the first report with no dropped element in its window, by the present retention of streams."""
         horizons = (peer._tables.horizons.of(keys.term_hash(extent.stream)) for peer in self._peers())
         before, report = max(horizons), 0
         assert extent.range is not None
@@ -396,14 +397,14 @@ class _Day:
         return Counter((*row[:-1], time_of(row[-1])) for row in unbound)
 
     def _all_told(self) -> bool:
-        """Whether all subscribers are attached and have what they are owed, and everything is settled."""
+        """Whether all subscribers are attached and have the rows owed to them, and everything is acknowledged."""
         return all(
             client.attached and not client.record.unsettled and self._got(reading, client.record) in owed
             for (reading, client), owed in zip(self._clients, self._owed(), strict=True)
         )
 
     def _owed(self) -> Sequence[list[Rows]]:
-        """Return of each subscriber what it may be told."""
+        """Return the possible rows of each subscriber."""
         horizons = [dict(peer._tables.horizons) for peer in self._peers()]
         if self._found is None or self._found[0] != horizons:
             late = [number >= self._early for number in range(len(self._clients))]
@@ -444,7 +445,7 @@ class _Day:
 
 
 def _told(reported: str, held: Sequence[tuple[int, Rows]]) -> Rows:
-    """Return what is told of what holds at some reports in turn, the first of which has none before it."""
+    """Return the rows reported for the contents of some reports in turn; the first has no report before it."""
     told, before = Rows(), Rows()
     for time, rows in held:
         news = {"rstream": rows, "istream": rows - before, "dstream": before - rows}[reported]
@@ -456,7 +457,7 @@ def _told(reported: str, held: Sequence[tuple[int, Rows]]) -> Rows:
 def run_seed(
     seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
 ) -> Verdict:
-    """Play the day of a seed and judge it."""
+    """Run the schedule of a seed and check it."""
     day = _Day(seed, trace, configurations)
     day.play()
     day.judge()

@@ -1,4 +1,4 @@
-"""A publisher of elements on such a day: it says how far it is, closes, and perhaps comes back."""
+"""A publisher of elements in such a schedule: it announces its progress, closes, and perhaps comes back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STREAMS: Final = ("<urn:s1>", "<urn:s2>")
 NODES: Final = tuple(f"<urn:n{number}>" for number in range(4))
 PREDICATES: Final = ("<urn:p>", "<urn:q>")
 SILENT_MS: Final = 60_000
-"""So far ahead is promised in the end; by who closes, perhaps; and who comes back is as far behind that."""
+"""Milliseconds promised ahead in the end, and possibly at closing; a publisher that comes back is as far behind."""
 END_PATIENCE_SECONDS: Final = 8.0
 """How long it is waited for that an end is kept, before another peer is asked."""
 
@@ -37,9 +37,9 @@ class StreamPublisher(Publisher):
         self._done = False
         self._opening = 1
         self._closing_ms: int | None = None
-        """What it promises as it closes."""
+        """The promise of its end."""
         self._kept: set[str] = set()
-        """Streams of which it was told that its end is kept."""
+        """Streams with an acknowledged end."""
         self._beats = False
 
     # --- elements --------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class StreamPublisher(Publisher):
             self._heartbeat()
 
     def _heartbeat(self) -> None:
-        """Say how far it is, at a peer that lives, and again in a moment."""
+        """Announce its progress at a live peer, and again in a moment."""
         living = self._world.living()
         if living:
             node = self._random.choice(living)
@@ -137,7 +137,7 @@ class StreamPublisher(Publisher):
         self._world.schedule(END_PATIENCE_SECONDS, self._end, stream, opening)
 
     def ended(self, stream: str, opening: int, outcome: contract.Outcome | None) -> None:
-        """Hear what came of it; None: nobody knows."""
+        """Take the outcome of an end; None: it is unknown."""
         if isinstance(outcome, contract.StreamEnded):
             if opening == self._opening:
                 self._kept.add(stream)

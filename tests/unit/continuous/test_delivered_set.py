@@ -111,7 +111,7 @@ def test_rows_without_columns_are_held_too(columns):
 
 @MATERIALS
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_the_order_it_comes_to_the_same(columns, seed):
+def test_the_delivered_set_does_not_depend_on_the_order(columns, seed):
     """One replica hears of some answers by reports alone, another by acknowledgements as well."""
     rng = Random(f"contents {seed}")
     story = []

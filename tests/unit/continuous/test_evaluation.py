@@ -298,7 +298,7 @@ def test_a_solution_without_any_possible_answer_is_retracted(text):
     assert other.held == other.true()
 
 
-def test_what_was_taken_back_for_a_reason_on_its_way_is_not_told_again():
+def test_a_solution_retracted_for_a_reason_in_flight_is_not_reported_again():
     other = _takes_over_without(GROWS, GONE_AGAIN)
     assert other.true()
     assert list(other.work(stamp=50)) == []

@@ -88,7 +88,7 @@ def test_an_answer_that_is_younger_elsewhere_differs_and_the_younger_is_taken(co
 
 
 @MATERIALS
-def test_what_was_acknowledged_before_its_contents_came_differs_until_they_come(columns):
+def test_an_answer_acknowledged_before_it_came_differs_between_replicas_until_then(columns):
     """Sums are cached by version: a change of bareness must change the version, or it would not be noticed."""
     pair = Pair(columns)
     for message in (pair.told(5), pair.acknowledged(5)):

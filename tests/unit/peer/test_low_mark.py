@@ -163,7 +163,7 @@ HOME, ELSEWHERE = 7 << 44, 5 << 44
         (None, []),
     ],
 )
-def test_homes_for_which_anything_is_under_way_are_told_whatever_its_stamp(watched, message, busy):
+def test_coordinators_with_messages_in_flight_are_reported_with_any_stamp(watched, message, busy):
     if message is not None:
         watched.exchange.send(OTHER, message)
     watched.at(CUT)
@@ -214,7 +214,7 @@ def test_messages_waiting_for_their_window_count_too():
     assert [each.low for each in marks.sent(LowMark)] == [40]
 
 
-def test_the_look_is_before_what_is_stamped_later_and_again_at_the_end_of_the_turn(watched):
+def test_a_cut_is_taken_before_later_stamps_and_again_at_the_end_of_the_turn(watched):
     """A message acknowledged by one stamped after the cut was in flight at the cut; so was queued work."""
     watched.exchange.send(OTHER, triples(50))
     watched.at(START + 0.2, clock=hlc.from_seconds(CUT))  # the other's clock is ahead

@@ -39,7 +39,7 @@ def _returns(exchange: Exchange, contact: Contact, lacks: Lacks) -> None:
 @pytest.mark.parametrize(("lacks", "copies", "homes"), [
     (Lacks.NOTHING, False, False), (Lacks.COPIES, True, False), (Lacks.HOMES, True, True),
 ])  # fmt: skip
-def test_one_that_lost_what_it_knew_and_one_that_is_away_are_two(
+def test_a_peer_that_lost_its_data_and_an_absent_one_count_as_two(
     exchange: Exchange, lacks: Lacks, copies: bool, homes: bool
 ) -> None:
     _returns(exchange, ONE, lacks)
@@ -79,7 +79,7 @@ def _alone(**config: bool) -> Exchange:
     return exchange
 
 
-def test_who_begins_with_nothing_and_sees_nobody_waits_for_those_it_was_told_of() -> None:
+def test_an_empty_peer_that_sees_nobody_waits_for_its_seeds() -> None:
     exchange = _alone(joins=True)
     assert (exchange.members.first_at, exchange.members.waits_for_peers_until) == (1020.0, 1020.0)
     assert exchange.members.short_of_peers
@@ -176,7 +176,7 @@ def test_a_peer_without_seeds_is_the_first_of_a_network_at_once() -> None:
     assert (members.first_at, members.waits_for_peers_until, members.copies_needed) == (None, None, 1)
 
 
-def test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_them() -> None:
+def test_a_complete_peer_misses_known_members_that_it_never_saw() -> None:
     exchange = _alone()
     exchange.members.lacks_less(Lacks.NOTHING)
     assert not exchange.members.somebody_missing

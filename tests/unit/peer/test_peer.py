@@ -210,7 +210,7 @@ def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
 
 
 @pytest.mark.parametrize(("copies_min", "enough"), [(1, True), (2, False)])
-def test_who_leaves_says_whether_enough_others_stay(copies_min, enough):
+def test_a_leaving_peer_reports_whether_enough_replicas_stay(copies_min, enough):
     """Its disk may be thrown away only with enough copies elsewhere: two of two must not become one of one."""
     pair = Pair(replicas=2, copies_min=copies_min)
     pair.pass_time(1.0)
@@ -221,7 +221,7 @@ def test_who_leaves_says_whether_enough_others_stay(copies_min, enough):
     assert pair.completed[70] == Left(enough)
 
 
-def test_who_leaves_offers_all_once_more_whatever_is_still_answered_of_the_first_time(pair):
+def test_a_leaving_peer_offers_everything_once_more_after_late_answers_to_the_first_offer(pair):
     """Otherwise the data that it took in meanwhile would be lost with it (seed 7201)."""
     pair = Pair(pair.columns, replicas=2, copies_min=1)
     pair.pass_time(1.0)

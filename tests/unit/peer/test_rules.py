@@ -27,7 +27,7 @@ GROUP = 5 << 16
 
 
 @MATERIALS
-def test_what_was_unfinished_before_a_restart_is_finished_though_its_origin_never_returns(columns):
+def test_an_incomplete_publication_of_before_a_restart_is_redelivered_without_its_origin(columns):
     """A peer that is never seen again is never reported as lost either."""
     pair = Pair(columns, replicas=2, copies_min=2)
     pair.pass_time(30.0)
@@ -126,7 +126,7 @@ def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(colum
 
 
 @MATERIALS
-def test_what_was_left_out_for_a_subscription_heard_of_late_is_joined_again(columns):
+def test_triples_left_out_for_a_late_subscription_are_joined_again(columns):
     peer = Peer(LOW, PeerConfig(replicas=2, copies_min=1), TermDictionary(), columns, Random(1))
     engine, joined = peer._engine, []
     peer._exchange.signals.index_widened.connect(lambda: joined.append(1))

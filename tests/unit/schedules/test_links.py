@@ -17,7 +17,7 @@ def _sides(links, peers):
     }
 
 
-def test_a_link_carries_nothing_until_every_cut_of_it_is_mended():
+def test_a_link_carries_nothing_until_every_cut_of_it_is_healed():
     links = Links()
     cut = around(1, [0, 1, 2])
     links.cut(cut, noticed=True)

@@ -1,4 +1,4 @@
-"""The network does to parcels what its faults say, and counts what it did."""
+"""The network applies its faults to parcels, and counts them."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_the_stamp_of_the_subscription_itself_counts_and_earlier_ones_do_not():
     assert oracle.answers(query, 3) == {}
 
 
-def test_an_old_triple_published_again_counts_for_who_subscribed_in_between():
+def test_an_old_triple_published_again_counts_for_subscriptions_made_in_between():
     oracle = Oracle(_log((A, P, B), (B, P, B), (A, P, B)))
     assert oracle.answers(conjunctive_query([("?x", P, "?y")], ["?x"]), 2) == {(A,): 1, (B,): 1}
 

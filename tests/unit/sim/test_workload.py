@@ -85,7 +85,7 @@ def _connected(query) -> bool:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_queries_are_canonical_as_the_parser_makes_them(seed: int):
-    """What can be spelt in SPARQL comes back from the parser as it was drawn, but for names."""
+    """A query that can be spelt in SPARQL comes back from the parser as it was drawn, except for names."""
     compared = 0
     for query in _draw(seed)[1]:
         literals = {at for at, text in enumerate(query.constants) if text.startswith('"')}

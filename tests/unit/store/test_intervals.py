@@ -41,7 +41,7 @@ def test_a_publication_with_the_stamp_of_a_removal_is_removed():
     assert played([7, -7]) == played([-7, 7]) == {0: GONE | 7, 7: 0}
 
 
-def test_what_was_published_after_a_removal_that_is_heard_of_late_stays():
+def test_a_publication_after_a_removal_stays_if_the_removal_comes_late():
     assert played([9, -7]) == {0: GONE | 7, 7: 9}
     assert played([-7, 5]) == {0: GONE | 7, 7: 0}
 
