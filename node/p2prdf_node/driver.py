@@ -34,7 +34,7 @@ from p2prdf_node.transport import Links, rows_of
 if TYPE_CHECKING:
     from p2prdf.peer import Peer
     from p2prdf.wire.contract import Effect, Request
-    from p2prdf.wire.messages import ClientListIntroduced, Contact, Parcel
+    from p2prdf.wire.messages import ClientListIntroduced, Contact, Envelope
     from p2prdf_node.clients import Clients
     from p2prdf_node.connection import Connection
     from p2prdf_node.journal import Journal
@@ -141,7 +141,7 @@ class Driver:
         self.journal.take(self.peer.submit(request, now=self._clock()))
         self._arm()
 
-    def receive(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
+    def receive(self, parcel: Envelope, sender: Contact, connection: Connection) -> None:
         """Queue a parcel for one of the next turns, and hold the connection if too much waits."""
         if self._stopped:
             return  # the parcel stays unacknowledged, so the sender gives it to others

@@ -20,7 +20,7 @@ from p2prdf.wire.messages import Acknowledge
 from p2prdf_node.transport import rows_of
 
 if TYPE_CHECKING:
-    from p2prdf.wire.messages import Contact, Parcel
+    from p2prdf.wire.messages import Contact, Envelope
     from p2prdf_node.connection import Connection
 
 __all__ = ["PARCELS_MAX", "ROWS_MAX", "Inbox"]
@@ -37,8 +37,8 @@ class Inbox:
     """Decoded parcels that wait for the peer."""
 
     def __init__(self) -> None:
-        self._urgent: deque[tuple[Parcel, Contact]] = deque()
-        self._others: deque[tuple[Parcel, Contact]] = deque()
+        self._urgent: deque[tuple[Envelope, Contact]] = deque()
+        self._others: deque[tuple[Envelope, Contact]] = deque()
         self._rows = 0
         self._waiting: set[tuple[int, int]] = set()
         """Sender and number of each waiting transfer."""
@@ -49,7 +49,7 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._urgent) + len(self._others)
 
-    def put(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
+    def put(self, parcel: Envelope, sender: Contact, connection: Connection) -> None:
         """Queue a parcel, and hold its connection if too much waits."""
         if isinstance(parcel.message, Acknowledge):
             self._urgent.append((parcel, sender))
@@ -65,7 +65,7 @@ class Inbox:
             connection.hold("turn")
             self._held[connection] = None
 
-    def take(self, *, urgent: bool) -> tuple[Parcel, Contact] | None:
+    def take(self, *, urgent: bool) -> tuple[Envelope, Contact] | None:
         """Return the next parcel and its sender: an acknowledgement (``urgent``), or else another parcel."""
         if urgent:
             return self._urgent.popleft() if self._urgent else None

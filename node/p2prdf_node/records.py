@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from p2prdf.errors import FalseDigest, LocalProtocolError, P2PRDFError
 from p2prdf.wire import shapes
-from p2prdf.wire.messages import Groups, IndexTriples, Parcel, Rows
+from p2prdf.wire.messages import Envelope, Groups, IndexTriples, Rows
 
 if TYPE_CHECKING:
     from p2prdf.rdf.dictionary import TermDictionary
@@ -58,7 +58,7 @@ class Records:
         Raises LocalProtocolError for a single row that exceeds a frame.
         """
         try:
-            return [self._codec.encode([Parcel(0, 0, message) for message in messages])]
+            return [self._codec.encode([Envelope(0, 0, message) for message in messages])]
         except LocalProtocolError:
             parts = _halves(messages)
             if len(parts) < 2:

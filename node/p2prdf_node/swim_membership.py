@@ -46,7 +46,7 @@ from p2prdf.overlay.swim_messages import (
     SwimRequest,
     TcpProbe,
 )
-from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, DoorsMet, OwnersFound, Trace
+from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, OwnersFound, SeedsReached, Trace
 from p2prdf.wire.messages import Contact
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
@@ -123,9 +123,9 @@ class SwimMembership:
 
     ``clock`` is the node's clock, which others compare with theirs.  ``lost`` also receives whether a member left in
     order; such a member is not waited for.  ``known`` receives all members once, when the view has become complete,
-    and ``DoorsMet`` when all nodes behind the bootstrap addresses are in the view and answer; the latter again after
-    a member was lost.  ``excluded`` tells which members are cut off, by key; their packets are refused.  ``remembered``
-    returns the most members that this node has known in any incarnation, itself included.
+    and ``SeedsReached`` when all nodes behind the bootstrap addresses are in the view and answer; the latter again
+    after a member was lost.  ``excluded`` tells which members are cut off, by key; their packets are refused.
+    ``remembered`` returns the most members that this node has known in any incarnation, itself included.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class SwimMembership:
         clock: Callable[[], float],
         seen: Callable[[Contact, str], None],
         lost: Callable[[Contact, bool], None],
-        known: Callable[[OwnersFound | DoorsMet | ClusterEntered], None],
+        known: Callable[[OwnersFound | SeedsReached | ClusterEntered], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
         excluded: Callable[[int], bool] = lambda _key: False,
@@ -217,7 +217,7 @@ class SwimMembership:
         log.info("view_begun", met=met)
         self._submit(Create())
         if met == "nobody":  # setting first: the operator says that there is no other node to wait for
-            self._known(DoorsMet())
+            self._known(SeedsReached())
 
     def _pause_max(self, met: str) -> float:
         if self._swim.living:
@@ -350,7 +350,7 @@ class SwimMembership:
         here = [self.contact, *self._swim.contacts()]
         if all(each is not None and each.contact in here for each in answered):
             self._seeds_reached = True
-            self._known(DoorsMet())
+            self._known(SeedsReached())
 
     async def _probe(self, address: Address) -> Record | None:
         """Return the own record of the member at an address; None after a timeout, or if its clock differs."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError, TlsRefused
-from p2prdf.wire.messages import ClientError, Contact, Parcel, PeerHello
+from p2prdf.wire.messages import ClientError, Contact, Envelope, PeerHello
 from p2prdf_node.config import format_address
 from p2prdf_node.connection import Connection, Connections
 
@@ -120,7 +120,7 @@ class Links:
         self._dirty: dict[int, _Link] = {}
         self._closed = False
 
-    def post(self, to: Contact, parcel: Parcel) -> None:
+    def post(self, to: Contact, parcel: Envelope) -> None:
         """Queue a parcel for the next :meth:`flush`; does nothing after :meth:`close`."""
         if self._closed:
             return
@@ -181,7 +181,7 @@ class _Link:
         self.contact = contact
         self.connection: Connection | None = None
         self._links = links
-        self._parcels: deque[Parcel] = deque()
+        self._parcels: deque[Envelope] = deque()
         self._rows = 0
         self._room = True
         self._connecting = False
@@ -195,7 +195,7 @@ class _Link:
         """Parcels not yet written to the socket."""
         return len(self._parcels)
 
-    def post(self, parcel: Parcel) -> None:
+    def post(self, parcel: Envelope) -> None:
         """Queue a parcel, or drop it if too many wait."""
         rows = rows_of(parcel)
         if len(self._parcels) >= PARCELS_MAX or (self._parcels and self._rows + rows > ROWS_MAX):
@@ -213,8 +213,8 @@ class _Link:
         while self._parcels and self._room and self.connection is not None and self.connection.live:
             self._send(self._next_parcels())
 
-    def _next_parcels(self) -> list[Parcel]:
-        parcels: list[Parcel] = []
+    def _next_parcels(self) -> list[Envelope]:
+        parcels: list[Envelope] = []
         rows = 0
         while self._parcels and len(parcels) < FRAME_PARCELS and rows < FRAME_ROWS:
             parcel = self._parcels.popleft()
@@ -223,7 +223,7 @@ class _Link:
         self._rows -= rows
         return parcels
 
-    def _send(self, parcels: list[Parcel]) -> None:
+    def _send(self, parcels: list[Envelope]) -> None:
         try:
             frame = self._links.codec.encode(parcels)
         except P2PRDFError as error:  # the parcels exceed one frame
@@ -346,7 +346,7 @@ class _Link:
             self._links.broken(self.contact.key)
 
 
-def rows_of(parcel: Parcel) -> int:
+def rows_of(parcel: Envelope) -> int:
     """Return the number of rows that a parcel carries, at least one."""
     message: Any = parcel.message
     for part in (getattr(message, "rows", None), message, getattr(message, "groups", None)):
@@ -372,7 +372,7 @@ class PeerInlet:
         hello: PeerHello,
         *,
         confirm: Callable[[Contact], Coroutine[Any, Any, bool]],
-        receive: Callable[[Parcel, Contact, Connection], None],
+        receive: Callable[[Envelope, Contact, Connection], None],
         gone: Callable[[PeerInlet], None],
         spawn: Spawn,
     ):
@@ -398,7 +398,7 @@ class PeerInlet:
 
     def take(self, connection: Connection, message: Any) -> None:
         """Pass a parcel to the driver."""
-        if not isinstance(message, Parcel):
+        if not isinstance(message, Envelope):
             raise RemoteProtocolError(f"a peer sent {type(message).__name__} instead of a parcel")
         self._receive(message, self.sender, connection)
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from p2prdf.wire.messages import Contact, Message, Offer, Want
+from p2prdf.wire.messages import Contact, Fetch, IdentityList, Message
 
 __all__ = ["Outbox", "Transfer"]
 
@@ -93,7 +93,7 @@ class Outbox:
     def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
         """Add a message; return the transfer if it may be sent now, None if it is queued."""
         self._next += 1
-        channel = (to.key, _OFFERS if isinstance(message, Offer | Want) else getattr(message, "hops", 0))
+        channel = (to.key, _OFFERS if isinstance(message, IdentityList | Fetch) else getattr(message, "hops", 0))
         transfer = Transfer(self._next, to, message, tokens, channel, now, self._retry)
         self._on_its_way.add((to.key, id(message), tokens))
         if channel in self._waiting or self._under_way.get(channel, 0) >= self._window:

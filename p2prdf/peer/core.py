@@ -31,7 +31,7 @@ from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import Home, subscription_home
 from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, StampRefused
-from p2prdf.peer.entry.entry import Entry
+from p2prdf.peer.entry.entry import ClientEdge
 from p2prdf.peer.explain.explain import Explanations
 from p2prdf.peer.explain.listing import listed
 from p2prdf.peer.joins.engine import Engine
@@ -40,15 +40,15 @@ from p2prdf.peer.network.cluster import Cluster
 from p2prdf.peer.network.component import Component, merged
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.expulsions import ExpelledMembers
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.pace import Pace
 from p2prdf.peer.progress.end_of_stream import StreamEnds
 from p2prdf.peer.progress.event_watermarks import Sources
-from p2prdf.peer.progress.low_watermark import Known, LowMarks, Source
+from p2prdf.peer.progress.low_watermark import Known, LowWatermarks, Source
 from p2prdf.peer.progress.retention import Retention
-from p2prdf.peer.replication.anti_entropy import Kind, Repair
+from p2prdf.peer.replication.anti_entropy import AntiEntropy, Kind
 from p2prdf.peer.replication.deferred import Deferred
-from p2prdf.peer.subscriptions.coordinator import Host
+from p2prdf.peer.subscriptions.coordinator import Coordinator
 from p2prdf.peer.subscriptions.items import HomeItems
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter
@@ -57,7 +57,7 @@ from p2prdf.store.light import LightTables
 from p2prdf.store.tables import FilterFunction, Tables
 from p2prdf.wire import contract, messages
 from p2prdf.wire.contract import Effect, Request
-from p2prdf.wire.messages import Contact, Message, Parcel
+from p2prdf.wire.messages import Contact, Envelope, Message
 from p2prdf.wire.stamps import Anchor, latest, restamped, with_leases_until
 
 __all__ = ["Entropy", "Peer"]
@@ -67,7 +67,7 @@ _FEWER_SECONDS = 1.0
 """Seconds until a client should retry if nodes are missing: nodes started together meet within it."""
 _FULL_SECONDS = 60.0
 """Seconds until a client should retry if a peer is full."""
-_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Leaving, messages.Offer, messages.Want)
+_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Leaving, messages.IdentityList, messages.Fetch)
 """The messages that a leaving peer still accepts: those that its last offers need."""
 _LEADS_TO_ANSWERS = (messages.IndexTriples, messages.Forward, messages.Answers)
 """The messages of which a low watermark reports that none is in flight.
@@ -111,29 +111,29 @@ class Peer:
         )
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
         draw = entropy.getrandbits if entropy is not None else None
-        exchange = self._exchange = Exchange(contact, config, columns, first_transfer, pace, draw)
-        self._pace = exchange.pace
-        engine = self._engine = Engine(exchange, self._tables, dictionary, self._answers_here)
+        messenger = self._messenger = Messenger(contact, config, columns, first_transfer, pace, draw)
+        self._pace = messenger.pace
+        engine = self._engine = Engine(messenger, self._tables, dictionary, self._answers_here)
         home = Home(
             self._tables.columns, log_rows_max=config.answers_pending_max,
-            log_characters_max=config.answers_pending_characters_max, characters_of=engine.cutter.characters_of,
+            log_characters_max=config.answers_pending_characters_max, characters_of=engine.chunker.characters_of,
             own=contact.key,
         )  # fmt: skip
         sources = Sources(config.stream_idle_seconds)
-        self._retention = Retention(exchange, self._tables, home, sources, keys.term_hash)
-        self._stream_ends = StreamEnds(exchange)
-        self._expulsions = ExpelledMembers(exchange)
-        home_items = HomeItems(HOME, home, columns, engine.cutter)
+        self._retention = Retention(messenger, self._tables, home, sources, keys.term_hash)
+        self._stream_ends = StreamEnds(messenger)
+        self._expulsions = ExpelledMembers(messenger)
+        home_items = HomeItems(HOME, home, columns, engine.chunker)
         self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, engine)]
-        self._repair = Repair(exchange, self._kinds, (HOME,), engine.roll_forward, first_transfer)
-        self._deferred = Deferred(exchange, self._repair.answers(), (HOME,))
-        self._host = Host(exchange, engine, self._tables, dictionary, home, self._retention)
-        self._entry = Entry(exchange, engine, self._host, dictionary, sources)
-        self._explanations = Explanations(exchange, self._tables, dictionary, self._host, engine.indexes)
-        self._low_marks = LowMarks(
-            exchange, lambda: self._host.owes, self._low_mark_learned, self._sources, self._retention.mark
+        self._anti_entropy = AntiEntropy(messenger, self._kinds, (HOME,), engine.redelivery, first_transfer)
+        self._deferred = Deferred(messenger, self._anti_entropy.answers(), (HOME,))
+        self._host = Coordinator(messenger, engine, self._tables, dictionary, home, self._retention)
+        self._entry = ClientEdge(messenger, engine, self._host, dictionary, sources)
+        self._explanations = Explanations(messenger, self._tables, dictionary, self._host, engine.indexes)
+        self._low_watermarks = LowWatermarks(
+            messenger, lambda: self._host.owes, self._low_mark_learned, self._sources, self._retention.mark
         )
-        self._cluster = Cluster(exchange, settled=self._merge_settled)
+        self._cluster = Cluster(messenger, settled=self._merge_settled)
         self._view = 0
         self._unfinished = False
         """Whether publications of an earlier process may need redelivery."""
@@ -147,8 +147,8 @@ class Peer:
         self.stamps_corrected = 0
         """Records on the disk that had a stamp from the future when this process began."""
         self._components: tuple[Component, ...] = (
-            exchange, self._cluster, self._expulsions, *engine.parts, self._repair, self._deferred, engine,
-            self._stream_ends, self._retention, self._low_marks, self._host, self._entry, self._explanations,
+            messenger, self._cluster, self._expulsions, *engine.parts, self._anti_entropy, self._deferred, engine,
+            self._stream_ends, self._retention, self._low_watermarks, self._host, self._entry, self._explanations,
         )  # fmt: skip
         self._handlers = merged(each.handlers() for each in self._components)
         self._requests = merged(each.requests() for each in self._components)
@@ -168,13 +168,13 @@ class Peer:
         self._begin(now)
         match request:
             case contract.Publish() | contract.EndStream() | contract.Subscribe() | contract.Explain() if (
-                self._exchange.recovery.closing
+                self._messenger.recovery.closing
             ):
                 failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
-                self._exchange.effects.append(contract.Completed(request.request, failed))
+                self._messenger.effects.append(contract.Completed(request.request, failed))
             case contract.OwnersFound():
                 self._ring_changed = True
-                self._exchange.owners_found(request)
+                self._messenger.owners_found(request)
             case contract.ContactSeen():
                 self._ring_changed = True
                 self._meet(request.contact, request.zone)
@@ -183,32 +183,32 @@ class Peer:
                 self._ring_changed = True
                 self._cluster.lost(request.contact)
                 self._contact_lost(request.contact, left=request.left)
-            case contract.DoorsMet():
-                self._exchange.members.doors_met = True
-                self._exchange.peers_came()
+            case contract.SeedsReached():
+                self._messenger.members.doors_met = True
+                self._messenger.peers_came()
             case contract.ClusterEntered():
                 self._cluster.enter()
             case _:
                 self._requests[type(request)](request)
         return self._end()
 
-    def receive(self, parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
+    def receive(self, parcel: Envelope, *, sender: Contact, now: float) -> list[Effect]:
         """Handle a parcel of another peer."""
         self._begin(now, parcel.clock)
-        self._exchange.merge(parcel.clock)
+        self._messenger.merge(parcel.clock)
         if sender.key in self._expulsions.keys:
             return self._end()
-        if self._exchange.recovery.closing and not isinstance(parcel.message, _WHILE_CLOSING):
+        if self._messenger.recovery.closing and not isinstance(parcel.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged, so its sender sends it to other peers
-        if self._exchange.arrivals.begin(sender, parcel.transfer):
+        if self._messenger.inbox.begin(sender, parcel.transfer):
             if self._from_the_future(sender, parcel.message):
-                self._exchange.arrivals.refuse()  # not acknowledged, so its sender repeats it, perhaps after a restart
-                self._exchange.arrivals.end()
+                self._messenger.inbox.refuse()  # not acknowledged, so its sender repeats it, perhaps after a restart
+                self._messenger.inbox.end()
                 return self._end()
-            if isinstance(parcel.message, _LEADS_TO_ANSWERS) and not self._exchange.is_known(sender):
-                self._repair.heard_stranger()
+            if isinstance(parcel.message, _LEADS_TO_ANSWERS) and not self._messenger.is_known(sender):
+                self._anti_entropy.heard_stranger()
             self._handle(sender, with_leases_until(parcel.message, self._leases_end))
-            self._exchange.arrivals.end()
+            self._messenger.inbox.end()
         return self._end()
 
     def wake(self, *, now: float) -> list[Effect]:
@@ -239,7 +239,7 @@ class Peer:
         enter("upkeep")
         self._engine.audit.wake()
         self._tables.forget_some()
-        for contact in self._exchange.resend():
+        for contact in self._messenger.resend():
             self._contact_lost(contact)
         enter("subscriptions")
         self._host.wake()
@@ -247,21 +247,21 @@ class Peer:
         self._explanations.wake()
         enter("repair")
         self._deferred.wake()
-        self._repair.wake()
+        self._anti_entropy.wake()
         enter("upkeep")
-        self._engine.roll_forward.wake()
+        self._engine.redelivery.wake()
         self._check_leases()
         if self._engine.idle:
-            self._engine.gates.turn()
+            self._engine.derived_facts.turn()
 
     def _work_off(self) -> bool:
         """Process all pending work, or stop at the budget; return whether none is left.
 
-        Calls of :attr:`Exchange.after_turn` run last, after messages to this peer itself.
+        Calls of :attr:`Messenger.after_turn` run last, after messages to this peer itself.
         """
-        exchange, engine, pace = self._exchange, self._engine, self._pace
+        messenger, engine, pace = self._messenger, self._engine, self._pace
         is_first = True
-        while self._exchange.to_self or not engine.idle or exchange.after_turn:
+        while self._messenger.to_self or not engine.idle or messenger.after_turn:
             if not is_first and pace.over:
                 return False
             is_first = False
@@ -269,52 +269,52 @@ class Peer:
             self._handle_own()
             pace.enter("engine")
             engine.turn()
-            if self._exchange.to_self or not engine.idle:
+            if self._messenger.to_self or not engine.idle:
                 continue
-            self._engine.gates.turn()
+            self._engine.derived_facts.turn()
             if not engine.idle:
                 continue
-            done, exchange.after_turn = exchange.after_turn, []
+            done, messenger.after_turn = messenger.after_turn, []
             for each in done:
                 each()
         return True
 
     def _end_turn(self) -> None:
         """Evaluate, report low watermarks and acknowledge: all arrivals are stored and forwarded."""
-        exchange = self._exchange
+        messenger = self._messenger
         self._pace.enter("subscriptions")
         self._host.evaluations.turn()
         self._pace.enter("watermarks")
-        self._low_marks.wanted = (
+        self._low_watermarks.wanted = (
             self._host.owes or self._host.evaluations.doubtful or self._entry.wants_bookmarks
         )
-        self._low_marks.streams = self._host.windows.streams | self._retention.streams
-        self._low_marks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
-        self._low_marks.wake()
+        self._low_watermarks.streams = self._host.windows.streams | self._retention.streams
+        self._low_watermarks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
+        self._low_watermarks.wake()
         self._pace.enter("subscriptions")
         self._cluster.wake()
         self._handle_own(all_of_them=True)
-        exchange.flush_acknowledgements()
+        messenger.flush_acknowledgements()
 
     @property
     def deadline(self) -> float | None:
         """When to call ``wake``: not after now if there is work to do."""
-        exchange = self._exchange
+        messenger = self._messenger
         engine = self._engine
         if (
-            self.turn_open or self._deferred or self._exchange.to_self or self._ring_changed or not engine.idle
+            self.turn_open or self._deferred or self._messenger.to_self or self._ring_changed or not engine.idle
             or engine.rejoining
-            or exchange.owes_acknowledgements or self._tables.forgetting
-            or not self._retention.streams <= self._low_marks.streams or self._host.evaluations.restless
-            or (not self._low_marks.wanted and self._entry.wants_bookmarks)
+            or messenger.owes_acknowledgements or self._tables.forgetting
+            or not self._retention.streams <= self._low_watermarks.streams or self._host.evaluations.restless
+            or (not self._low_watermarks.wanted and self._entry.wants_bookmarks)
         ):  # fmt: skip
-            return exchange.now
+            return messenger.now
         due = [
             at
             for at in (
-                exchange.deadline, self._host.deadline, self._entry.deadline, self._engine.indexes.deadline,
-                self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
-                self._low_marks.deadline, self._explanations.deadline, self._engine.gates.deadline,
+                messenger.deadline, self._host.deadline, self._entry.deadline, self._engine.indexes.deadline,
+                self._check_leases_at, self._anti_entropy.deadline, self._engine.redelivery.deadline,
+                self._low_watermarks.deadline, self._explanations.deadline, self._engine.derived_facts.deadline,
                 engine.audit.deadline, self._cluster.deadline,
             )
             if at is not None
@@ -332,8 +332,8 @@ class Peer:
 
         Too many rows are in flight or stored, or too few members are present for an acknowledgement.
         """
-        if self._exchange.members.short_of_peers:
-            members = self._exchange.members
+        if self._messenger.members.short_of_peers:
+            members = self._messenger.members
             needed, copies = members.copies_needed, members.copies
             text = f"only {copies} of the {needed} nodes are there that copies are needed at (setting copies_min)"
             return Busy(text, retry_after=_FEWER_SECONDS)
@@ -358,7 +358,7 @@ class Peer:
     @property
     def short_of_peers(self) -> bool:
         """Whether fewer members are present than copies are needed; nothing is acknowledged meanwhile."""
-        return self._exchange.members.short_of_peers
+        return self._messenger.members.short_of_peers
 
     @property
     def settled(self) -> bool:
@@ -368,17 +368,17 @@ class Peer:
     @property
     def in_sync(self) -> bool:
         """Whether this peer has compared its data with the other replicas, and may coordinate subscriptions."""
-        return self._exchange.recovery.caught_up
+        return self._messenger.recovery.caught_up
 
     @property
     def waits_for_doors(self) -> bool:
-        """Whether this peer waits until it has reached all of its seeds (``DoorsMet``)."""
-        return self._exchange.members.first_at is not None
+        """Whether this peer waits until it has reached all of its seeds (``SeedsReached``)."""
+        return self._messenger.members.first_at is not None
 
     @property
     def members_max(self) -> int:
         """The largest number of members known at once, by this and earlier processes, itself included."""
-        return self._exchange.members.most
+        return self._messenger.members.most
 
     @property
     def cluster(self) -> Cluster:
@@ -393,11 +393,11 @@ class Peer:
     @property
     def quiet(self) -> bool:
         """Whether this peer is idle: no message in flight, parked operation or tentative solution."""
-        exchange = self._exchange
+        messenger = self._messenger
         return (
-            self._engine.idle and not (exchange.to_self or self._deferred or len(exchange.outbox) or exchange.parked)
+            self._engine.idle and not (messenger.to_self or self._deferred or len(messenger.outbox) or messenger.parked)
             and not self._host.evaluations.restless and not self._host.evaluations.doubtful
-            and not self._engine.gates.restless
+            and not self._engine.derived_facts.restless
         )  # fmt: skip
 
     # --- after a restart -------------------------------------------------------------------------
@@ -409,13 +409,13 @@ class Peer:
         follows once other peers are known.
         """
         self._begin(now)
-        self._exchange.restoring = True
-        members = self._exchange.members
+        self._messenger.restoring = True
+        members = self._messenger.members
         newest = furthest = 0
         for found in kept:
             members.begin_restored()
             message = with_leases_until(found, self._leases_end)
-            if (stamp := latest(message)) > self._exchange.stamp_bound:
+            if (stamp := latest(message)) > self._messenger.stamp_bound:
                 furthest = max(furthest, stamp)
                 message = self._corrected(message)
                 stamp = latest(message)
@@ -424,37 +424,37 @@ class Peer:
             for restore in restorers:
                 restore(message)
             if not restorers:
-                self._exchange.trace("not-restorable", kind=type(message).__name__)
+                self._messenger.trace("not-restorable", kind=type(message).__name__)
         for component in self._components:
             component.restored()
-        self._exchange.restoring = False
+        self._messenger.restoring = False
         members.begin_anew()
-        self._exchange.effects.clear()
+        self._messenger.effects.clear()
         self._note_clock(newest, furthest, away_seconds)
         members.away(away_seconds)
         self._unfinished = True
 
     def _corrected(self, message: Message) -> Message:
         """Return a record with future stamps moved to the past (docs/explanation/design/clocks.md)."""
-        exchange = self._exchange
-        anchor = Anchor(exchange.stamp_bound, hlc.from_seconds(exchange.now), *exchange.members.jump)
+        messenger = self._messenger
+        anchor = Anchor(messenger.stamp_bound, hlc.from_seconds(messenger.now), *messenger.members.jump)
         self.stamps_corrected += 1
         return restamped(message, anchor.of_any)
 
     def _note_clock(self, newest: int, furthest: int, away_seconds: float) -> None:
         """Store the data that the next process needs to correct stamps, and report corrections."""
-        exchange, now = self._exchange, hlc.from_seconds(self._exchange.now)
+        messenger, now = self._messenger, hlc.from_seconds(self._messenger.now)
         drift = hlc.from_seconds(self.config.drift_max_seconds)
         if newest and now > newest + drift:
             # A peer may have been idle for long before it ended, so all stamps before the jump belong to its earlier
             # process. After a clock was set back, the end of that process is unknown, and the absence is infinite.
-            ended = hlc.from_seconds(exchange.now - away_seconds) - 1 if 0 < away_seconds < inf else 0
-            exchange.members.note_jump(now, max(newest, ended))
+            ended = hlc.from_seconds(messenger.now - away_seconds) - 1 if 0 < away_seconds < inf else 0
+            messenger.members.note_jump(now, max(newest, ended))
         elif not self.stamps_corrected:
             return
-        exchange.persist(exchange.members.record())
+        messenger.persist(messenger.members.record())
         if self.stamps_corrected:
-            exchange.trace(
+            messenger.trace(
                 "stamps-corrected", records=self.stamps_corrected, furthest=hlc.shown(furthest),
                 reason=f"the disk holds stamps up to {hlc.shown(furthest)}, and this node's clock shows"
                 f" {hlc.shown(now)}: one of the two was or is wrong; see P2prdfClockWasAhead in"
@@ -470,7 +470,7 @@ class Peer:
         # first: a record may be in a log by the time these have been read
         under_way = self._host.evaluations.messages()
         for component in (
-            self._exchange, self._cluster, engine.indexes, self._retention, self._expulsions, engine.introductions,
+            self._messenger, self._cluster, engine.indexes, self._retention, self._expulsions, engine.introductions,
             engine.words,
         ):  # fmt: skip
             yield from component.kept()
@@ -478,9 +478,9 @@ class Peer:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
         yield from under_way
-        for component in (engine, self._host, engine.roll_forward):
+        for component in (engine, self._host, engine.redelivery):
             yield from component.kept()
-        yield from self._exchange.kept()  # last: it must not claim members that are newer than the other records
+        yield from self._messenger.kept()  # last: it must not claim members that are newer than the other records
 
     # --- for checkers and tests ------------------------------------------------------------------
 
@@ -528,44 +528,44 @@ class Peer:
     # --- inside ----------------------------------------------------------------------------------
 
     def _begin(self, now: float, clock: int = 0) -> None:
-        self._exchange.observe(now)
-        self._low_marks.passing(clock)
+        self._messenger.observe(now)
+        self._low_watermarks.passing(clock)
         self._engine.indexes.begin()
 
     def _end(self) -> list[Effect]:
-        effects = self._exchange.effects
-        self._exchange.effects = []
+        effects = self._messenger.effects
+        self._messenger.effects = []
         return effects
 
     @property
     def _leases_end(self) -> int:
         """The latest end of a group's lease made now, by any clock within the permitted drift."""
         config = self.config
-        return hlc.from_seconds(self._exchange.now + config.group_lease_seconds + config.drift_max_seconds)
+        return hlc.from_seconds(self._messenger.now + config.group_lease_seconds + config.drift_max_seconds)
 
     def _from_the_future(self, sender: Contact, message: Message) -> bool:
         """Return whether another peer's message has a stamp from the future; if so, report it."""
         stamp = latest(message)
-        if stamp <= self._exchange.stamp_bound:
+        if stamp <= self._messenger.stamp_bound:
             return False
         self.stamps_refused += 1
         try:
-            self._exchange.check_stamp(stamp, f"a message {type(message).__name__} of {sender}")
+            self._messenger.check_stamp(stamp, f"a message {type(message).__name__} of {sender}")
         except StampRefused as error:
-            self._exchange.trace("stamp-refused", code=error.code, reason=str(error), sender=str(sender))
+            self._messenger.trace("stamp-refused", code=error.code, reason=str(error), sender=str(sender))
         return True
 
     def _handle(self, sender: Contact, message: Message) -> None:
         handler = self._handlers.get(type(message))
         if handler is None:
-            self._exchange.refused += 1
-            self._exchange.trace("unexpected-message", kind=type(message).__name__, sender=str(sender))
+            self._messenger.refused += 1
+            self._messenger.trace("unexpected-message", kind=type(message).__name__, sender=str(sender))
             return
-        self._exchange.guarded(handler, sender, message)
+        self._messenger.guarded(handler, sender, message)
 
     def _low_mark_learned(self, known: Known) -> None:
         self._host.derive_again()
-        self._retention.learn(known, self._low_marks.streams)
+        self._retention.learn(known, self._low_watermarks.streams)
         self._host.evaluations.learn(known)
         self._host.windows.learn(known)
         self._entry.low_mark(known)
@@ -576,13 +576,13 @@ class Peer:
 
     def _merge_settled(self) -> bool:
         """Return whether all data of another cluster is in place here, in the present view."""
-        followed = self._exchange.replica_map is not None and self._view == self._exchange.view
-        return not self._exchange.replicated or (followed and self._exchange.recovery.complete)
+        followed = self._messenger.replica_map is not None and self._view == self._messenger.view
+        return not self._messenger.replicated or (followed and self._messenger.recovery.complete)
 
     def _handle_own(self, *, all_of_them: bool = False) -> None:
         """Handle the messages to this peer itself that wait now, within the budget."""
-        for _ in range(len(self._exchange.to_self)):
-            self._handle(self.contact, self._exchange.to_self.popleft())
+        for _ in range(len(self._messenger.to_self)):
+            self._handle(self.contact, self._messenger.to_self.popleft())
             self._pace.did()
             if self._pace.over and not all_of_them:
                 return
@@ -594,22 +594,22 @@ class Peer:
 
     def _meet(self, contact: Contact, zone: str) -> None:
         """Add a peer, and send it the advertised indexes: it may have been away at the advertisement."""
-        if not self._exchange.seen(contact, zone):
+        if not self._messenger.seen(contact, zone):
             return
-        self._exchange.peers_came()
+        self._messenger.peers_came()
         self._host.contact_back(contact)
         self._engine.hot.met()
         self._engine.indexes.met(contact)
         self._retention.met(contact)
         self._engine.words.tell(contact)
-        self._engine.roll_forward.met(contact)
+        self._engine.redelivery.met(contact)
         self._expulsions.met(contact)
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
         """Route the messages in flight to a lost peer again."""
         self._host.contact_lost(contact)
         self._engine.hot.lost(contact)
-        for transfer in self._exchange.give_up(contact, left=left):
+        for transfer in self._messenger.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
                 # All replicas acknowledge a query, so another replica takes the place of each lost one.
@@ -617,34 +617,34 @@ class Peer:
                 send = self._host.to_all if to_all else self._host.to_owner
                 for key in _keys_of(message, self.dictionary.hashes):
                     send(key, message, tokens)
-            self._exchange.release(transfer.tokens, contact.key)
-        self._exchange.retry_parked()
-        self._engine.roll_forward.finish(contact.key)
+            self._messenger.release(transfer.tokens, contact.key)
+        self._messenger.retry_parked()
+        self._engine.redelivery.finish(contact.key)
         self._entry.contact_lost(contact)
-        self._repair.contact_lost(contact)
+        self._anti_entropy.contact_lost(contact)
 
     def _follow_view(self) -> None:
         """React to a change of the view, once it is complete again."""
         self._ring_changed = False
-        exchange = self._exchange
-        if exchange.replica_map is not None:
-            self._engine.safekeeping.ring_known()
-        kept = exchange.replicated or self.config.durable
-        if kept and exchange.view != self._view and exchange.replica_map is not None:
-            self._view = exchange.view
-            exchange.signals.view_changed.emit()
+        messenger = self._messenger
+        if messenger.replica_map is not None:
+            self._engine.staging.ring_known()
+        kept = messenger.replicated or self.config.durable
+        if kept and messenger.view != self._view and messenger.replica_map is not None:
+            self._view = messenger.view
+            messenger.signals.view_changed.emit()
             if self._unfinished:
                 self._unfinished = False
-                self._engine.roll_forward.finish_all()
+                self._engine.redelivery.finish_all()
                 self._engine.words.add_again()
 
     def _leave(self, request: contract.Leave) -> None:
         """Hand the data of this peer over to the remaining members."""
 
         def left(handed_over: bool) -> None:
-            self._exchange.effects.append(contract.Completed(request.request, contract.Left(handed_over)))
+            self._messenger.effects.append(contract.Completed(request.request, contract.Left(handed_over)))
 
-        self._repair.leave(left)
+        self._anti_entropy.leave(left)
 
     # --- expelled members ------------------------------------------------------------------------
 
@@ -671,13 +671,13 @@ class Peer:
             outcome: contract.Outcome = contract.Failed(error.code, str(error))
         else:
             outcome = contract.Expelled()
-        self._exchange.effects.append(contract.Completed(request.request, outcome))
+        self._messenger.effects.append(contract.Completed(request.request, outcome))
 
     # --- leases ----------------------------------------------------------------------------------
 
     def _check_leases(self) -> None:
         """Ask the coordinators of groups with expired leases whether the groups still live."""
-        now = self._exchange.now
+        now = self._messenger.now
         if self._check_leases_at is None:
             if self._tables.held or self._engine.has_queries:
                 self._check_leases_at = now + self.config.group_lease_seconds / 2
@@ -686,7 +686,7 @@ class Peer:
             return
         self._check_leases_at = None
         expired = self._tables.expired_groups(hlc.from_seconds(now), _EXPIRED_GROUPS_MAX)
-        column = self._exchange.columns.column
+        column = self._messenger.columns.column
         for identity in expired:
             self._host.to_owner(
                 subscription_home(identity), messages.KeepGroups(self.contact, column([identity]))
@@ -698,7 +698,7 @@ class Peer:
     @property
     def clock(self) -> int:
         """The latest stamp that this peer has issued or received."""
-        return self._exchange.clock
+        return self._messenger.clock
 
     def subscriptions(self, *, now: float, after: int = 0) -> dict[str, object]:
         """Return some of the subscriptions that this peer serves, as plain JSON values."""
@@ -713,7 +713,7 @@ class Peer:
             "overlay": self.config.overlay,
             "quiet": self.quiet,
             "busy": self.busy,
-            "refused": self._exchange.refused,
+            "refused": self._messenger.refused,
             "stamps_refused": self.stamps_refused,
             "stamps_corrected": self.stamps_corrected,
         }

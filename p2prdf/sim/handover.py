@@ -10,7 +10,7 @@ import dataclasses
 from functools import cache
 from typing import Any, Final
 
-from p2prdf.wire.messages import Groups, Parcel, Rows
+from p2prdf.wire.messages import Envelope, Groups, Rows
 
 __all__ = ["handed_over"]
 
@@ -27,9 +27,9 @@ def _column_fields(kind: type) -> tuple[tuple[str, str], ...]:
     )
 
 
-def handed_over(parcel: Parcel, columns: Any) -> Parcel:
+def handed_over(parcel: Envelope, columns: Any) -> Envelope:
     """Return a parcel with all columns in the representation ``columns``."""
-    return Parcel(parcel.transfer, parcel.clock, _converted(parcel.message, columns))
+    return Envelope(parcel.transfer, parcel.clock, _converted(parcel.message, columns))
 
 
 def _converted(value: Any, columns: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.sim.routing import ROUTINGS
 from p2prdf.wire.contract import OwnersFound
-from p2prdf.wire.messages import FindNode, Nodes, Parcel
+from p2prdf.wire.messages import Envelope, FindNode, Nodes
 
 if TYPE_CHECKING:
     from p2prdf.sim.routing import RunningLookup
@@ -67,7 +67,7 @@ class Lookups:
         """Answer a question, or take in an answer."""
         if isinstance(message, FindNode):
             named = self.routing.answer(node.contact, message.key)
-            self._world.send(node, sender, Parcel(0, 0, Nodes(message.request, named)))
+            self._world.send(node, sender, Envelope(0, 0, Nodes(message.request, named)))
             return
         question = self._questions.pop(message.request, None)
         if question is not None:
@@ -96,7 +96,7 @@ class Lookups:
     def _ask(self, question: _Question) -> None:
         question.attempts += 1
         message = FindNode(question.number, question.lookup.target)
-        self._world.send(question.node, question.to, Parcel(0, 0, message))
+        self._world.send(question.node, question.to, Envelope(0, 0, message))
         self._world.schedule(TIMEOUT_SECONDS, self._timeout, question)
 
     def _timeout(self, question: _Question) -> None:

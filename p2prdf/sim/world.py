@@ -57,7 +57,7 @@ from p2prdf.wire.contract import (
     Trace,
 )
 from p2prdf.wire.describe import describe
-from p2prdf.wire.messages import Acknowledge, Contact, FindNode, Nodes, Parcel, Query
+from p2prdf.wire.messages import Acknowledge, Contact, Envelope, FindNode, Nodes, Query
 from p2prdf.wire.trace_context import TraceContext
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Node:
     next_event: int = 0
     busy_until: float = 0.0
     """End of the current work, if work takes time; before it the peer neither wakes nor receives parcels."""
-    held: list[tuple[Parcel, Contact]] = field(default_factory=list)
+    held: list[tuple[Envelope, Contact]] = field(default_factory=list)
     """Parcels that wait for the end of a turn without remaining budget."""
     requests: dict[int, Publishing | Subscriber] = field(default_factory=dict)
     subscribers: dict[int, Subscriber] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class World(VirtualTime):
         )
         self.options = options
         self.trace = trace
-        self.tap: Callable[[Node, Parcel], Parcel | None] | None = None
+        self.tap: Callable[[Node, Envelope], Envelope | None] | None = None
         self.traces: Counter[str] = Counter()
         self.spans: list[tuple[int, float, Span]] = []
         """Traced spans, each with the key of its peer and the end by the peer's clock."""
@@ -373,7 +373,7 @@ class World(VirtualTime):
         for parcel in node.codec.decode(memoryview(frame)[_LENGTH_BYTES:], trusted=True):
             self._receive(node, parcel, sender)
 
-    def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:
+    def _receive(self, node: Node, parcel: Envelope, sender: Contact) -> None:
         if isinstance(parcel.message, FindNode | Nodes):
             self.lookups.receive(node, parcel.message, sender)
         elif node.peer.turn_open and not isinstance(parcel.message, Acknowledge):
@@ -447,7 +447,7 @@ class World(VirtualTime):
 
     # --- network ---------------------------------------------------------------------------------
 
-    def send(self, node: Node, to: Contact, parcel: Parcel) -> None:
+    def send(self, node: Node, to: Contact, parcel: Envelope) -> None:
         """Send a parcel; a parcel to the sender itself cannot be lost and is no hop."""
         if self.tap is not None:
             tapped = self.tap(node, parcel)

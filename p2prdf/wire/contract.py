@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from p2prdf.columns import Column
 from p2prdf.rdf.query import Algorithm
-from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel, Query
+from p2prdf.wire.messages import INDEXED, Contact, Envelope, Message, Query
 from p2prdf.wire.trace_context import TraceContext
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "ClusterEntered", "Completed", "ContactLost", "ContactSeen",
-    "Detach", "DoorsMet", "Effect", "EndStream", "Ended", "Expel", "Expelled", "Explain", "Explained", "Failed",
+    "Detach", "SeedsReached", "Effect", "EndStream", "Ended", "Expel", "Expelled", "Explain", "Explained", "Failed",
     "FindOwner", "Heartbeat", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published",
     "Request", "Send", "Settled", "Span", "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
     "Unsubscribed", "WantBookmarks",
@@ -211,7 +211,7 @@ class ContactLost:
 
 
 @dataclass(frozen=True, slots=True)
-class DoorsMet:
+class SeedsReached:
     """The overlay has reached all seeds of this peer: no seed is away."""
 
 
@@ -241,7 +241,7 @@ class Expel:
 
 Request = (
     Leave | Expel | Publish | Heartbeat | EndStream | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers
-    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost | DoorsMet | ClusterEntered
+    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost | SeedsReached | ClusterEntered
 )  # fmt: skip
 
 
@@ -346,7 +346,7 @@ class Send:
     """Send a parcel to a peer.  Sends need no particular order."""
 
     to: Contact
-    parcel: Parcel
+    parcel: Envelope
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _TEXT_CHARACTERS_MAX: Final = 60
 
 def describe(message: Any) -> str:
     """Return a line about any message or parcel."""
-    if isinstance(message, m.Parcel):
+    if isinstance(message, m.Envelope):
         transfer = f"#{message.transfer} " if message.transfer else ""
         return f"{transfer}{_stamp(message.clock)} {describe(message.message)}"
     said = [type(message).__name__]

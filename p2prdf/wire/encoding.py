@@ -70,7 +70,7 @@ class Encoder:
             if len(self._terms) > shapes.TERMS_MAX or elements > shapes.ELEMENTS_MAX:
                 raise LocalProtocolError(f"{len(messages)} messages hold too many terms or parts for one frame")
             frame: tuple[Any, ...] = (shapes.VERSION, self._texts(), parts)
-            if isinstance(self._dictionary, TermDictionary) and any(type(each) is m.Parcel for each in messages):
+            if isinstance(self._dictionary, TermDictionary) and any(type(each) is m.Envelope for each in messages):
                 frame = (*frame, self._dictionary.digests(self._terms))
             body = self._pack(frame)
         except (struct.error, OverflowError, UnicodeEncodeError) as error:

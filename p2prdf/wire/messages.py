@@ -5,8 +5,8 @@ integers, :mod:`p2prdf.columns`).  Inside a process a term column contains ident
 the wire it contains indices into the frame's own dictionary (:mod:`p2prdf.wire.codec`).  The metadata of each field
 names its kind.
 
-A message between peers travels in a :class:`Parcel` with the sender's clock.  If it must not be lost, it has a transfer
-number that the receiver acknowledges.
+A message between peers travels in an :class:`Envelope` with the sender's clock.  If it must not be lost, it has a
+transfer number that the receiver acknowledges.
 
 Names in the papers: IndexTriples is NewTriple, IndexQuery is IndexTriplePattern (CQC) and IndexQuery (CSBV), Forward is
 FwdValuation (CQC) and FwdRewritten (CSBV).
@@ -24,25 +24,23 @@ from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
     "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "FORMER_MAX", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE",
-    "WITHDRAWN", "Acknowledge", "Advertise", "AdvertiseWords", "Answers", "AskBookmarks", "AskCounts", "AskKnown",
-    "AskLoad", "AskRoles",
-    "AttachSubscription", "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError",
-    "ClientEndStream", "ClientExpel", "ClientExpelled", "ClientExplain", "ClientExplained", "ClientHeartbeat",
-    "ClientHello", "ClientIntroduced", "ClientListIntroduced", "ClientMessage",
-    "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
-    "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientTrace",
-    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks",
-    "ClientWelcome", "CloseSubscription", "ClusterKnown", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
-    "ElementsForgotten",
-    "EndSubscription", "ExplainSubscription", "Explanation", "Expulsions", "FindNode", "Forward", "GetRates", "Given",
-    "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "Introduced",
-    "KeepAcknowledged",
-    "KeepAnswers", "KeepEnds", "KeepGroups", "KeepReported", "KeepSubscription", "KeepWithdrawn", "KeptMark",
-    "KeyDepth", "Leaving",
-    "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
-    "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SourceMark",
-    "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts",
-    "TellKnown", "TellLoad", "TellRoles", "Totals", "Traced", "Want", "WatchLowMarks", "client_error", "error_of",
+    "WITHDRAWN", "Acknowledge", "AdvertiseIndexes", "AdvertiseKeywords", "Answers", "AttachSubscription",
+    "BookmarksRequest", "BookmarksResponse", "BucketDigests", "ClientAcknowledge", "ClientAttach", "ClientBookmark",
+    "ClientEndStream", "ClientEnded", "ClientError", "ClientExpel", "ClientExpelled", "ClientExplain",
+    "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientIntroduced", "ClientListIntroduced",
+    "ClientMessage", "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled",
+    "ClientStatus", "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientTrace",
+    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks", "ClientWelcome", "CloseSubscription",
+    "ClusterKnown", "Contact", "CountsRequest", "CountsResponse", "Deliver", "Delivered", "DigestDiff",
+    "ElementsForgotten", "EndSubscription", "Envelope", "ExplainSubscription", "Explanation", "Expulsions", "Fetch",
+    "FetchDone", "FindNode", "Forward", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IdentityList",
+    "IndexQuery", "IndexTriples", "IndexesRequest", "IndexesResponse", "Introduced", "KeepAcknowledged",
+    "KeepAnswers", "KeepEnds", "KeepGroups", "KeepReported", "KeepRetracted", "KeepSubscription", "KeyDepth",
+    "Leaving", "LoadRequest", "LoadResponse", "LowWatermark", "MembersKnown", "Message", "NamesRequest",
+    "NamesResponse", "Nodes", "NotOwner", "OpenSubscription", "PeerHello", "PublicationsComplete",
+    "PublisherReport", "Query", "RatesRequest", "RatesResponse", "RenewSubscriptions", "RetentionReport",
+    "RootDigests", "Rows", "SettledAnswers", "StreamReport", "SubscriptionClosed", "SubscriptionOpened",
+    "SubscriptionRefused", "Traced", "WatchWatermarks", "client_error", "error_of",
 ]  # fmt: skip
 
 
@@ -55,7 +53,7 @@ LEVELS: Final = (INDEXED, ACCEPTED)
 
 EVENTS_COUNTED: Final = 16
 NOT_COUNTED: Final = 8
-"""Takes the place of an index in :class:`AskCounts` if no triples are to be counted."""
+"""Takes the place of an index in :class:`CountsRequest` if no triples are to be counted."""
 FORMER_MAX: Final = 64
 """Maximum number of former identities of one cluster (:class:`ClusterKnown`)."""
 
@@ -339,7 +337,7 @@ class GroupLeases:
 
 
 @dataclass(frozen=True, slots=True)
-class GetRates:
+class RatesRequest:
     """Planning coordinator to owner of a pattern's key: ask for numbers of triples with these constants.
 
     One row per pattern, named by its ``position``.  Parts that the index does not contain hold any term.
@@ -359,7 +357,7 @@ class GetRates:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class RatesResponse:
     """Owner to planning coordinator: the number of triples of each pattern plus one; 0: not indexed here."""
 
     request: int
@@ -368,7 +366,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class AskCounts:
+class CountsRequest:
     """Explaining peer to every other peer: ask for numbers of waiting rows and of matching triples.
 
     One row per step: the identity of its leaf (0: no rows are counted), its number, the index in which triples are
@@ -392,8 +390,8 @@ class AskCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class TellCounts:
-    """Answer to AskCounts, row by row: counts of items of which the sender is the first replica.
+class CountsResponse:
+    """Answer to CountsRequest, row by row: counts of items of which the sender is the first replica.
 
     ``waiting``: rows that wait and count; ``over``: rows that waited and have ended; ``triples``: matching triples;
     ``young``: matching triples that count.  ``estimated``: 1 if the rows, 2 if the triples (3: both) were sampled.
@@ -411,7 +409,7 @@ class TellCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Advertise:
+class AdvertiseIndexes:
     """Coordinator to every peer: queries wait in these indexes now; index triples under them.
 
     ``since``: publications from this stamp on under fewer indexes are to be added to these (0: none is, as no query can
@@ -423,7 +421,7 @@ class Advertise:
 
 
 @dataclass(frozen=True, slots=True)
-class AdvertiseWords:
+class AdvertiseKeywords:
     """Coordinator to every peer: queries wait for texts with these keywords; index such texts under them.
 
     ``predicates`` are qualified by keywords (:func:`p2prdf.rdf.quads.worded`).  ``since``, for each: publications from
@@ -435,27 +433,27 @@ class AdvertiseWords:
 
 
 @dataclass(frozen=True, slots=True)
-class AskRoles:
+class IndexesRequest:
     """New peer to a neighbour: ask for the indexes in use."""
 
 
 @dataclass(frozen=True, slots=True)
-class TellRoles:
+class IndexesResponse:
     """Neighbour to new peer: the indexes in use, as far as it knows."""
 
     roles: int
 
 
 @dataclass(frozen=True, slots=True)
-class AskLoad:
+class LoadRequest:
     """Owner of a possibly hot key to a few others: ask for the load."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
-class TellLoad:
-    """Answer to AskLoad: triples (once per index) and rows that arrived within some seconds."""
+class LoadResponse:
+    """Answer to LoadRequest: triples (once per index) and rows that arrived within some seconds."""
 
     request: int
     arrivals: int
@@ -493,7 +491,7 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class RootDigests:
     """Replica to replica: a root digest per item type, of the items that both should store.
 
     ``kinds``: item types (:mod:`p2prdf.peer.replication.anti_entropy`).  ``view`` as in IndexTriples: only equal views
@@ -507,7 +505,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Differing:
+class DigestDiff:
     """Answer to Totals: the item types with a different digest."""
 
     request: int
@@ -515,11 +513,11 @@ class Differing:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchLowMarks:
+class WatchWatermarks:
     """Peer with subscribers that want bookmarks to each other: send low watermarks for some seconds.
 
-    ``urgent``: at each cut instead of each eighth.  ``streams``: a column of hashes of streams for which ElementMark
-    and SourceMark are requested, too.  Not acknowledged: it is repeated.
+    ``urgent``: at each cut instead of each eighth.  ``streams``: a column of hashes of streams for which StreamReport
+    and PublisherReport are requested, too.  Not acknowledged: it is repeated.
     """
 
     urgent: bool = False
@@ -527,8 +525,8 @@ class WatchLowMarks:
 
 
 @dataclass(frozen=True, slots=True)
-class LowMark:
-    """Answer to WatchLowMarks at each cut: no work in flight here leads to a solution born before ``low``.
+class LowWatermark:
+    """Answer to WatchWatermarks at each cut: no work in flight here leads to a solution born before ``low``.
 
     ``low`` 0: unknown.  ``busy``: the ring keys of coordinators with any work in flight here, regardless of its stamp;
     ``many``: there are more.  ``view`` as in IndexTriples.  Not acknowledged: the next cut replaces it.
@@ -542,8 +540,8 @@ class LowMark:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementMark:
-    """Sent with a LowMark: for each stream with elements in flight the earliest event time, in ``times``.
+class StreamReport:
+    """Sent with a LowWatermark: for each stream with elements in flight the earliest event time, in ``times``.
 
     Not sent if there are too many streams, or if the times are unknown.
     """
@@ -554,8 +552,8 @@ class ElementMark:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMark:
-    """Sent with a LowMark: the reports of publishers for the requested streams, as of the cut.
+class PublisherReport:
+    """Sent with a LowWatermark: the reports of publishers for the requested streams, as of the cut.
 
     For each report the hash of its stream, and ``began``, ``upto`` and ``openings`` as in
     :class:`p2prdf.wire.contract.Heartbeat`; ``ended`` is 1 for an end of stream (as in KeepEnds), else 0.
@@ -572,8 +570,8 @@ class SourceMark:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMark:
-    """Sent with a LowMark, every eighth cut: the retention report of each stream.
+class RetentionReport:
+    """Sent with a LowWatermark, every eighth cut: the retention report of each stream.
 
     For each the hash of the stream, the event time (ms) from which on queries coordinated here need its elements (2^62:
     none does), and the event time before which elements are forgotten here (0: none are).  Stream 0: all elements of
@@ -599,7 +597,7 @@ class ElementsForgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class AskBookmarks:
+class BookmarksRequest:
     """Entry peer to coordinator: ask for a report when all solutions of these subscriptions are delivered.
 
     In the asker's ``view`` all solutions with a stamp up to ``upto`` have arrived at their coordinator.  Not
@@ -613,8 +611,8 @@ class AskBookmarks:
 
 
 @dataclass(frozen=True, slots=True)
-class TellBookmarks:
-    """Answer to AskBookmarks: all solutions are delivered, in ``epoch`` up to number ``sent``."""
+class BookmarksResponse:
+    """Answer to BookmarksRequest: all solutions are delivered, in ``epoch`` up to number ``sent``."""
 
     upto: int
     subscriptions: Column = _u64()
@@ -623,7 +621,7 @@ class TellBookmarks:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class BucketDigests:
     """Replica to replica: digests of the items of one type that both should store.
 
     ``kind``: item type (:mod:`p2prdf.peer.replication.anti_entropy`).  ``sums``: one digest per bucket of identities, a
@@ -643,7 +641,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class IdentityList:
     """Identities of items of one type that sender and receiver should both store.
 
     ``asked``: answer to the Summary of that number, with the items in differing buckets (identity 0 for a bucket
@@ -669,7 +667,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Fetch:
     """Answer to an Offer, with the same fields: fetch these items; no rows: the receiver has them all."""
 
     request: int
@@ -679,7 +677,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FetchDone:
     """Answer to a Want: all requested items have been acknowledged, if the asking peer waits for that."""
 
     request: int
@@ -971,7 +969,7 @@ class KeepEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepWithdrawn:
+class KeepRetracted:
     """Coordinator's replica to another: these solutions of a leaf of a standing query are retracted.
 
     ``youngest``: the stamp of the retractions, the maximum stamp of all solutions of the leaf.
@@ -999,7 +997,7 @@ class KeepAcknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class AskKnown:
+class NamesRequest:
     """Coordinator's replica to another: ask for the state of unknown groups and subscriptions.
 
     ``kinds``: 0 for a group, 1 for a subscription.
@@ -1010,8 +1008,8 @@ class AskKnown:
 
 
 @dataclass(frozen=True, slots=True)
-class TellKnown:
-    """Answer to AskKnown: a :class:`p2prdf.continuous.home.Known` for each; records and ends go first."""
+class NamesResponse:
+    """Answer to NamesRequest: a :class:`p2prdf.continuous.home.Known` for each; records and ends go first."""
 
     identities: Column = _u64()
     kinds: Column = _u32()
@@ -1086,20 +1084,23 @@ class PeerHello:
 
 
 Message = (
-    IndexTriples | IndexQuery | Forward | Answers | GroupsGone | KeepGroups | GroupLeases | GetRates | Rates
-    | Advertise | AdvertiseWords | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
+    IndexTriples | IndexQuery | Forward | Answers | GroupsGone | KeepGroups | GroupLeases | RatesRequest | RatesResponse
+    | AdvertiseIndexes | AdvertiseKeywords | IndexesRequest | IndexesResponse | LoadRequest | LoadResponse
+    | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
-    | KeepAcknowledged | KeepWithdrawn | KeepReported | KeepEnds | AskKnown | TellKnown | Acknowledge | NotOwner
-    | FindNode | Nodes | MembersKnown | ClusterKnown | PublicationsComplete | Leaving | Totals | Differing | Summary
-    | Offer | Want | Given
-    | WatchLowMarks | LowMark | ElementMark | SourceMark | KeptMark | ElementsForgotten | AskBookmarks | TellBookmarks
-    | ExplainSubscription | Explanation | AskCounts | TellCounts | Traced | Expulsions | Introduced
+    | KeepAcknowledged | KeepRetracted | KeepReported | KeepEnds | NamesRequest | NamesResponse | Acknowledge | NotOwner
+    | FindNode | Nodes | MembersKnown | ClusterKnown | PublicationsComplete | Leaving | RootDigests | DigestDiff
+    | BucketDigests
+    | IdentityList | Fetch | FetchDone
+    | WatchWatermarks | LowWatermark | StreamReport | PublisherReport | RetentionReport | ElementsForgotten
+    | BookmarksRequest | BookmarksResponse
+    | ExplainSubscription | Explanation | CountsRequest | CountsResponse | Traced | Expulsions | Introduced
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Envelope:
     """The envelope of a message between peers.
 
     ``transfer``: 0 for a message that may be lost, else the sender's number for it.  ``clock``: the sender's hybrid

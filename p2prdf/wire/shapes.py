@@ -53,19 +53,23 @@ WIDTHS: Final = {
 
 NUMBERS: Final[dict[type, int]] = {
     m.IndexTriples: 1, m.IndexQuery: 2, m.Forward: 3, m.Answers: 4, m.GroupsGone: 5, m.KeepGroups: 6,
-    m.GroupLeases: 7, m.GetRates: 8, m.Rates: 9, m.Advertise: 10, m.AskRoles: 11, m.TellRoles: 12,
-    m.AskLoad: 13, m.TellLoad: 14, m.HoldSubKeys: 15, m.KeyDepth: 25,
+    m.GroupLeases: 7, m.RatesRequest: 8, m.RatesResponse: 9, m.AdvertiseIndexes: 10, m.IndexesRequest: 11,
+    m.IndexesResponse: 12,
+    m.LoadRequest: 13, m.LoadResponse: 14, m.HoldSubKeys: 15, m.KeyDepth: 25,
     m.OpenSubscription: 16, m.SubscriptionOpened: 17, m.SubscriptionRefused: 18, m.AttachSubscription: 19,
     m.CloseSubscription: 20, m.SubscriptionClosed: 21, m.RenewSubscriptions: 22, m.Deliver: 23,
     m.Delivered: 24, m.Acknowledge: 32, m.NotOwner: 33, m.FindNode: 34, m.Nodes: 35,
     m.KeepSubscription: 26, m.EndSubscription: 27, m.KeepAnswers: 28, m.KeepAcknowledged: 29,
-    m.SettledAnswers: 30, m.AskKnown: 31, m.TellKnown: 41,
-    m.PublicationsComplete: 36, m.Summary: 37, m.Offer: 38, m.Want: 39, m.Given: 40, m.MembersKnown: 42,
-    m.Totals: 43, m.Differing: 44, m.Leaving: 45,
-    m.KeepWithdrawn: 52, m.WatchLowMarks: 46, m.LowMark: 47, m.ElementMark: 53, m.SourceMark: 54, m.KeepReported: 55,
-    m.KeepEnds: 60, m.KeptMark: 61, m.ElementsForgotten: 62, m.AdvertiseWords: 63,
-    m.AskBookmarks: 50, m.TellBookmarks: 51,
-    m.PeerHello: 48, m.Parcel: 49, m.ExplainSubscription: 56, m.Explanation: 57, m.AskCounts: 58, m.TellCounts: 59,
+    m.SettledAnswers: 30, m.NamesRequest: 31, m.NamesResponse: 41,
+    m.PublicationsComplete: 36, m.BucketDigests: 37, m.IdentityList: 38, m.Fetch: 39, m.FetchDone: 40,
+    m.MembersKnown: 42,
+    m.RootDigests: 43, m.DigestDiff: 44, m.Leaving: 45,
+    m.KeepRetracted: 52, m.WatchWatermarks: 46, m.LowWatermark: 47, m.StreamReport: 53, m.PublisherReport: 54,
+    m.KeepReported: 55,
+    m.KeepEnds: 60, m.RetentionReport: 61, m.ElementsForgotten: 62, m.AdvertiseKeywords: 63,
+    m.BookmarksRequest: 50, m.BookmarksResponse: 51,
+    m.PeerHello: 48, m.Envelope: 49, m.ExplainSubscription: 56, m.Explanation: 57, m.CountsRequest: 58,
+    m.CountsResponse: 59,
     m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,
     m.ClientSubscribe: 68, m.ClientSubscribed: 69, m.ClientAttach: 70, m.ClientRows: 71,
     m.ClientAcknowledge: 72, m.ClientUnsubscribe: 73, m.ClientUnsubscribed: 74, m.ClientStatus: 75,
@@ -118,7 +122,7 @@ def _shape(kind: Any, number: int) -> Shape:
 SHAPES: Final = {kind: _shape(kind, number) for kind, number in NUMBERS.items()}
 BY_NUMBER: Final = {shape.number: shape for shape in SHAPES.values()}
 IN_PARCELS: Final = {SHAPES[kind].number: SHAPES[kind] for kind in get_args(m.Message)}
-"""The messages that may travel in a Parcel."""
+"""The messages that may travel in a Envelope."""
 GROUPS: Final = _shape(m.Groups, 0)
 ROWS: Final = _shape(m.Rows, 0)
 

@@ -339,7 +339,7 @@ def _check_traced(message: m.Traced, dictionary: TermDictionary | TermNames) -> 
         raise RemoteProtocolError(f"{len(message)} traces of messages of kind {message.kind}")
 
 
-def _check_watch(message: m.WatchLowMarks, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_watch(message: m.WatchWatermarks, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     if len(message.streams) > 1:
         raise RemoteProtocolError(f"{len(message.streams)} columns of streams; there is one")
 
@@ -383,20 +383,20 @@ def _check_answers(message: m.Answers, dictionary: TermDictionary | TermNames) -
     _below(message.rows.group, len(message.groups), "a row of group")
 
 
-def _check_get_rates(message: m.GetRates, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_get_rates(message: m.RatesRequest, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.position, PATTERNS_MAX, "a pattern at position")
     _below(message.roles, _ROLES_MAX + 1, "a role")
 
 
-def _check_rates(message: m.Rates, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_rates(message: m.RatesResponse, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.position, PATTERNS_MAX, "a pattern at position")
 
 
-def _check_roles(message: m.Advertise | m.TellRoles, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_roles(message: m.AdvertiseIndexes | m.IndexesResponse, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     integer(message.roles, _ROLES_MAX)
 
 
-def _check_words(message: m.AdvertiseWords, dictionary: TermDictionary | TermNames) -> None:
+def _check_words(message: m.AdvertiseKeywords, dictionary: TermDictionary | TermNames) -> None:
     for each in dictionary.texts(as_list(message.predicates)):
         if word_parts_of(each) is None:
             raise RemoteProtocolError(f"{each!r:.60} is no predicate of texts with words")
@@ -413,13 +413,14 @@ def _check_depth(message: m.HoldSubKeys | m.KeyDepth, dictionary: TermDictionary
     integer(message.depth, keys.DEPTH_MAX)
 
 
-def _check_kind(message: m.Summary | m.Offer | m.Want | m.Given, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_kind(message: m.BucketDigests | m.IdentityList | m.Fetch | m.FetchDone,
+    dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     integer(message.kind, KINDS_MAX - 1)
-    if isinstance(message, m.Summary | m.Offer):
+    if isinstance(message, m.BucketDigests | m.IdentityList):
         integer(message.lacks, LACKS_MAX)
-    if isinstance(message, m.Offer):
+    if isinstance(message, m.IdentityList):
         integer(message.members, MEMBERS_MAX)
-    if isinstance(message, m.Summary) and (not len(message.sums) or len(message.sums) & len(message.sums) - 1):
+    if isinstance(message, m.BucketDigests) and (not len(message.sums) or len(message.sums) & len(message.sums) - 1):
         raise RemoteProtocolError(f"{len(message.sums)} sums; a power of two is needed")
 
 
@@ -433,7 +434,7 @@ def _check_cluster(message: m.ClusterKnown, dictionary: TermDictionary | TermNam
         raise RemoteProtocolError(f"{len(message.former)} former clusters; there are at most {m.FORMER_MAX}")
 
 
-def _check_kinds(message: m.Totals | m.Differing, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_kinds(message: m.RootDigests | m.DigestDiff, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.kinds, KINDS_MAX, "a kind")
     if len(message.kinds) > KINDS_MAX:
         raise RemoteProtocolError(f"{len(message.kinds)} kinds; there are at most {KINDS_MAX}")
@@ -465,16 +466,16 @@ def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictio
         raise RemoteProtocolError(f"an order of {len(message.order)} patterns for a query of {first}")
 
 
-def _check_tell_known(message: m.TellKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_tell_known(message: m.NamesResponse, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.known, KNOWN_MAX + 1, "a knowledge of")
     _below(message.kinds, 2, "a kind of name")
 
 
-def _check_ask_known(message: m.AskKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_ask_known(message: m.NamesRequest, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.kinds, 2, "a kind of name")
 
 
-def _check_ask_counts(message: m.AskCounts, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_ask_counts(message: m.CountsRequest, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.under, m.EVENTS_COUNTED + m.NOT_COUNTED, "a role")
     _below(message.masks, keys.SPO + 1, "a mask")
     if len(message) > COUNTS_MAX:
@@ -495,15 +496,17 @@ def _check_algorithm(
 _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
     m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish,
     m.ClientHeartbeat: _check_heartbeat, m.ClientEndStream: _check_heartbeat, m.IndexQuery: _check_index_query,
-    m.Traced: _check_traced, m.WatchLowMarks: _check_watch, m.KeepEnds: _check_ends,
-    m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
-    m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
-    m.AdvertiseWords: _check_words,
+    m.Traced: _check_traced, m.WatchWatermarks: _check_watch, m.KeepEnds: _check_ends,
+    m.Forward: _check_forward, m.Answers: _check_answers, m.RatesRequest: _check_get_rates,
+    m.RatesResponse: _check_rates, m.NotOwner: _check_not_owner, m.AdvertiseIndexes: _check_roles,
+    m.IndexesResponse: _check_roles,
+    m.AdvertiseKeywords: _check_words,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
-    m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
-    m.MembersKnown: _check_members, m.ClusterKnown: _check_cluster, m.Totals: _check_kinds, m.Differing: _check_kinds,
+    m.BucketDigests: _check_kind, m.IdentityList: _check_kind, m.Fetch: _check_kind, m.FetchDone: _check_kind,
+    m.MembersKnown: _check_members, m.ClusterKnown: _check_cluster, m.RootDigests: _check_kinds,
+    m.DigestDiff: _check_kinds,
     m.OpenSubscription: _check_open, m.SubscriptionOpened: _check_lease, m.ClientSubscribe: _check_algorithm,
-    m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
-    m.AskKnown: _check_ask_known, m.AskCounts: _check_ask_counts, m.ClientExplain: _check_algorithm,
+    m.KeepSubscription: _check_keep_subscription, m.NamesResponse: _check_tell_known,
+    m.NamesRequest: _check_ask_known, m.CountsRequest: _check_ask_counts, m.ClientExplain: _check_algorithm,
     m.ClientListIntroduced: _check_introduced,
 }  # fmt: skip

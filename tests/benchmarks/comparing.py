@@ -18,7 +18,7 @@ from rich.table import Table
 from p2prdf import keys
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.joins.items import table_kinds
-from p2prdf.peer.replication.digests import Holdings
+from p2prdf.peer.replication.digests import DigestIndex
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.columnar import ColumnarTables
 
@@ -36,7 +36,7 @@ class _Peer:
         self._draw = np.random.default_rng(7)
         self._tables = ColumnarTables(dictionary, lambda _: lambda _: True)
         self.kinds = table_kinds(self._tables, None)  # type: ignore[arg-type]  # no item is made a message here
-        self.held = [Holdings(kind) for kind in self.kinds]
+        self.held = [DigestIndex(kind) for kind in self.kinds]
         for _ in range(triples // BATCH):
             self.add(BATCH)
 

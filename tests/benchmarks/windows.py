@@ -25,7 +25,7 @@ from rich.table import Table
 from p2prdf import keys
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.world import Node, WorldOptions
@@ -72,16 +72,16 @@ class _Counted:
 @contextlib.contextmanager
 def _counting(counted: _Counted) -> Iterator[None]:
     """Count rows that peers send each other; repeated messages are not counted again."""
-    send = Exchange.send
+    send = Messenger.send
 
-    def counts(self: Exchange, to: object, message: object, *rest: object) -> None:
+    def counts(self: Messenger, to: object, message: object, *rest: object) -> None:
         if isinstance(message, Forward | Answers):
             counted.forwarded += len(message.rows)
         elif isinstance(message, IndexTriples):
             counted.indexed += len(message.s)
         send(self, to, message, *rest)  # type: ignore[arg-type]
 
-    with mock.patch.object(Exchange, "send", counts):
+    with mock.patch.object(Messenger, "send", counts):
         yield
 
 

@@ -24,7 +24,7 @@ from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.terms import literal
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.store.light_texts import TextRows
-from p2prdf.wire.messages import IndexTriples, Parcel
+from p2prdf.wire.messages import Envelope, IndexTriples
 from p2prdf_lab.workloads.passages import find_texts, read_passages
 
 BAR = 0.5
@@ -59,7 +59,7 @@ class _Counting(World):
         self.turn = node.index
         super()._wake(node)
 
-    def send(self, node: Node, to: Any, parcel: Parcel) -> None:
+    def send(self, node: Node, to: Any, parcel: Envelope) -> None:
         if self.counting and isinstance(parcel.message, IndexTriples):
             target = self.by_key[to.key]
             self.seen.texts[target.index] += len(parcel.message)

@@ -905,7 +905,7 @@ async def test_an_answer_that_has_begun_is_broken_off_and_has_no_second_one_in_i
         raise ValueError("a bug")
 
     monkeypatch.setattr("p2prdf.gateway.events._EventWriter._write_batch", fails)
-    monkeypatch.setattr("p2prdf.gateway.sockets._Socket._take", fails)
+    monkeypatch.setattr("p2prdf.gateway.sockets._Socket._handle", fails)
     async with gateway(keeping_all[0].address) as (session, _):
         async with session.get("/events", params={"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}) as answer:
             assert (await Events(answer).next())[0] == "opened"
@@ -930,7 +930,7 @@ async def test_the_command_ends_its_streams_and_sockets_when_it_stops(keeping_al
                 while True:
                     async with session.get(f"{process.url}/readyz") as ready:
                         if ready.status == 503:
-                            assert "told to stop" in await problem(ready, 503)
+                            assert "is stopping" in await problem(ready, 503)
                             break
                 async with session.get(f"{process.url}/healthz") as healthy:
                     assert healthy.status == 200

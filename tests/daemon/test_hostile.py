@@ -129,7 +129,7 @@ async def test_the_first_frame_must_be_a_hello(overlay, first, complaint):
     [
         messages.ClientWelcome(Contact(1, "127.0.0.1", 9), 5),
         messages.ClientRows(1, 1, 0, [1], [1], ()),
-        messages.Parcel(1, 0, messages.Acknowledge([1])),
+        messages.Envelope(1, 0, messages.Acknowledge([1])),
         PeerHello(Contact(1, "127.0.0.1", 9), 0),
         ClientHello(CLIENT_VERSION, "again"),
     ],
@@ -154,7 +154,7 @@ async def test_messages_of_an_unconfirmed_peer_are_refused(overlay, status, unti
 
     before = await until(settled)
     liar = Contact(int(overlay[1].key, 16), "127.0.0.1", 9)
-    bomb = messages.Parcel(1, 0, messages.Advertise(0xFFFF))
+    bomb = messages.Envelope(1, 0, messages.AdvertiseIndexes(0xFFFF))
     async with Stranger(node) as stranger:
         stranger.writer.write(frame(PeerHello(liar, int(node.key, 16))) + frame(bomb) * 100)
         said = await stranger.last_words()

@@ -13,7 +13,7 @@ from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead, ideal_tables
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.ring import Ring
 from p2prdf.sim.world import Node, World, WorldOptions
-from p2prdf.wire.messages import Contact, IndexTriples, Parcel
+from p2prdf.wire.messages import Contact, Envelope, IndexTriples
 from p2prdf_lab.fleets import finger_hops
 from p2prdf_lab.fleets.finger_hops import finger_table, lookup_hops, multisend_hops
 
@@ -119,7 +119,7 @@ def test_a_world_sends_the_counted_messages(peers: int):
     world = World(WorldOptions(peers=peers, seed=3, overlay="chord", bucket=1, config=config))
     sent: list[int] = []
 
-    def tap(_: Node, parcel: Parcel) -> Parcel:
+    def tap(_: Node, parcel: Envelope) -> Envelope:
         if isinstance(parcel.message, IndexTriples):
             sent.append(sum(bits.bit_count() for bits in as_list(parcel.message.roles)))
         return parcel

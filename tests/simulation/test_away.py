@@ -102,4 +102,4 @@ def test_two_that_do_not_see_each_other_come_to_rest_though_others_see_both(peer
         for number in range(40):
             publisher.publish(0.2 * number, [(f"<urn:s{index}>", "<urn:p>", f'"{number}"')])
     world.run_for(50.0)
-    assert [node.peer._engine.roll_forward.remembered for node in world.nodes] == [0] * peers
+    assert [node.peer._engine.redelivery.remembered for node in world.nodes] == [0] * peers

@@ -7,7 +7,7 @@ from random import Random
 
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.world import WorldOptions
-from p2prdf.wire.messages import IndexTriples, Parcel
+from p2prdf.wire.messages import Envelope, IndexTriples
 from schedules.failures.clients import Publisher
 from schedules.failures.options import Failures
 from schedules.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_bookmarks
@@ -41,7 +41,7 @@ def test_no_bookmark_is_sent_while_others_may_be_cut_off_with_enough_copies():
     first, _, third, last = world.nodes
     assert first.peer._nothing_lacks()
     world.crash(last)
-    exchange = first.peer._exchange
+    exchange = first.peer._messenger
     world.run_until(lambda: len(exchange.cache.contacts()) == 3 and first.peer._nothing_lacks(), 12.0)
     world.crash(third)
     world.run_for(15.0)
@@ -57,9 +57,9 @@ def test_data_from_a_peer_out_of_view_is_compared_before_a_bookmark():
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(8.0)
     first, *_, last = world.nodes
-    heard: list[Parcel] = []
+    heard: list[Envelope] = []
 
-    def tap(_: object, parcel: Parcel) -> Parcel:
+    def tap(_: object, parcel: Envelope) -> Envelope:
         if isinstance(parcel.message, IndexTriples):
             heard.append(parcel)
         return parcel

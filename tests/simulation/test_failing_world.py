@@ -10,7 +10,7 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire.contract import Persist, Send
-from p2prdf.wire.messages import Advertise, AskRoles, Contact, Parcel
+from p2prdf.wire.messages import AdvertiseIndexes, Contact, Envelope, IndexesRequest
 from schedules.failures.clients import Publisher
 from schedules.failures.links import around
 from schedules.failures.options import Failures
@@ -32,18 +32,18 @@ def _sent(world: FailingWorld) -> list[int]:
 
 
 def _send(world: FailingWorld, number: int, to: int = 1) -> Send:
-    return Send(world.nodes[to].contact, Parcel(number, 0, AskRoles()))
+    return Send(world.nodes[to].contact, Envelope(number, 0, IndexesRequest()))
 
 
 def test_effects_after_a_record_leave_in_order_when_it_is_on_the_disk():
     world = _world(sync_min_seconds=0.01, sync_max_seconds=0.01)
     world.run_for(1.0)
     node, sent = world.nodes[0], _sent(world)
-    world._carry_out(node, [_send(world, 1), Persist(Advertise(1)), _send(world, 2)])
+    world._carry_out(node, [_send(world, 1), Persist(AdvertiseIndexes(1)), _send(world, 2)])
     assert sent == [1]
     world._carry_out(node, [_send(world, 3)])
     world.run_for(0.005)
-    world._carry_out(node, [Persist(Advertise(2)), _send(world, 4)])
+    world._carry_out(node, [Persist(AdvertiseIndexes(2)), _send(world, 4)])
     assert sent == [1]
     world.run_for(0.006)
     assert sent == [1, 2, 3], "the second record came while the first one's sync ran: it waits for the next"
@@ -51,14 +51,14 @@ def test_effects_after_a_record_leave_in_order_when_it_is_on_the_disk():
     assert sent == [1, 2, 3, 4]
     world._carry_out(node, [_send(world, 5)])
     assert sent[-1] == 5
-    assert world.machines[0].disk.durable == [Advertise(1), Advertise(2)]
+    assert world.machines[0].disk.durable == [AdvertiseIndexes(1), AdvertiseIndexes(2)]
 
 
 def test_a_crash_loses_effects_that_wait_for_the_disk_and_unsynced_records():
     world = _world()
     world.run_for(1.0)
     node, sent = world.nodes[0], _sent(world)
-    world._carry_out(node, [Persist(Advertise(1)), _send(world, 1)])
+    world._carry_out(node, [Persist(AdvertiseIndexes(1)), _send(world, 1)])
     world.crash(node)
     world.run_for(1.0)
     assert not sent
@@ -71,10 +71,10 @@ def test_a_crash_may_keep_a_prefix_of_the_unsynced_records():
     for seed in range(20):
         options = WorldOptions(peers=1, seed=seed, config=PeerConfig(hot_keys=False))
         world = FailingWorld(options, Failures(kept_probability=1.0))
-        world._carry_out(world.nodes[0], [Persist(Advertise(number)) for number in range(1, 4)])
+        world._carry_out(world.nodes[0], [Persist(AdvertiseIndexes(number)) for number in range(1, 4)])
         world.crash(world.nodes[0])
         durable = world.machines[0].disk.durable
-        assert durable == [Advertise(number) for number in range(1, len(durable) + 1)]
+        assert durable == [AdvertiseIndexes(number) for number in range(1, len(durable) + 1)]
         kept.add(len(durable))
     assert kept == {0, 1, 2, 3}
 
@@ -89,7 +89,7 @@ def test_a_dead_peer_and_an_address_left_behind_get_nothing():
     assert world.counts.lost == lost + 1
     world.restart(node, moved=True)
     assert (node.contact.key, node.contact.host) != (old.key, old.host)
-    world._carry_out(world.nodes[0], [Send(old, Parcel(2, 0, AskRoles()))])
+    world._carry_out(world.nodes[0], [Send(old, Envelope(2, 0, IndexesRequest()))])
     assert world.counts.lost == lost + 2
     world._carry_out(world.nodes[0], [_send(world, 3)])
     assert world.counts.lost == lost + 2
@@ -101,7 +101,7 @@ def test_a_cut_link_carries_nothing_and_drops_messages_in_flight():
     received: list[int] = []
     original = world._receive
 
-    def noting(node: Node, parcel: Parcel, sender: Contact) -> None:
+    def noting(node: Node, parcel: Envelope, sender: Contact) -> None:
         if world._arrives(node, sender) and 0 < parcel.transfer < 10:
             received.append(parcel.transfer)
         original(node, parcel, sender)
@@ -167,12 +167,13 @@ def test_a_failpoint_strikes_where_it_is_set(where: str):
     world.run_for(4.0)
     node, sent = world.nodes[0], _sent(world)
     world.arm_failpoint(node, where, 2)
-    effects = [Persist(Advertise(1)), _send(world, 1), Persist(Advertise(2)), _send(world, 2), _send(world, 3)]
+    effects = [Persist(AdvertiseIndexes(1)), _send(world, 1), Persist(AdvertiseIndexes(2)), _send(world, 2),
+        _send(world, 3)]
     world._carry_out(node, effects)
     world.run_for(0.05)
     if where == "synced":  # one sync was enough for both
         assert world.alive(node)
-        world._carry_out(node, [Persist(Advertise(3)), _send(world, 4)])
+        world._carry_out(node, [Persist(AdvertiseIndexes(3)), _send(world, 4)])
         world.run_for(0.05)
     if where == "view":
         assert world.alive(node)

@@ -65,7 +65,7 @@ def _silent(world: FailingWorld, node: Node, others: list[Node]) -> None:
 
 
 def _lacks(*nodes: Node) -> list[int]:
-    return [each.peer._exchange.members.lacks for each in nodes]
+    return [each.peer._messenger.members.lacks for each in nodes]
 
 
 def _published(world: FailingWorld, count: int) -> None:
@@ -104,7 +104,7 @@ def test_a_peer_that_lost_its_data_counts_as_missing(world: FailingWorld):
     world.restart(c)
     world.run_for(16.0)
     assert _lacks(a, b, c, d, e) == [Lacks.NOTHING] * 5
-    assert not any(each.peer._exchange.members.lacking for each in world.nodes)
+    assert not any(each.peer._messenger.members.lacking for each in world.nodes)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -142,7 +142,7 @@ def test_peers_that_start_empty_together_do_not_wait_for_one_that_goes(world: Fa
     world.crash(world.nodes[0])
     world.run_for(4.5)
     assert all(map(_in_step, world.living()))
-    assert not any(node.peer._exchange.members.copies_missing for node in world.living())
+    assert not any(node.peer._messenger.members.copies_missing for node in world.living())
 
 
 def test_a_peer_killed_right_after_the_first_start_of_all_takes_nobody_for_new(world: FailingWorld):
@@ -158,7 +158,7 @@ def test_a_peer_killed_right_after_the_first_start_of_all_takes_nobody_for_new(w
     world.run_for(0.5)
     world.restart(first)
     world.run_for(1.0)
-    assert all(node.peer._exchange.members.returned for node in world.living() if node is not first)
+    assert all(node.peer._messenger.members.returned for node in world.living() if node is not first)
     assert all(map(_in_step, world.living()))
     world.crash(second)
     world.run_for(4.5)
@@ -166,7 +166,7 @@ def test_a_peer_killed_right_after_the_first_start_of_all_takes_nobody_for_new(w
     world.restart(second)
     world.run_for(8.0)
     assert all(map(_in_step, world.living()))
-    assert not any(node.peer._exchange.members.lacking for node in world.living())
+    assert not any(node.peer._messenger.members.lacking for node in world.living())
 
 
 def test_a_peer_that_lost_its_disk_before_its_crash_was_noticed_is_told_so(world: FailingWorld):
@@ -176,8 +176,8 @@ def test_a_peer_that_lost_its_disk_before_its_crash_was_noticed_is_told_so(world
     world.restart(a, disk="lost")
     world.run_for(0.5)
     assert not world.views.false_alarms
-    assert a.peer._exchange.members.returned
-    assert all(node.peer._exchange.members.knows_before(a.contact) for node in world.nodes[1:])
+    assert a.peer._messenger.members.returned
+    assert all(node.peer._messenger.members.knows_before(a.contact) for node in world.nodes[1:])
 
 
 @pytest.mark.parametrize("indexes", ["all", "on-demand"])
@@ -368,7 +368,7 @@ def test_a_peer_away_beyond_the_waiting_time_lacks_the_later_acknowledgements(
     world.run_for(seconds)
     world.restart(a)
     assert _lacks(a) == [lacks]
-    assert a.peer._exchange.members.returned == bool(lacks)
+    assert a.peer._messenger.members.returned == bool(lacks)
     world.run_for(0.1)
     world.crash(a)  # it has no acknowledgements yet, and its disk says so
     world.restart(a)
@@ -458,7 +458,7 @@ def test_a_former_primary_notifies_until_the_new_one_has_data(world: FailingWorl
     world.cut(around(newcomer.index, range(PEERS + 1)), noticed=False, why="silent")
     publisher = Publisher(world, "publisher", world._generator("publisher"))
     publisher._elsewhere = lambda: world.nodes[0]  # type: ignore[method-assign]
-    while world.by_key[before.key].peer._exchange.rank(home) == 0:
+    while world.by_key[before.key].peer._messenger.rank(home) == 0:
         world.run_for(0.01)
     publisher.publish(0.0, [("<urn:a>", predicate, '"1"')])
     world.run_for(1.8)

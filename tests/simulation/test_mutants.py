@@ -20,14 +20,14 @@ from p2prdf.sim.ring import Ring
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.light import LightTables
 from p2prdf.wire.messages import (
-    Advertise,
+    AdvertiseIndexes,
     Answers,
     Deliver,
+    Envelope,
     Forward,
     GroupsGone,
     IndexQuery,
     IndexTriples,
-    Parcel,
     SubscriptionOpened,
 )
 from schedules.scenario import draw_scenario, run_scenario
@@ -60,7 +60,7 @@ def _swallow(kind: type, *, every: bool = False) -> Callable[[World], None]:
     def prepare(world: World) -> None:
         swallowed: list[tuple[int, int]] = []
 
-        def tap(node: Node, parcel: Parcel) -> Parcel:
+        def tap(node: Node, parcel: Envelope) -> Envelope:
             transfer = (node.index, parcel.transfer)
             if isinstance(parcel.message, kind) and (every or not swallowed or transfer in swallowed):
                 swallowed.append(transfer)
@@ -78,7 +78,7 @@ def test_a_message_that_vanishes_although_acknowledged_is_missed(kind: type):
 
 
 def test_a_token_that_is_never_released_is_a_leftover():
-    problem = _caught(lambda world: world.nodes[0].peer._exchange.token(lambda: None), {"leftover"})
+    problem = _caught(lambda world: world.nodes[0].peer._messenger.token(lambda: None), {"leftover"})
     assert "undertakings = 1" in problem.text
 
 
@@ -88,7 +88,7 @@ def test_a_split_that_is_never_reported_is_a_leftover(monkeypatch: pytest.Monkey
 
 
 def test_an_advertisement_that_vanishes_is_missed():
-    _caught(_swallow(Advertise), {"missing", "placement"})
+    _caught(_swallow(AdvertiseIndexes), {"missing", "placement"})
 
 
 def test_a_subscriber_that_never_hears_of_its_subscription_is_missed():

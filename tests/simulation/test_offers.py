@@ -10,7 +10,7 @@ import pytest
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.world import WorldOptions
-from p2prdf.wire.messages import Offer, Want
+from p2prdf.wire.messages import Fetch, IdentityList
 from schedules.failures.clients import Publisher
 from schedules.failures.options import Failures
 from schedules.failures.replicas import difference
@@ -30,10 +30,10 @@ class Watched(FailingWorld):
 
     def send(self, node, to, parcel):
         message = parcel.message
-        if isinstance(message, Offer) and not message.asked:
+        if isinstance(message, IdentityList) and not message.asked:
             self.offered += len(as_list(message.identities))
             self.offered_to[to.key] += len(as_list(message.identities))
-        elif isinstance(message, Want) and not message.asked:
+        elif isinstance(message, Fetch) and not message.asked:
             self.wanted += len(as_list(message.identities))
         super().send(node, to, parcel)
 

@@ -14,7 +14,7 @@ from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.wire.contract import ContactLost
-from p2prdf.wire.messages import Acknowledge, IndexTriples, NotOwner, Parcel
+from p2prdf.wire.messages import Acknowledge, Envelope, IndexTriples, NotOwner
 from schedules.checkers import check_answers, check_leftovers, check_placement, check_requests
 
 P, Q = "<urn:p>", "<urn:q>"
@@ -64,7 +64,7 @@ def test_misrouted_messages_are_passed_on_and_nothing_is_missed(overlay: str, fa
     world = stale.world
     kinds: Counter[str] = Counter()
 
-    def tap(_: Node, parcel: Parcel) -> Parcel | None:
+    def tap(_: Node, parcel: Envelope) -> Envelope | None:
         if isinstance(parcel.message, NotOwner):
             return None
         kinds[type(parcel.message).__name__] += getattr(parcel.message, "hops", 0) > 0
@@ -93,7 +93,7 @@ def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_rela
     silent = True
     sent: Counter[tuple[int, int]] = Counter()
 
-    def tap(node: Node, parcel: Parcel) -> Parcel | None:
+    def tap(node: Node, parcel: Envelope) -> Envelope | None:
         if isinstance(parcel.message, NotOwner):
             return None
         if silent and node is owner and isinstance(parcel.message, Acknowledge):
@@ -137,7 +137,7 @@ def test_a_message_being_passed_on_to_a_lost_peer_is_acknowledged_by_the_new_own
     stale = Stale.of(overlay, multisend=multisend)
     world, owner, relay = stale.world, stale.owner, stale.relay
 
-    def tap(node: Node, parcel: Parcel) -> Parcel | None:
+    def tap(node: Node, parcel: Envelope) -> Envelope | None:
         return None if isinstance(parcel.message, NotOwner) or node is owner else parcel
 
     world.tap = tap

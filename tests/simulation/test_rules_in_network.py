@@ -141,7 +141,7 @@ def test_facts_are_looked_at_a_few_at_a_time_also_when_all_are_due(overlay, monk
     rank = gates.Gates._rank
     monkeypatch.setattr(gates.Gates, "_rank", lambda self, fact: looked_at.append(self) or rank(self, fact))
     for node in overlay.world.nodes:
-        gate = node.peer._engine.gates
+        gate = node.peer._engine.derived_facts
         gate.view_changed()
         for turns in range(1, 100):
             gate.turn()

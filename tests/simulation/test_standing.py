@@ -13,7 +13,7 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.world import WorldOptions
-from p2prdf.wire.messages import WITHDRAWN, KeepAnswers, Parcel
+from p2prdf.wire.messages import WITHDRAWN, Envelope, KeepAnswers
 from schedules.failures.clients import Publisher, SubscriberClient
 from schedules.failures.options import Failures
 from schedules.failures.scenario import draw_bad_day, run_bad_day, with_removals, with_standing
@@ -183,12 +183,12 @@ def test_a_solution_retracted_by_another_replica_is_reported_again_if_it_is_true
         (each, record.rows[at]) for each, at in record.identities.items() if record.rows[at] in record.bag
     ]
     for node in world.living():
-        make, (term,) = node.peer._exchange.columns.column, row
+        make, (term,) = node.peer._messenger.columns.column, row
         bindings = (make(node.dictionary.intern_all([term]), "uint32"),)
         time = make([hlc.from_seconds(world.now) | hlc.GONE])
         taken_back = KeepAnswers(record.subscription, make([identity ^ WITHDRAWN]), time, bindings, told=True)
         other = next(each for each in world.living() if each is not node)
-        world._carry_out(node, node.peer.receive(Parcel(0, 0, taken_back), sender=other.peer.contact, now=world.now))
+        world._carry_out(node, node.peer.receive(Envelope(0, 0, taken_back), sender=other.peer.contact, now=world.now))
     world.run_for(5.0)
     assert record.bag == {(_integer(1),): 1}
     assert len(record.rows) == 3

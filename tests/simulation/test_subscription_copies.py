@@ -12,7 +12,7 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.world import Node, WorldOptions
-from p2prdf.wire.messages import Parcel
+from p2prdf.wire.messages import Envelope
 from schedules.failures.clients import Publisher, SubscriberClient
 from schedules.failures.links import around
 from schedules.failures.options import Failures
@@ -124,11 +124,11 @@ def test_a_subscription_without_its_group_is_not_disseminated_and_ends_with_the_
     assert number is not None
     homes = [node.peer._host.home for node in world.nodes]
     group = homes[0].subscriptions[number].group
-    clock = a.peer._exchange.clock
+    clock = a.peer._messenger.clock
     for home in homes:
         assert [each.number for each in home.take_end(group.identity, clock, subscription=False)] == [number]
     before = world.counts.hops
-    world.send(a, b.contact, Parcel(1, 0, homes[0].record_of(homes[0].subscriptions[number])))
+    world.send(a, b.contact, Envelope(1, 0, homes[0].record_of(homes[0].subscriptions[number])))
     world.run_for(5.0)
     assert world.counts.hops - before < 100
     world.crash(c)
@@ -237,7 +237,7 @@ def test_answers_owed_since_a_snapshot_are_owed_after_a_restart_as_well(world: F
     world.run_for(1.0)
     assert not a.peer._host.owes
     other = replace(record, subscription=number ^ 1, opening=record.opening + 1)
-    world._carry_out(a, a.peer.receive(Parcel(0, 0, other), sender=c.peer.contact, now=world.now))
+    world._carry_out(a, a.peer.receive(Envelope(0, 0, other), sender=c.peer.contact, now=world.now))
     assert a.peer._host.owes
     world.run_for(0.2)
     world.crash(a)
@@ -279,12 +279,12 @@ def test_a_primary_that_knows_a_groups_end_ends_a_subscription_of_it_that_others
     assert client.record.rows
     home = a.peer._host.home
     group = home.subscriptions[number].group.identity
-    home.take_end(group, a.peer._exchange.clock, subscription=False)
+    home.take_end(group, a.peer._messenger.clock, subscription=False)
     home._forget(number)
     world.crash(c)
     world.run_for(5.0)
     world.restart(c)
     world.run_for(20.0)
-    assert all(node.peer._exchange.in_step() for node in world.nodes)
+    assert all(node.peer._messenger.in_step() for node in world.nodes)
     assert not any(number in node.peer._host.home.subscriptions for node in world.nodes)
     assert len(client.record.complaints) == 1, "it is told that it is gone"

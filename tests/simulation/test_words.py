@@ -11,12 +11,12 @@ from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.joins import keyword_index as words_module
-from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.rdf.quads import worded
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.world import World, WorldOptions
-from p2prdf.wire.messages import AdvertiseWords, GroupsGone
+from p2prdf.wire.messages import AdvertiseKeywords, GroupsGone
 from schedules.failures.scenario import draw_bad_day, run_bad_day, with_texts
 from schedules.mutants import MUTANTS, _changed
 
@@ -93,7 +93,7 @@ def _owner(world: World, predicate: str) -> int:
 def test_triples_of_a_peer_without_the_advertisement_are_indexed_where_they_are_stored(tables, broken, monkeypatch):
     """Its advertisement vanishes, although it acknowledges it."""
     if broken:
-        monkeypatch.setattr(Words, "_add_to", lambda *_, **__: None)
+        monkeypatch.setattr(KeywordIndex, "_add_to", lambda *_, **__: None)
     world = World(WorldOptions(peers=16, seed=3, tables=tables, config=PeerConfig(hot_text=True)))
     deaf = world.nodes[5].peer
     words = deaf._engine.words
@@ -116,9 +116,9 @@ def test_a_publisher_without_the_advertisement_gets_it_in_return():
     lost = []
 
     def tap(node, parcel):
-        if isinstance(parcel.message, AdvertiseWords) and not lost:
+        if isinstance(parcel.message, AdvertiseKeywords) and not lost:
             lost.append(parcel.transfer)
-        if isinstance(parcel.message, AdvertiseWords) and parcel.transfer in lost:
+        if isinstance(parcel.message, AdvertiseKeywords) and parcel.transfer in lost:
             return replace(parcel, message=GroupsGone([]))
         return parcel
 
@@ -148,7 +148,7 @@ def test_above_the_bound_of_keywords_further_queries_wait_by_the_predicate(monke
 
 def test_a_coordinator_with_twice_the_bound_of_keywords_refuses_further_queries(monkeypatch):
     monkeypatch.setattr(words_module, "WORDS_MAX", 2)
-    monkeypatch.setattr(Words, "allowed", lambda *_: True)
+    monkeypatch.setattr(KeywordIndex, "allowed", lambda *_: True)
     world = world_of("lists", [])
     for at, word in enumerate(WORDS):
         world.subscribe(0.0, at, asked(f'"{word}"'))

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 from p2prdf.peer.joins.engine import Engine
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import Expulsions, IndexTriples
 from p2prdf_node.__main__ import main
@@ -72,19 +72,19 @@ def accuse_primaries():
 
 def stamp_ahead():
     """Send triples and deletions with stamps a thousand years ahead."""
-    send = Exchange.send
+    send = Messenger.send
 
     def ahead(self, to, message, tokens=()):
         if isinstance(message, IndexTriples):
             message = replace(message, time=message.time + CENTURIES)
         return send(self, to, message, tokens)
 
-    Exchange.send = ahead
+    Messenger.send = ahead
 
 
 def expel_others():
     """Report to each member that each other one is expelled, whenever something is published."""
-    send = Exchange.send
+    send = Messenger.send
 
     def report(self, to, message, tokens=()):
         if isinstance(message, IndexTriples):
@@ -94,7 +94,7 @@ def expel_others():
             send(self, to, Expulsions(make(victims, "uint64"), stamps, make([1] * count, "uint32")))
         return send(self, to, message, tokens)
 
-    Exchange.send = report
+    Messenger.send = report
 
 
 def ignore_revocation():

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import socket
 
-from p2prdf.wire.contract import ClusterEntered, DoorsMet
+from p2prdf.wire.contract import ClusterEntered, SeedsReached
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.driver import Clock
@@ -57,7 +57,7 @@ class Node:
         self.log.append(("left" if left else "lost", contact))
 
     def _known(self, told):
-        if isinstance(told, DoorsMet):
+        if isinstance(told, SeedsReached):
             self.doors_met = True
         elif isinstance(told, ClusterEntered):
             self.entered += 1

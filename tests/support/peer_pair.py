@@ -24,7 +24,7 @@ from p2prdf.wire.contract import (
     Subscribed,
     Trace,
 )
-from p2prdf.wire.messages import Contact, Message, Parcel
+from p2prdf.wire.messages import Contact, Envelope, Message
 
 __all__ = ["HIGH", "LOW", "QUERY", "Pair"]
 
@@ -100,7 +100,7 @@ class Pair:
         peer = self.peers[at.key]
         receive = peer.receive
 
-        def hear(parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
+        def hear(parcel: Envelope, *, sender: Contact, now: float) -> list[Effect]:
             heard.append(parcel.message)
             return receive(parcel, sender=sender, now=now)
 

@@ -17,8 +17,8 @@ from p2prdf.wire.messages import (
     KeepAcknowledged,
     KeepAnswers,
     KeepReported,
+    KeepRetracted,
     KeepSubscription,
-    KeepWithdrawn,
     OpenSubscription,
 )
 
@@ -70,7 +70,7 @@ class Replica:
                 home.owe(home.subscriptions[message.subscription], message.identity, message.born, message.bindings)
             case KeepReported(number):
                 home.reported(home.subscriptions[number], message.upto, message.number, message.last)
-            case KeepWithdrawn():
+            case KeepRetracted():
                 leaf = home.leaf(message.leaf)
                 return leaf, leaf.answers.withdraw(as_list(message.identity), message.youngest)
             case Answers(groups, rows):

@@ -36,11 +36,11 @@ from p2prdf.wire.messages import (
     Contact,
     Deliver,
     Delivered,
+    Envelope,
     Forward,
     Groups,
     IndexTriples,
     Message,
-    Parcel,
     Rows,
     SettledAnswers,
 )
@@ -371,7 +371,7 @@ class TracedFleet(Fleet):
     # --- bytes -----------------------------------------------------------------------------------
 
     def _weigh(self, kind: str, rows: int, message: Message, *, transfer: int = keys.fmix(3) >> 16) -> None:
-        frame = self._codec.encode([Parcel(transfer, self._stamp(self._batch), message)])
+        frame = self._codec.encode([Envelope(transfer, self._stamp(self._batch), message)])
         self.kinds[kind].weigh(rows, len(frame))
 
     def _stamp(self, batch: int) -> int:

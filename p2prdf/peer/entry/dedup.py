@@ -27,14 +27,14 @@ from p2prdf.columns import Column, as_array
 from p2prdf.hlc import GONE
 from p2prdf.wire.messages import SURE, WITHDRAWN
 
-__all__ = ["RecentlySettled"]
+__all__ = ["RecentlyStable"]
 
 SETTLED_SECONDS: Final = 120.0
 SETTLED_MAX: Final = 1_000_000
 _GONE, _SURE, _WITHDRAWN = (np.uint64(each) for each in (GONE, SURE, WITHDRAWN))
 
 
-class RecentlySettled:
+class RecentlyStable:
     """Identities of stable solutions, by subscription and epoch."""
 
     def __init__(self, *, seconds: float = SETTLED_SECONDS, most: int = SETTLED_MAX):

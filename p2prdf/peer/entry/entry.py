@@ -26,16 +26,16 @@ from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.errors import Busy, DataRefused, QueryRefused, StampRefused, SubscriptionGone, Unavailable
 from p2prdf.hlc import GONE
-from p2prdf.peer.entry.dedup import RecentlySettled
+from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.peer.entry.graphs import element_times, index_elements, index_quads
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.batches import TripleBatch
 from p2prdf.peer.network.component import Component, Handlers
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.peer.progress.backfill import Seeking
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.progress.backfill import Backfill
 from p2prdf.peer.progress.event_watermarks import Sources
 from p2prdf.peer.progress.low_watermark import Known, Source
-from p2prdf.peer.subscriptions.coordinator import Host
+from p2prdf.peer.subscriptions.coordinator import Coordinator
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import is_directory
@@ -65,8 +65,9 @@ from p2prdf.wire.contract import (
 )
 from p2prdf.wire.messages import (
     ACCEPTED,
-    AskBookmarks,
     AttachSubscription,
+    BookmarksRequest,
+    BookmarksResponse,
     CloseSubscription,
     Contact,
     Deliver,
@@ -80,10 +81,9 @@ from p2prdf.wire.messages import (
     SubscriptionClosed,
     SubscriptionOpened,
     SubscriptionRefused,
-    TellBookmarks,
 )
 
-__all__ = ["Entry"]
+__all__ = ["ClientEdge"]
 
 _EPOCHS_MAX = 4
 """Epochs tracked per subscription; the one with the oldest message is forgotten first."""
@@ -133,7 +133,7 @@ class _Local:
 
     The lease is renewed after the attachment, to learn whether the subscription is still here.
     """
-    seeking: Seeking | None = None
+    seeking: Backfill | None = None
     """None: its coordinator has received all earlier solutions since it was opened or attached."""
     reaching: tuple[int, int, int] | None = None
     """The next bookmark: an epoch, the number that must be delivered in it before, and the stamp."""
@@ -168,17 +168,17 @@ class _Pending:
     repeat_seconds: float = _REPEAT_SECONDS
 
 
-class Entry(Component):
+class ClientEdge(Component):
     """Requests of the local application."""
 
     def __init__(
-        self, exchange: Exchange, engine: Engine, host: Host, dictionary: TermDictionary, sources: Sources
+        self, messenger: Messenger, engine: Engine, host: Coordinator, dictionary: TermDictionary, sources: Sources
     ):
-        self._exchange = exchange
+        self._messenger = messenger
         self._dictionary = dictionary
         self._engine = engine
         self._host = host
-        self._columns = exchange.columns
+        self._columns = messenger.columns
         self._locals: dict[int, _Local] = {}
         self._wanting: dict[int, None] = {}
         """Local subscriptions for which bookmarks are, or were, requested."""
@@ -186,7 +186,7 @@ class Entry(Component):
         """Local subscriptions with urgent bookmarks, now or before."""
         self._orphans: dict[int, list[tuple[Contact, Deliver]]] = {}
         self._pending: dict[int, _Pending] = {}
-        self._settled = RecentlySettled()
+        self._settled = RecentlyStable()
         self._renewals: list[tuple[float, int]] = []
         self._deadlines: list[tuple[float, int]] = []
         self._repeats: list[tuple[float, int]] = []
@@ -202,7 +202,7 @@ class Entry(Component):
         return {
             Deliver: self.deliver,
             SettledAnswers: lambda _, message: self.settled(message),
-            TellBookmarks: lambda _, message: self.bookmarks(message),
+            BookmarksResponse: lambda _, message: self.bookmarks(message),
             SubscriptionOpened: self.opened,
             SubscriptionRefused: lambda _, message: self.refused(message),
             SubscriptionClosed: lambda _, message: self.closed(message),
@@ -235,23 +235,23 @@ class Entry(Component):
             self._complete(message.request, Failed(error.code, str(error)))
             return
         count = rows = len(s)
-        if self._engine.cutter.too_large((s, p, o)):
-            limit = self._exchange.config.message_bytes_max
+        if self._engine.chunker.too_large((s, p, o)):
+            limit = self._messenger.config.message_bytes_max
             self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
             return
         try:
-            self._exchange.check_stamp(message.after, "the latest publication that the client has heard of")
+            self._messenger.check_stamp(message.after, "the latest publication that the client has heard of")
         except StampRefused as error:
             self._complete(message.request, Failed(error.code, str(error)))
             return
-        self._exchange.merge(message.after)
-        traces = self._exchange.traces
+        self._messenger.merge(message.after)
+        traces = self._messenger.traces
         traced = message.trace is not None or self._sampled()
-        stamp = self._exchange.tick_apart() if traced else self._exchange.tick()
+        stamp = self._messenger.tick_apart() if traced else self._messenger.tick()
         indexed = traces.begin(stamp, message.trace, triples=len(message.s), rows=count) if traced else None
         self.publications_open += 1
         self.rows_open += count
-        self._engine.roll_forward.begin(stamp)
+        self._engine.redelivery.begin(stamp)
         acknowledged = False
 
         def acknowledge() -> None:
@@ -261,18 +261,18 @@ class Entry(Component):
                 self._complete(message.request, Published(stamp))
 
         def done() -> None:
-            self._engine.roll_forward.end(stamp)
+            self._engine.redelivery.end(stamp)
             self.publications_open -= 1
             self.rows_open -= rows
             acknowledge()
             if indexed is not None:
                 indexed()
 
-        token = self._exchange.token(done, sparing=True)
+        token = self._messenger.token(done, sparing=True)
         roles, words = self._engine.indexes.used, self._engine.words
         time: Column
         if times is not None:  # an element is an event, not a fact
-            roles = (roles | self._exchange.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
+            roles = (roles | self._messenger.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
             time = self._columns.adopt(times)
         elif message.removed:  # a deletion affects facts only, not events
             roles &= (1 << keys.EVENT_SHIFT) - 1
@@ -280,13 +280,13 @@ class Entry(Component):
         else:
             time = self._columns.full(count, stamp)
         self.published += len(message.s)
-        if count and (roles or self._exchange.replicated):
+        if count and (roles or self._messenger.replicated):
             adopt = self._columns.adopt
             batch = TripleBatch(
                 adopt(s, "uint32"), adopt(p, "uint32"), adopt(o, "uint32"),
                 time, adopt(events),
                 self._columns.full(count, roles, "uint32"), 0, (token,), None,
-                self._exchange.own.key, roles, self._engine.roll_forward.began, 0, stamp if elements else 0,
+                self._messenger.own.key, roles, self._engine.redelivery.began, 0, stamp if elements else 0,
                 words.digest,
             )  # fmt: skip
             self._engine.introductions.published(batch)
@@ -296,17 +296,17 @@ class Entry(Component):
                 if more is not None:
                     rows += len(more)
                     self.rows_open += len(more)
-                self._engine.safekeeping.index(
+                self._engine.staging.index(
                     batch, *([] if more is None else [more]), accepted=acknowledge if wants else None
                 )
             else:
                 self._engine.indexes.remember(batch)  # a query may need it that this peer has not heard of yet
         traces.gathered()
-        self._exchange.release((token,))
+        self._messenger.release((token,))
 
     def _sampled(self) -> bool:
         """Return whether a publication is traced by sampling."""
-        every = self._exchange.config.trace_every
+        every = self._messenger.config.trace_every
         self._publications += 1
         return every > 0 and self._publications % every == 0
 
@@ -336,8 +336,8 @@ class Entry(Component):
 
     def heartbeat(self, message: Heartbeat) -> None:
         """Note a publisher's watermark of a stream; the next low watermark reports it to other peers."""
-        if not self._sources.take(message, self._exchange.now):
-            self._exchange.trace("too-many-sources", publisher=message.publisher)
+        if not self._sources.take(message, self._messenger.now):
+            self._messenger.trace("too-many-sources", publisher=message.publisher)
 
     @property
     def streams(self) -> frozenset[int]:
@@ -346,21 +346,21 @@ class Entry(Component):
 
     def sources(self, streams: Collection[int]) -> Iterable[Source]:
         """Return the watermarks of publishers of some streams at this peer."""
-        return [each for each in self._sources.told(self._exchange.now) if each.stream in streams]
+        return [each for each in self._sources.told(self._messenger.now) if each.stream in streams]
 
     def end_stream(self, request: EndStream) -> None:
         """Store a publisher's end of a stream at the replicas of the stream's key.
 
         It is acknowledged when enough copies are safe.
         """
-        token = self._exchange.token(lambda: self._complete(request.request, StreamEnded()), sparing=True)
+        token = self._messenger.token(lambda: self._complete(request.request, StreamEnded()), sparing=True)
         each = (request.stream, request.publisher, request.opening, request.began, request.upto)
         columns = (self._columns.column([value]) for value in each)
         self._host.to_all(request.stream, KeepEnds(*columns), (token,))
-        self._exchange.release((token,))
+        self._messenger.release((token,))
 
     def _complete(self, request: int, outcome: Outcome) -> None:
-        self._exchange.effects.append(Completed(request, outcome))
+        self._messenger.effects.append(Completed(request, outcome))
 
     # --- subscribing -----------------------------------------------------------------------------
 
@@ -369,9 +369,9 @@ class Entry(Component):
         lease_seconds: float = 0.0,
     ) -> None:  # fmt: skip
         """Send a request to the coordinator of ``key``, and repeat it until it is answered or times out."""
-        number, now = request.request, self._exchange.now
+        number, now = request.request, self._messenger.now
         subscription = 0 if isinstance(request, Subscribe) else request.subscription
-        due = now + self._exchange.config.request_seconds
+        due = now + self._messenger.config.request_seconds
         pending = _Pending(number, type(request), key, message, due, 0, subscription, lease_seconds)
         self._pending[number] = pending
         heapq.heappush(self._deadlines, (due, number))
@@ -379,8 +379,8 @@ class Entry(Component):
         self._send(pending)
 
     def _send(self, pending: _Pending) -> None:
-        nearest = self._exchange.closest_known(self._columns.column([pending.key]))
-        pending.asked = self._exchange.contact(as_list(nearest)[0]).key
+        nearest = self._messenger.closest_known(self._columns.column([pending.key]))
+        pending.asked = self._messenger.contact(as_list(nearest)[0]).key
         self._host.to_owner(pending.key, pending.message)
 
     def contact_lost(self, contact: Contact) -> None:
@@ -396,25 +396,25 @@ class Entry(Component):
 
     def _renew_later(self, local: _Local) -> None:
         seconds = local.lease_seconds / 3
-        if self._exchange.replicated:  # without replicas, another peer would answer "unknown" while the owner is away
+        if self._messenger.replicated:  # without replicas, another peer would answer "unknown" while the owner is away
             seconds = min(seconds, _RENEW_SECONDS_MAX)
-        local.renew_at = self._exchange.now + seconds
+        local.renew_at = self._messenger.now + seconds
         heapq.heappush(self._renewals, (local.renew_at, local.number))
 
     def _renew(self, *some: _Local) -> None:
         """Renew leases; the coordinators report the subscriptions that have ended or moved."""
         make, at = self._columns.column, dict[int, list[_Local]]()
-        homes = as_list(self._exchange.owners(make([subscription_home(local.number) for local in some])))
+        homes = as_list(self._messenger.owners(make([subscription_home(local.number) for local in some])))
         for local, home in zip(some, homes, strict=True):  # separately if the owner is not known yet
             at.setdefault(~local.number if home < 0 else home, []).append(local)
         for there in at.values():
             numbers, requests = make([each.number for each in there]), make([each.request for each in there])
-            message = RenewSubscriptions(self._exchange.own, numbers, requests)
+            message = RenewSubscriptions(self._messenger.own, numbers, requests)
             self._host.to_owner(subscription_home(there[0].number), message)
 
     def _renew_what_is_due(self) -> None:
         """Renew leases, with those due soon, so that coordinators receive few messages about many leases."""
-        now, due = self._exchange.now, dict[int, _Local]()
+        now, due = self._messenger.now, dict[int, _Local]()
         soon = now + _RENEW_SOON_SECONDS
         while self._renewals and self._renewals[0][0] <= (soon if due else now) and len(due) < _RENEWED_MAX:
             when, number = heapq.heappop(self._renewals)
@@ -443,7 +443,7 @@ class Entry(Component):
         key = home_key(query, request.algorithm, per_event=request.per_event, salt=request.salt)
         message = OpenSubscription(
             request.request, key, query, request.algorithm.value, request.per_event,
-            self._exchange.own, request.lease_seconds, request.since, request.salt, owner=request.owner,
+            self._messenger.own, request.lease_seconds, request.since, request.salt, owner=request.owner,
         )  # fmt: skip
         self._ask(request, key, message, request.lease_seconds)
 
@@ -453,7 +453,7 @@ class Entry(Component):
         Only a query without ``since`` is routed by keywords, because earlier triples are not indexed by them.  Nor are
         events and derived facts, so queries per event and rules keep their form.
         """
-        if not self._exchange.config.hot_text or request.since or request.per_event:
+        if not self._messenger.config.hot_text or request.since or request.per_event:
             return request.query
         from p2prdf.text.by_words import by_words  # imported on demand, because it loads the keyword index
 
@@ -462,10 +462,10 @@ class Entry(Component):
     def attach(self, request: Attach) -> None:
         """Attach a subscription again."""
         self._give_up(request.subscription, Failed(Unavailable.code, "it was attached again"))
-        self._keep(_Local(request.subscription, request.request, self._exchange.config.request_seconds))
+        self._keep(_Local(request.subscription, request.request, self._messenger.config.request_seconds))
         have = self._columns.adopt(request.have)
         message = AttachSubscription(
-            request.request, request.subscription, self._exchange.own, have, owner=request.owner
+            request.request, request.subscription, self._messenger.own, have, owner=request.owner
         )
         self._ask(request, subscription_home(request.subscription), message)
 
@@ -501,7 +501,7 @@ class Entry(Component):
         if local is None:
             return
         if request.urgent:
-            local.hurry_until = self._exchange.now + _HURRY_SECONDS
+            local.hurry_until = self._messenger.now + _HURRY_SECONDS
             self._hurried.append(local)
         if local.bookmark is None:
             local.bookmark = 0
@@ -510,7 +510,7 @@ class Entry(Component):
     @property
     def wants_bookmarks_soon(self) -> bool:
         """Whether a local subscriber needs bookmarks urgently."""
-        now = self._exchange.now
+        now = self._messenger.now
         self._hurried = [
             each for each in self._hurried if each.hurry_until > now and self._locals.get(each.number) is each
         ]
@@ -522,7 +522,7 @@ class Entry(Component):
         A subscription is left out until its coordinator has received all solutions that were true when it was opened or
         attached, of any stamp.
         """
-        exchange, upto = self._exchange, known.upto
+        messenger, upto = self._messenger, known.upto
         at: dict[int, tuple[Contact, list[int]]] = {}
         for number in self._wanting:
             local = self._locals.get(number)
@@ -530,15 +530,15 @@ class Entry(Component):
                 if local.seeking is not None and not local.seeking.over(known):
                     continue
                 local.seeking = None
-                home = exchange.owner(subscription_home(local.number))
+                home = messenger.owner(subscription_home(local.number))
                 if home is not None:
                     at.setdefault(home.key, (home, []))[1].append(local.number)
         for home, numbers in at.values():
             for start in range(0, len(numbers), _BOOKMARKS_MAX):
                 some = self._columns.column(numbers[start : start + _BOOKMARKS_MAX])
-                self._host.reply(home, AskBookmarks(exchange.own, upto, exchange.view, some))
+                self._host.reply(home, BookmarksRequest(messenger.own, upto, messenger.view, some))
 
-    def bookmarks(self, message: TellBookmarks) -> None:
+    def bookmarks(self, message: BookmarksResponse) -> None:
         """Deliver bookmarks once all solutions before them have been delivered."""
         columns = (as_list(column) for column in (message.subscriptions, message.epoch, message.sent))
         for number, epoch, sent in zip(*columns, strict=True):
@@ -552,20 +552,20 @@ class Entry(Component):
             epoch, sent, stamp = local.reaching
             if local.told(epoch) >= sent:
                 local.reaching, local.bookmark = None, stamp
-                self._exchange.effects.append(Bookmark(local.number, stamp))
+                self._messenger.effects.append(Bookmark(local.number, stamp))
 
     def unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription."""
-        message = CloseSubscription(request.request, request.subscription, self._exchange.own, owner=request.owner)
+        message = CloseSubscription(request.request, request.subscription, self._messenger.own, owner=request.owner)
         self._ask(request, subscription_home(request.subscription), message)
 
     def acknowledge(self, request: AcknowledgeAnswers) -> None:
         """Report to the coordinator which solutions the subscriber has processed."""
         identity = self._columns.adopt(request.identity)
-        if self._exchange.traces.active:
-            self._exchange.traces.handed("acknowledge", request.subscription, identity)
+        if self._messenger.traces.active:
+            self._messenger.traces.handed("acknowledge", request.subscription, identity)
         message = Delivered(
-            self._exchange.own, request.request, request.subscription, identity, owner=request.owner
+            self._messenger.own, request.request, request.subscription, identity, owner=request.owner
         )
         self._ask(request, subscription_home(request.subscription), message)
 
@@ -582,7 +582,7 @@ class Entry(Component):
         if pending is not None:
             if isinstance(pending.message, Delivered):
                 identities = pending.message.identity
-                self._settled.add(message.subscription, identities, message.epoch, self._exchange.now)
+                self._settled.add(message.subscription, identities, message.epoch, self._messenger.now)
             self._complete(message.request, Settled(message.subscription))
 
     def opened(self, sender: Contact, message: SubscriptionOpened) -> None:
@@ -621,7 +621,7 @@ class Entry(Component):
         """Ignore a repeated answer; end a duplicate that a second coordinator opened for the request."""
         for local in self._locals.values():
             if local.request == message.request and local.number != message.subscription:
-                close = CloseSubscription(0, message.subscription, self._exchange.own)
+                close = CloseSubscription(0, message.subscription, self._messenger.own)
                 self._host.to_owner(subscription_home(message.subscription), close)
                 return
 
@@ -676,7 +676,7 @@ class Entry(Component):
 
     def _end(self, local: _Local, code: str, text: str) -> None:
         del self._locals[local.number]
-        self._exchange.effects.append(Ended(local.number, code, text))
+        self._messenger.effects.append(Ended(local.number, code, text))
 
     # --- solutions -------------------------------------------------------------------------------
 
@@ -729,17 +729,17 @@ class Entry(Component):
             identity, born = take(identity, index), take(born, index)
             bindings = tuple(take(column, index) for column in bindings)
         born = self._settled.made_sure(message.subscription, identity, born, message.epoch)
-        self._exchange.effects.append(
+        self._messenger.effects.append(
             Notify(message.subscription, message.first + known, lost, identity, born, bindings, message.epoch)
         )
-        if self._exchange.traces.active:
-            self._exchange.traces.handed("deliver", message.subscription, identity, born)
+        if self._messenger.traces.active:
+            self._messenger.traces.handed("deliver", message.subscription, identity, born)
 
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Renew leases; fail requests that timed out."""
-        now = self._exchange.now
+        now = self._messenger.now
         self._renew_what_is_due()
         while self._deadlines and self._deadlines[0][0] <= now:
             due, request = heapq.heappop(self._deadlines)
@@ -774,8 +774,8 @@ class Entry(Component):
         return len(self._locals)
 
 
-def _seeking(opened: SubscriptionOpened) -> Seeking:
-    return Seeking(subscription_home(opened.subscription), opened.opened, len(opened.order))
+def _seeking(opened: SubscriptionOpened) -> Backfill:
+    return Backfill(subscription_home(opened.subscription), opened.opened, len(opened.order))
 
 
 def _not_per_event(query: Query) -> str:

@@ -38,18 +38,18 @@ from p2prdf.wire.contract import Completed, Explain, Explained, Failed
 from p2prdf.wire.messages import (
     EVENTS_COUNTED,
     NOT_COUNTED,
-    AskCounts,
     Contact,
+    CountsRequest,
+    CountsResponse,
     ExplainSubscription,
     Explanation,
-    Rates,
-    TellCounts,
+    RatesResponse,
 )
 
 if TYPE_CHECKING:
-    from p2prdf.peer.joins.index_advertisements import Roles
-    from p2prdf.peer.network.messenger import Exchange
-    from p2prdf.peer.subscriptions.coordinator import Host
+    from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
+    from p2prdf.peer.network.messenger import Messenger
+    from p2prdf.peer.subscriptions.coordinator import Coordinator
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.tables import Tables
 
@@ -76,7 +76,7 @@ class _Case:
     done: Outcome
     due: float
     steps: list[StepCounts] = field(default_factory=list)
-    question: AskCounts | None = None
+    question: CountsRequest | None = None
     """None while rates are being collected."""
     unheard: dict[int, Contact] = field(default_factory=dict)
     asked: int = 0
@@ -87,14 +87,15 @@ class Explanations(Component):
     """The explanations requested here, and those of the subscriptions that this peer coordinates."""
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, host: Host, indexes: Roles
-    ):
-        self._exchange = exchange
-        self._columns = exchange.columns
+        self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, host: Coordinator,
+        indexes: IndexAdvertisements,
+    ):  # fmt: skip
+        self._messenger = messenger
+        self._columns = messenger.columns
         self._dictionary = dictionary
         self._host = host
         self._indexes = indexes
-        self._counts = Counts(exchange, tables)
+        self._counts = Counts(messenger, tables)
         self._cases: dict[int, _Case] = {}
         self._at_homes: dict[int, float] = {}
         """Requests that wait for a coordinator, and until when."""
@@ -104,16 +105,16 @@ class Explanations(Component):
         return {
             ExplainSubscription: self.asked,
             Explanation: lambda _, message: self.explained(message),
-            AskCounts: self.count,
-            TellCounts: self.counted,
-            Rates: self._rates,
+            CountsRequest: self.count,
+            CountsResponse: self.counted,
+            RatesResponse: self._rates,
         }
 
     def requests(self) -> Mapping[type[Any], Callable[[Any], None]]:
         """Return the handler of requests for explanations."""
         return {Explain: self.submit}
 
-    def _rates(self, _: Contact, message: Rates) -> None:
+    def _rates(self, _: Contact, message: RatesResponse) -> None:
         if not self.rates(message):
             self._host.rates(message)
 
@@ -123,15 +124,15 @@ class Explanations(Component):
         """Explain a subscription or a query."""
 
         def done(outcome: Explained | Failed) -> None:
-            self._exchange.effects.append(Completed(request.request, outcome))
+            self._messenger.effects.append(Completed(request.request, outcome))
 
         if request.query is None:
             if len(self._at_homes) >= CASES_MAX:
                 done(_busy())
                 return
-            self._at_homes[request.request] = self._exchange.now + HOME_SECONDS
+            self._at_homes[request.request] = self._messenger.now + HOME_SECONDS
             message = ExplainSubscription(
-                request.request, self._exchange.own, request.subscription, owner=request.owner
+                request.request, self._messenger.own, request.subscription, owner=request.owner
             )
             self._host.to_owner(subscription_home(request.subscription), message)
             return
@@ -151,7 +152,7 @@ class Explanations(Component):
         """Forward a coordinator's explanation."""
         if self._at_homes.pop(message.request, None) is not None:
             outcome = Failed(message.code, message.text) if message.code else Explained(message.json)
-            self._exchange.effects.append(Completed(message.request, outcome))
+            self._messenger.effects.append(Completed(message.request, outcome))
 
     # --- at the coordinator ----------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Explanations(Component):
         if not self._host.at_owner(key, message, sender):
             return
         subscription = self._host.home.subscriptions.get(number)
-        if subscription is None and not self._exchange.speaks_for(key):
+        if subscription is None and not self._messenger.speaks_for(key):
             self._host.unknown.wait(message)
             return
         if subscription is None and not self._host.unknown.is_gone(number, subscription=True):
@@ -202,22 +203,22 @@ class Explanations(Component):
         except Busy as error:
             done(Failed(error.code, str(error)))
             return None
-        number = self._exchange.draw(64)
-        case = self._cases[number] = _Case(number, group, subscription, done, self._exchange.now + COUNT_SECONDS)
+        number = self._messenger.draw(64)
+        case = self._cases[number] = _Case(number, group, subscription, done, self._messenger.now + COUNT_SECONDS)
         return case
 
     def _ask_rates(self, case: _Case) -> None:
-        case.due = self._exchange.now + self._exchange.config.rates_seconds
+        case.due = self._messenger.now + self._messenger.config.rates_seconds
         for at, leaf in enumerate(case.group.leaves):
             questions = rates_wanted(
-                leaf.query, self._dictionary, self._columns, _rates_request(case.number, at), self._exchange.own
+                leaf.query, self._dictionary, self._columns, _rates_request(case.number, at), self._messenger.own
             )
             leaf.unanswered = len(questions)
             for key, question in questions:
                 self._host.to_owner(key, question)
         self._plan_if_known(case)
 
-    def rates(self, message: Rates) -> bool:
+    def rates(self, message: RatesResponse) -> bool:
         """Note an owner's rates if an explanation has asked for them; return whether one has."""
         for case in self._cases.values():
             at = (message.request - case.number) % (1 << 64)
@@ -240,30 +241,30 @@ class Explanations(Component):
         for leaf in group.leaves:
             order = evaluation_order(leaf.query, leaf.counts)
             leaf.plan = leaf.plan_in(order)
-        case.due = self._exchange.now + COUNT_SECONDS
+        case.due = self._messenger.now + COUNT_SECONDS
         self._ask_counts(case)
 
     # --- counts ----------------------------------------------------------------------------------
 
     def _ask_counts(self, case: _Case) -> None:
         """Count here, and ask all other peers to count."""
-        exchange = self._exchange
+        messenger = self._messenger
         case.question = self._question(case)
         self._add(case, self._counts.take(case.question))
         if case.steps:  # a query may have no patterns
-            case.unheard = {each.key: each for each in exchange.cache.contacts() if each.key != exchange.own.key}
+            case.unheard = {each.key: each for each in messenger.cache.contacts() if each.key != messenger.own.key}
         case.asked = len(case.unheard)
-        case.again_at = exchange.now + COUNT_SECONDS / 2
+        case.again_at = messenger.now + COUNT_SECONDS / 2
         self._ask_unheard(case)
 
     def _ask_unheard(self, case: _Case) -> None:
         assert case.question is not None
         for contact in case.unheard.values():
-            self._exchange.send(contact, case.question)
+            self._messenger.send(contact, case.question)
         if not case.unheard:
             self._finish(case)
 
-    def _question(self, case: _Case) -> AskCounts:
+    def _question(self, case: _Case) -> CountsRequest:
         nothing = self._dictionary.intern(UNBOUND_TEXT)
         rows: list[tuple[int, ...]] = []
         for at, leaf, step, number in _steps(case.group):
@@ -275,7 +276,7 @@ class Explanations(Component):
         make = self._columns.column
         leaves, *columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7))
         since = 0 if case.subscription is None or case.group.windowed else case.subscription.since
-        return AskCounts(case.number, since, make(leaves), *(make(column, "uint32") for column in columns))
+        return CountsRequest(case.number, since, make(leaves), *(make(column, "uint32") for column in columns))
 
     def _counted_under(self, step: Step, *, per_event: bool) -> int:
         """Return the index with the best count of a pattern's triples: of its constants, its own, or any."""
@@ -287,11 +288,11 @@ class Explanations(Component):
                 return role | events
         return NOT_COUNTED
 
-    def count(self, sender: Contact, message: AskCounts) -> None:
+    def count(self, sender: Contact, message: CountsRequest) -> None:
         """Send this peer's counts to another peer."""
         self._host.reply(sender, self._counts.take(message))
 
-    def counted(self, sender: Contact, message: TellCounts) -> None:
+    def counted(self, sender: Contact, message: CountsResponse) -> None:
         """Add the counts of another peer; finish after the last one."""
         case = self._cases.get(message.request)
         if case is None or case.unheard.pop(sender.key, None) is None:
@@ -303,7 +304,7 @@ class Explanations(Component):
             self._finish(case)
 
     @staticmethod
-    def _add(case: _Case, told: TellCounts) -> None:
+    def _add(case: _Case, told: CountsResponse) -> None:
         columns = map(as_list, (told.waiting, told.over, told.triples, told.young, told.estimated))
         for step, waiting, over, triples, young, estimated in zip(case.steps, *columns, strict=True):
             step.waiting += waiting
@@ -323,10 +324,10 @@ class Explanations(Component):
         hashes, intern = self._dictionary.hashes, self._dictionary.intern
         sheet = Sheet(case.group, subscription, case.steps, self._nodes, lambda term: hashes[intern(term)])
         missing = [address(each) for each in case.unheard.values()]
-        complete = self._exchange.cache.gap() is None
+        complete = self._messenger.cache.gap() is None
         said = sheet.told(
-            list(self._problems(case, missing, complete=complete)), now=self._exchange.now,
-            clock=hlc.seconds_ms(self._exchange.clock),
+            list(self._problems(case, missing, complete=complete)), now=self._messenger.now,
+            clock=hlc.seconds_ms(self._messenger.clock),
         )
         said["asked"] = {
             "nodes": case.asked + 1,
@@ -338,10 +339,10 @@ class Explanations(Component):
 
     def _nodes(self, key: int) -> list[str]:
         """Return the replicas of a key that this peer knows, the primary first."""
-        exchange = self._exchange
-        if exchange.replicated and (keepers := exchange.replica_set(key)):
+        messenger = self._messenger
+        if messenger.replicated and (keepers := messenger.replica_set(key)):
             return [address(each) for each in keepers]
-        return [address(exchange.contact(number)) for number in as_list(exchange.closest_known([key]))]
+        return [address(messenger.contact(number)) for number in as_list(messenger.closest_known([key]))]
 
     def _problems(self, case: _Case, missing: list[str], *, complete: bool) -> Iterator[str]:
         """Name obstacles to solutions other than the patterns, and the peers that are not counted."""
@@ -354,8 +355,8 @@ class Explanations(Component):
             yield f"not all nodes are known here: only {case.asked + 1} were asked"
 
     def _problems_at_home(self, subscription: Subscription) -> Iterator[str]:
-        exchange = self._exchange
-        members = exchange.members
+        messenger = self._messenger
+        members = messenger.members
         if members.short_of_peers:
             yield f"only {members.copies} of the {members.copies_needed} nodes are there that copies are needed at"
         if subscription.opening:
@@ -363,7 +364,7 @@ class Explanations(Component):
         elif subscription.cut_off:
             where = address(subscription.subscriber)
             yield f"its node {where} is gone: answers wait until it is back, or the subscription is attached elsewhere"
-        elif not subscription.delivered or not exchange.speaks_for(subscription_home(subscription.number)):
+        elif not subscription.delivered or not messenger.speaks_for(subscription_home(subscription.number)):
             yield "its home still compares what it keeps with other nodes: answers may wait for that"
         elif subscription.log.sent and not subscription.log.handed_out:
             yield "its subscriber does not acknowledge what it was told: no more answers are handed out before"
@@ -372,7 +373,7 @@ class Explanations(Component):
 
     def wake(self) -> None:
         """Continue without answers that are overdue."""
-        now = self._exchange.now
+        now = self._messenger.now
         for case in list(self._cases.values()):
             if case.due <= now:
                 if case.question is None:
@@ -386,7 +387,7 @@ class Explanations(Component):
             if due <= now:
                 del self._at_homes[request]
                 failed = Failed(Unavailable.code, "the home of the subscription did not answer in time")
-                self._exchange.effects.append(Completed(request, failed))
+                self._messenger.effects.append(Completed(request, failed))
 
     @property
     def deadline(self) -> float | None:

@@ -36,7 +36,7 @@ from p2prdf.store.tables import Derived, Tables
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.batches import TripleBatch
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Audit"]
@@ -64,14 +64,14 @@ class Audit(Component):
     """The samples of one peer, their check, and the rows found missing by primary."""
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, send: Callable[[Derived, int], None], idle: Callable[[], bool]
+        self, messenger: Messenger, tables: Tables, send: Callable[[Derived, int], None], idle: Callable[[], bool]
     ):
         """``send`` takes rows or solutions, and the key of the peer that should have sent them.
 
         ``idle`` tells whether the engine has nothing to work off.
         """
         self._idle = idle
-        self._exchange = exchange
+        self._messenger = messenger
         self._tables = tables
         self._send = send
         self._open: Sampled = {}
@@ -95,13 +95,13 @@ class Audit(Component):
     @property
     def active(self) -> bool:
         """Whether this peer audits."""
-        return self._exchange.config.audit_seconds > 0 and self._exchange.replicated
+        return self._messenger.config.audit_seconds > 0 and self._messenger.replicated
 
     # --- sampling --------------------------------------------------------------------------------
 
     def _samples(self, count: int) -> list[int]:
         """Return the places of some of so many rows, evenly spread, as there is room for in this second."""
-        now = self._exchange.now
+        now = self._messenger.now
         self._room = min(SAMPLES_PER_SECOND, self._room + (now - self._room_at) * SAMPLES_PER_SECOND)
         self._room_at = now
         taken = min(count, int(self._room))
@@ -136,13 +136,13 @@ class Audit(Component):
 
     def _remember(self, role: int, ring: npt.NDArray[np.uint64]) -> None:
         if not self._open:
-            self._open_since, self._open_view = self._exchange.now, self._exchange.view
+            self._open_since, self._open_view = self._messenger.now, self._messenger.view
         self._open.setdefault(role, set()).update(ring.tolist())
 
     def groups_came(self, groups: Column) -> None:
         """Note groups that came now: results of the past may still be under way to them."""
         if self.active:
-            self._fresh.update(dict.fromkeys(as_list(groups)[:FRESH_MAX], self._exchange.now))
+            self._fresh.update(dict.fromkeys(as_list(groups)[:FRESH_MAX], self._messenger.now))
 
     # --- checking --------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Audit(Component):
     def deadline(self) -> float | None:
         """When there is something to do; None if nothing is remembered."""
         if self._running is not None or self._to_check:
-            return self._exchange.now
+            return self._messenger.now
         due = [self._open_since + WINDOW_SECONDS] if self._open else []
         if self._ripening:
             due.append(self._ripening[0][0])
@@ -158,33 +158,33 @@ class Audit(Component):
 
     def wake(self) -> None:
         """Do the next piece of work: samples are checked only while this peer lacks nothing."""
-        exchange, now = self._exchange, self._exchange.now
-        if exchange.view != self._view:
-            self._view, self._same_view_since = exchange.view, now
+        messenger, now = self._messenger, self._messenger.now
+        if messenger.view != self._view:
+            self._view, self._same_view_since = messenger.view, now
         if self._open and now >= self._open_since + WINDOW_SECONDS:
             if len(self._ripening) < WINDOWS_MAX:
-                self._ripening.append((now + exchange.config.audit_seconds, self._open_view, self._open))
+                self._ripening.append((now + messenger.config.audit_seconds, self._open_view, self._open))
             self._open = {}
         if self._ripening and now >= self._ripening[0][0] and not self._to_check and self._running is None:
             _, view, sampled = self._ripening.popleft()
             self._fresh = {each: at for each, at in self._fresh.items() if at > now - self._back_seconds}
-            steady = exchange.recovery.complete and self._idle() and self._settled
-            if steady and view == exchange.view and len(self._fresh) <= FRESH_MAX:
+            steady = messenger.recovery.complete and self._idle() and self._settled
+            if steady and view == messenger.view and len(self._fresh) <= FRESH_MAX:
                 self._to_check.extend(self._by_primary(sampled))
         self._check_some()
 
     @property
     def _settled(self) -> bool:
-        return self._exchange.now >= self._same_view_since + self._exchange.config.audit_seconds
+        return self._messenger.now >= self._same_view_since + self._messenger.config.audit_seconds
 
     @property
     def _back_seconds(self) -> float:
         """How old a triple may be that is audited."""
-        return self._exchange.config.audit_seconds + 3 * WINDOW_SECONDS
+        return self._messenger.config.audit_seconds + 3 * WINDOW_SECONDS
 
     def _by_primary(self, sampled: Sampled) -> list[tuple[int, Sampled]]:
         """Return the keys by the contact number of their primary."""
-        found = self._exchange.replica_map
+        found = self._messenger.replica_map
         by_primary: dict[int, Sampled] = {}
         if found is None:
             return []
@@ -199,12 +199,12 @@ class Audit(Component):
             if not self._to_check:
                 return
             number, sampled = self._to_check.popleft()
-            self._suspect, self._pieces = self._exchange.contact(number).key, 0
+            self._suspect, self._pieces = self._messenger.contact(number).key, 0
             chosen = {role: np.array(sorted(ring), np.uint64) for role, ring in sampled.items()}
             self._running = self._tables.rejoin(partial(_is_chosen, chosen), PAIRS_MAX)
         piece = next(self._running, None)
         self._pieces += 1
-        if piece is None or self._pieces > PIECES_MAX or self._exchange.view != self._view:
+        if piece is None or self._pieces > PIECES_MAX or self._messenger.view != self._view:
             self._running = None
         for rows in piece or ():
             part = self._due(rows)
@@ -214,7 +214,7 @@ class Audit(Component):
 
     def _due(self, rows: Derived) -> Derived | None:
         """Return the rows that must have been derived by now; None if there is none."""
-        now, seconds = self._exchange.now, self._exchange.config.audit_seconds
+        now, seconds = self._messenger.now, self._messenger.config.audit_seconds
         born, oldest = as_array(rows.born), as_array(rows.oldest)
         first, last = (hlc.from_seconds(max(0.0, now - ago)) for ago in (self._back_seconds, seconds))
         due = (born >= np.uint64(first)) & (born <= np.uint64(last)) & (oldest < np.uint64(hlc.ELEMENT))
@@ -234,7 +234,7 @@ class Audit(Component):
         if missing <= 0 or (suspect not in self.withheld and len(self.withheld) >= SUSPECTS_MAX):
             return
         self.withheld[suspect] += missing
-        self._exchange.trace("solutions-withheld", peer=f"{suspect:016x}", rows=missing, reporter=f"{sender.key:016x}")
+        self._messenger.trace("solutions-withheld", peer=f"{suspect:016x}", rows=missing, reporter=f"{sender.key:016x}")
 
     def status(self) -> Mapping[str, object]:
         """Return the rows derived to check others, and the rows that were missing here, by the key of the primary."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
-from p2prdf.wire.messages import EVENTS_COUNTED, NOT_COUNTED, AskCounts, TellCounts
+from p2prdf.wire.messages import EVENTS_COUNTED, NOT_COUNTED, CountsRequest, CountsResponse
 
 if TYPE_CHECKING:
     from p2prdf.columns import Column
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
     from p2prdf.store.tables import Tables
 
 __all__ = ["ROWS_LOOKED_AT", "TRIPLES_LOOKED_AT", "Counts"]
@@ -37,11 +37,11 @@ _ROWS, _TRIPLES = 1, 2
 class Counts:
     """Counts of the data of one peer by the steps of a query."""
 
-    def __init__(self, exchange: Exchange, tables: Tables):
-        self._exchange = exchange
+    def __init__(self, messenger: Messenger, tables: Tables):
+        self._messenger = messenger
         self._tables = tables
 
-    def take(self, asked: AskCounts) -> TellCounts:
+    def take(self, asked: CountsRequest) -> CountsResponse:
         """Return the answer to a question."""
         make = self._tables.columns.column
         rows_max, triples_max = (
@@ -59,7 +59,7 @@ class Counts:
                 )
             told.append((waiting, over, triples, young, _ROWS * some + _TRIPLES * few))
         waits, gone, match, count, estimated = map(list, zip(*told, strict=True)) if told else ([] for _ in range(5))
-        return TellCounts(
+        return CountsResponse(
             asked.request, make(waits), make(gone), make(match), make(count), make(estimated, "uint32")
         )
 
@@ -83,7 +83,7 @@ class Counts:
         """Return the number of matching triples, the number since ``since``, and whether these are estimates."""
         (s, p, o, time), each_for = self._tables.some_triples(role, mask, parts, most, per_event=per_event)
         times = as_list(time)
-        if self._exchange.replicated and times:
+        if self._messenger.replicated and times:
             mine = self._owns(self._tables.triple_keys(role, s, p, o))
             times = [each for each, is_mine in zip(times, mine, strict=True) if is_mine]
         young = sum(each >= since for each in times)
@@ -91,4 +91,4 @@ class Counts:
 
     def _owns(self, ring: Column) -> list[bool]:
         """Return for each key whether this peer owns it by its present view."""
-        return [number == 0 for number in as_list(self._exchange.closest_known(ring))]
+        return [number == 0 for number in as_list(self._messenger.closest_known(ring))]

@@ -33,7 +33,7 @@ from p2prdf.columns import Column, Index, as_list
 from p2prdf.hlc import GONE
 from p2prdf.peer.network.batches import TripleBatch
 from p2prdf.peer.network.component import Component
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Concludes
@@ -41,10 +41,10 @@ from p2prdf.store.items import remember
 from p2prdf.store.tables import NEVER, Derived, Tables
 
 if TYPE_CHECKING:
-    from p2prdf.peer.joins.index_advertisements import Roles
-    from p2prdf.peer.replication.redelivery import RollForward
+    from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
+    from p2prdf.peer.replication.redelivery import Redelivery
 
-__all__ = ["FIRST_SECONDS", "Gates"]
+__all__ = ["FIRST_SECONDS", "DerivedFacts"]
 
 FIRST_SECONDS: Final = 0.25
 """First wait, in seconds, before a deleted fact is published again if its derivations may rest on it."""
@@ -93,24 +93,24 @@ class _Gate:
         """The time at which it was published again."""
 
 
-class Gates(Component):
+class DerivedFacts(Component):
     """The facts of which this peer keeps derivations.
 
     ``route`` sends triples to the replicas of the keys of their indexes.
     """
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, roll_forward: RollForward,
-        indexes: Roles, route: Callable[[TripleBatch], None],
+        self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, redelivery: Redelivery,
+        indexes: IndexAdvertisements, route: Callable[[TripleBatch], None],
     ):  # fmt: skip
-        self._exchange = exchange
+        self._messenger = messenger
         self._tables = tables
         self._dictionary = dictionary
-        self._roll_forward = roll_forward
+        self._redelivery = redelivery
         self._route = route
         self._indexes = indexes
-        exchange.signals.view_changed.connect(self.view_changed)
-        self._gates: dict[Fact, _Gate] = {}
+        messenger.signals.view_changed.connect(self.view_changed)
+        self._derived_facts: dict[Fact, _Gate] = {}
         self._predicates: set[int] = set()
         self._listed: set[int] = set()
         """Predicates that this incarnation has added to the directory of graphs."""
@@ -135,7 +135,7 @@ class Gates(Component):
     def take_rows(self, rows: Derived) -> None:
         """Note stored derivations."""
         ids = as_list(self._tables.group_ids(rows.plan, rows.group))
-        witnessed = not self._exchange.restoring and self._exchange.recovery.compared
+        witnessed = not self._messenger.restoring and self._messenger.recovery.compared
         from_given = rows.plan.concludes is Concludes.FROM_GIVEN
         facts, since = self._facts(rows)
         for fact, identity, oldest, group, since_min in zip(
@@ -143,11 +143,11 @@ class Gates(Component):
         ):
             if since_min == NEVER or group in self._ended:
                 continue  # the rule has ended, here or where the row was made
-            gate = self._gates.get(fact)
+            gate = self._derived_facts.get(fact)
             if gate is None:
                 if self._dictionary.text(fact[0]).startswith('"'):
                     continue  # a literal cannot be a subject
-                gate = self._gates[fact] = _Gate(witnessed=witnessed)
+                gate = self._derived_facts[fact] = _Gate(witnessed=witnessed)
                 self._predicates.add(fact[1])
             self._from_given[group] = from_given
             known = gate.derivations.get(identity)
@@ -188,7 +188,7 @@ class Gates(Component):
         if not len(chosen):
             return
         for fact in zip(*(as_list(take(column, chosen)) for column in (s, p, o)), strict=True):
-            if (gate := self._gates.get(fact)) is not None:
+            if (gate := self._derived_facts.get(fact)) is not None:
                 gate.held = None
                 self._due[fact] = None
 
@@ -199,7 +199,7 @@ class Gates(Component):
             remember(self._ended, each)
         if not gone:
             return
-        for fact, gate in self._gates.items():
+        for fact, gate in self._derived_facts.items():
             for identity, group in gate.derivations.items():
                 if group in gone:
                     gate.derivations[identity] = _LOST
@@ -208,7 +208,7 @@ class Gates(Component):
 
     def view_changed(self) -> None:
         """Check all facts again: this peer may be the primary of more of them now."""
-        self._due.update(dict.fromkeys(self._gates))
+        self._due.update(dict.fromkeys(self._derived_facts))
 
     def status(self) -> Mapping[str, object]:
         """Return how many facts have derivations here, and how many were published and removed."""
@@ -228,20 +228,20 @@ class Gates(Component):
     def deadline(self) -> float | None:
         """The time of the next decision; facts wait while copies are being compared."""
         if self._due and self._may_decide():
-            return self._exchange.now
+            return self._messenger.now
         return self._later[0][0] if self._later else None
 
     def _may_decide(self) -> bool:
-        exchange = self._exchange
+        messenger = self._messenger
         return (
-            self._exchange.recovery.compared and not exchange.members.short_of_peers
-            and self._rows_open <= exchange.config.rows_under_way_max
-            and (not exchange.replicated or exchange.replica_map is not None)
+            self._messenger.recovery.compared and not messenger.members.short_of_peers
+            and self._rows_open <= messenger.config.rows_under_way_max
+            and (not messenger.replicated or messenger.replica_map is not None)
         )  # fmt: skip
 
     def turn(self) -> None:
         """Publish and delete the facts that are due."""
-        now = self._exchange.now
+        now = self._messenger.now
         while self._later and self._later[0][0] <= now:
             self._due[heapq.heappop(self._later)[1]] = None
         if not self._due or not self._may_decide():
@@ -251,7 +251,7 @@ class Gates(Component):
         gone: list[Fact] = []
         for fact in list(islice(self._due, AT_ONCE)):
             del self._due[fact]
-            gate = self._gates[fact]
+            gate = self._derived_facts[fact]
             rank = self._rank(fact)
             if rank == 0:
                 self._decide(fact, gate, first, again, gone)
@@ -263,7 +263,7 @@ class Gates(Component):
         if first or again:
             stamp = self._send([*first, *again], removed=False)
             for fact in (*first, *again):
-                gate = self._gates[fact]
+                gate = self._derived_facts[fact]
                 gate.own, gate.lost, gate.taken_over, gate.at, gate.last = stamp, False, False, None, now
         self.published += len(first) + len(again)
         self.repeated += len(again)
@@ -272,7 +272,7 @@ class Gates(Component):
     def _rank(self, fact: Fact) -> int:
         """Return the rank of this peer among the replicas of a fact: 0 for the primary, -1 for none."""
         hashes = self._dictionary.hashes
-        return self._exchange.rank(keys.role_key(keys.SPO, *(hashes[term] for term in fact)))
+        return self._messenger.rank(keys.role_key(keys.SPO, *(hashes[term] for term in fact)))
 
     def _see_to(self, fact: Fact, gate: _Gate, rank: int, gone: list[Fact]) -> None:
         """Delete a fact without derivations if the replicas before this one do not.
@@ -287,9 +287,9 @@ class Gates(Component):
         if not gate.held:
             gate.at = None
         elif gate.at is None:
-            gate.at = self._exchange.now + LEFT_SECONDS * rank
+            gate.at = self._messenger.now + LEFT_SECONDS * rank
             heapq.heappush(self._later, (gate.at, fact))
-        elif gate.at <= self._exchange.now:
+        elif gate.at <= self._messenger.now:
             gate.at = None
             gone.append(fact)
 
@@ -310,7 +310,7 @@ class Gates(Component):
         elif not groups:
             gate.at = None
         else:
-            now = self._exchange.now
+            now = self._messenger.now
             if holds or (gate.witnessed and _LOST not in gate.derivations.values()):
                 first.append(fact)
             elif gate.at is not None and gate.at <= now:
@@ -330,26 +330,26 @@ class Gates(Component):
 
     def _send(self, facts: list[Fact], *, removed: bool) -> int:
         """Publish facts, or remove them; return the stamp."""
-        exchange, columns = self._exchange, self._tables.columns
+        messenger, columns = self._messenger, self._tables.columns
         triples = facts if removed else [*facts, *self._directory(facts)]
-        stamp, count = exchange.tick(), len(triples)
-        self._roll_forward.begin(stamp)
+        stamp, count = messenger.tick(), len(triples)
+        self._redelivery.begin(stamp)
         self._rows_open += count
 
         def done() -> None:
-            self._roll_forward.end(stamp)
+            self._redelivery.end(stamp)
             self._rows_open -= count
 
-        token = exchange.token(done, sparing=True)
+        token = messenger.token(done, sparing=True)
         roles = self._indexes.used & _PLAIN | 1 << keys.SPO
         s, p, o = (columns.column(list(column), "uint32") for column in zip(*triples, strict=True))
         batch = TripleBatch(
             s, p, o, columns.full(count, stamp | GONE if removed else stamp), columns.full(count, 0),
             columns.full(count, roles, "uint32"), 0, (token,), None,
-            exchange.own.key, roles, self._roll_forward.began, 0, 0,
+            messenger.own.key, roles, self._redelivery.began, 0, 0,
         )  # fmt: skip
         self._route(batch)
-        exchange.release((token,))
+        messenger.release((token,))
         return stamp
 
     def _directory(self, facts: list[Fact]) -> list[Fact]:
@@ -368,4 +368,4 @@ class Gates(Component):
     @property
     def facts(self) -> int:
         """Facts of which derivations are kept here."""
-        return len(self._gates)
+        return len(self._derived_facts)

@@ -24,12 +24,12 @@ from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.joins.audit import Audit
-from p2prdf.peer.joins.derived_facts import Gates
-from p2prdf.peer.joins.failover import Takeover
+from p2prdf.peer.joins.derived_facts import DerivedFacts
+from p2prdf.peer.joins.failover import Failover
 from p2prdf.peer.joins.hot_keys import HotKeys
-from p2prdf.peer.joins.index_advertisements import Roles
+from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
 from p2prdf.peer.joins.items import all_triples
-from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.network.batches import (
     TripleBatch,
     joined_batches,
@@ -42,26 +42,26 @@ from p2prdf.peer.network.batches import (
     unresolved,
     youngest,
 )
-from p2prdf.peer.network.chunking import Cutter
+from p2prdf.peer.network.chunking import Chunker
 from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.inbox import Arrival
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.peer.network.send_buffers import Outgoing
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.network.send_buffers import SendBuffers
 from p2prdf.peer.network.tracing import ANSWER, INDEX, JOIN, Work, roles_told
 from p2prdf.peer.replication.introductions import Introductions
-from p2prdf.peer.replication.redelivery import RollForward
-from p2prdf.peer.replication.staging import Safekeeping
+from p2prdf.peer.replication.redelivery import Redelivery
+from p2prdf.peer.replication.staging import Staging
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Plan
 from p2prdf.store.backlog import Backlog, part_of
 from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_group
 from p2prdf.wire.messages import (
     Answers,
-    AskRoles,
     Contact,
     Forward,
     GroupLeases,
     GroupsGone,
+    IndexesRequest,
     IndexQuery,
     IndexTriples,
     Message,
@@ -90,18 +90,18 @@ class Engine(Component):
 
     def __init__(
         self,
-        exchange: Exchange,
+        messenger: Messenger,
         tables: Tables,
         dictionary: TermDictionary,
         on_answers: Callable[[Column, Rows], None],
     ):
-        self._exchange = exchange
-        self._traces = exchange.traces
+        self._messenger = messenger
+        self._traces = messenger.traces
         self._tables = tables
         self._columns = tables.columns
         self._dictionary = dictionary
         self._on_answers = on_answers
-        self._pace = exchange.pace
+        self._pace = messenger.pace
         self._triples_in: deque[tuple[Contact, IndexTriples, Arrival | None]] = deque()
         self._rows_in: deque[tuple[Contact, Forward, Arrival | None]] = deque()
         self._not_heard: dict[Contact, dict[int, None]] = {}
@@ -116,19 +116,20 @@ class Engine(Component):
         """Rows to store without a join: another peer is their primary."""
         self._rejoins: deque[Chosen] = deque()
         self._rejoining: Iterator[list[Derived]] | None = None
-        self.cutter = Cutter(exchange, dictionary, tables.columns)
-        self.safekeeping = Safekeeping(exchange, self.cutter, self._keep_whole, self.route_triples)
-        self.roll_forward = RollForward(exchange, self.safekeeping.index)
-        self.introductions = Introductions(exchange, dictionary, self.cutter)
-        self.hot = HotKeys(exchange, tables, dictionary, self._copy)
-        self.indexes = Roles(exchange, tables, self.route_triples)
-        self.words = Words(exchange, tables, dictionary, self.indexes, self.route_triples)
-        self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
+        self.chunker = Chunker(messenger, dictionary, tables.columns)
+        self.staging = Staging(messenger, self.chunker, self._keep_whole, self.route_triples)
+        self.redelivery = Redelivery(messenger, self.staging.index)
+        self.introductions = Introductions(messenger, dictionary, self.chunker)
+        self.hot = HotKeys(messenger, tables, dictionary, self._copy)
+        self.indexes = IndexAdvertisements(messenger, tables, self.route_triples)
+        self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
+        self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
         self.forwards = self._out.forwards
-        self.audit = Audit(exchange, tables, self._send_audited, lambda: self.idle)
-        self.failover = Takeover(exchange, self.rejoin)
-        self.gates = Gates(exchange, tables, dictionary, self.roll_forward, self.indexes, self.route_triples)
-        exchange.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
+        self.audit = Audit(messenger, tables, self._send_audited, lambda: self.idle)
+        self.failover = Failover(messenger, self.rejoin)
+        self.derived_facts = DerivedFacts(messenger, tables, dictionary, self.redelivery, self.indexes,
+            self.route_triples)
+        messenger.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
         self._view = -1
         self._same_ring_since = 0.0
         self._settled = 0
@@ -141,7 +142,7 @@ class Engine(Component):
     @property
     def parts(self) -> tuple[Component, ...]:
         """The components that the engine consists of."""
-        return (self.roll_forward, self.introductions, self.hot, self.indexes, self.words, self.gates, self.audit)
+        return (self.redelivery, self.introductions, self.hot, self.indexes, self.words, self.derived_facts, self.audit)
 
     def handlers(self) -> Handlers:
         """Return the handlers of triples, partial results and queries, and of the end and lease of groups."""
@@ -151,12 +152,12 @@ class Engine(Component):
             IndexQuery: self.take_queries,
             GroupsGone: lambda _, message: self.end_groups(as_list(message.groups)),
             GroupLeases: lambda _, message: self._tables.extend_leases(as_list(message.groups), as_list(message.lease)),
-            AskRoles: self._ask_roles,
+            IndexesRequest: self._ask_roles,
         }
 
-    def _ask_roles(self, sender: Contact, _: AskRoles) -> None:
+    def _ask_roles(self, sender: Contact, _: IndexesRequest) -> None:
         for message in self.words.kept():
-            self._exchange.send(sender, message)
+            self._messenger.send(sender, message)
         self.indexes.ask(sender)
 
     def restorers(self) -> Restorers:
@@ -201,15 +202,15 @@ class Engine(Component):
 
     def take_triples(self, sender: Contact, message: IndexTriples) -> None:
         """Queue triples of another peer."""
-        self._triples_in.append((sender, message, self._exchange.arrivals.current))
+        self._triples_in.append((sender, message, self._messenger.inbox.current))
 
     def take_rows(self, sender: Contact, message: Forward) -> None:
         """Queue partial results of another peer."""
-        self._rows_in.append((sender, message, self._exchange.arrivals.current))
+        self._rows_in.append((sender, message, self._messenger.inbox.current))
 
     def take_queries(self, sender: Contact, message: IndexQuery) -> None:
         """Queue queries that are to wait here."""
-        self._queries_in.append((sender, message, self._exchange.arrivals.current))
+        self._queries_in.append((sender, message, self._messenger.inbox.current))
 
     @property
     def idle(self) -> bool:
@@ -271,19 +272,19 @@ class Engine(Component):
 
     def _note_ring(self) -> None:
         """Set the age from which on ended rows are skipped, and whether this peer joins alone."""
-        exchange = self._exchange
-        if exchange.view != self._view:
-            self._view, self._same_ring_since = exchange.view, exchange.now
-        settled = exchange.now >= self._same_ring_since + SAME_RING_SECONDS
-        self._tables.over_before = hlc.from_seconds(exchange.now - OVER_SECONDS) if settled else 0
-        self._settled = hlc.from_seconds(exchange.now) if self._joins_alone() else 0
+        messenger = self._messenger
+        if messenger.view != self._view:
+            self._view, self._same_ring_since = messenger.view, messenger.now
+        settled = messenger.now >= self._same_ring_since + SAME_RING_SECONDS
+        self._tables.over_before = hlc.from_seconds(messenger.now - OVER_SECONDS) if settled else 0
+        self._settled = hlc.from_seconds(messenger.now) if self._joins_alone() else 0
 
     def _joins_alone(self) -> bool:
         """Return whether no other peer joins, or may have joined lately, the data under the keys of this peer."""
-        exchange = self._exchange
+        messenger = self._messenger
         return (
-            self._tables.ever_removed and exchange.now >= self._same_ring_since + SETTLED_SECONDS
-            and not exchange.members.lost_within(LOST_SECONDS) and exchange.recovery.complete
+            self._tables.ever_removed and messenger.now >= self._same_ring_since + SETTLED_SECONDS
+            and not messenger.members.lost_within(LOST_SECONDS) and messenger.recovery.complete
         )  # fmt: skip
 
     def rejoin(self, chosen: Chosen) -> None:
@@ -312,14 +313,14 @@ class Engine(Component):
         try:
             accept(sender, message, arrival)
         except P2PRDFError as error:
-            self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+            self._messenger.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
     def _store_mine(self) -> None:
         mine = self._take_mine()
-        replicated = self._exchange.replicated
+        replicated = self._messenger.replicated
         for each in mine:
             self.hot.count_triples(each)
-            if self._exchange.config.durable or replicated:
+            if self._messenger.config.durable or replicated:
                 self._note(each)
             self.words.stored(each)
         batch = joined_batches(self._columns, mine)
@@ -332,11 +333,11 @@ class Engine(Component):
             self._route(derived, work)
         if work is not None:
             work.end(roles=roles_told(union(batch.roles)))
-        if self.gates.active:
-            self.gates.take_triples(batch.s, batch.p, batch.o)
+        if self.derived_facts.active:
+            self.derived_facts.take_triples(batch.s, batch.p, batch.o)
         self._pace.did(len(batch))
         for each in mine:
-            self._exchange.release(each.tokens)
+            self._messenger.release(each.tokens)
 
     def _take_mine(self) -> list[TripleBatch]:
         """Return queued triples, batch by batch, up to ``PIECE_ROWS``."""
@@ -355,8 +356,8 @@ class Engine(Component):
 
     def _note(self, batch: TripleBatch) -> None:
         """Persist triples, remember their unfinished publication, and add indexes that their publisher did not know."""
-        self.roll_forward.note(batch)
-        self._exchange.persist(batch.message())
+        self.redelivery.note(batch)
+        self._messenger.persist(batch.message())
         if batch.published and not (self.words.digest and self.words.only_words(batch)):
             self.indexes.stored(batch)
 
@@ -393,12 +394,12 @@ class Engine(Component):
 
     def _note_derivations(self, rows: Derived) -> None:
         if rows.plan.concludes and rows.step == len(rows.plan.steps) - 1:
-            self.gates.take_rows(rows)
+            self.derived_facts.take_rows(rows)
 
     def _keep_rows(self, rows: Derived) -> None:
-        if self._exchange.config.durable:
+        if self._messenger.config.durable:
             for message in self._out.forwards(rows):
-                self._exchange.persist(message)
+                self._messenger.persist(message)
 
     def restore(self, message: IndexTriples | Forward | IndexQuery) -> None:
         """Restore a record of the earlier incarnation, without a join."""
@@ -411,12 +412,12 @@ class Engine(Component):
                     message.introducer,
                 )  # fmt: skip
                 self.introductions.restore(message)
-                self.roll_forward.note(batch)
+                self.redelivery.note(batch)
                 indexed = union(batch.roles) != 0  # 0: the triples are staged only
                 if batch.published and indexed:
                     self.indexes.remember(batch)
                 self.words.note_restored(batch)
-                self._exchange.advance(youngest(batch))
+                self._messenger.advance(youngest(batch))
                 if indexed:
                     self._restored.append(batch)
                     self._restored_rows += len(batch)
@@ -458,40 +459,40 @@ class Engine(Component):
         if not roles:
             self._keep_whole(batch)
             return
-        agreed = message.view and message.view == self._exchange.view
+        agreed = message.view and message.view == self._messenger.view
         if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
             self._mine.append(batch)
             return
-        if message.hops >= self._exchange.config.hops_allowed:
+        if message.hops >= self._messenger.config.hops_allowed:
             self._stray("triples", len(batch), sender)
             batch.roles = _all_joined(batch.roles)
             self._mine.append(batch)
             return
-        batch.tokens = self._exchange.arrivals.keep(arrival)
-        if self._exchange.replicated:
+        batch.tokens = self._messenger.inbox.keep(arrival)
+        if self._messenger.replicated:
             self._spread_copies(batch, keep_own=True)
         else:
             self._spread(batch, self.hot.accept)
-        self._exchange.release(batch.tokens)
+        self._messenger.release(batch.tokens)
 
     def _keep_whole(self, batch: TripleBatch) -> None:
         """Stage triples that are indexed elsewhere, or later, until their publication is complete."""
-        self.roll_forward.note(batch)
-        self._exchange.persist(batch.message())
+        self.redelivery.note(batch)
+        self._messenger.persist(batch.message())
 
     def _there_are_peers(self, batch: TripleBatch) -> None:
         self.route_triples(batch)
-        self._exchange.release(batch.tokens)
+        self._messenger.release(batch.tokens)
 
     def _stray(self, what: str, rows: int, sender: Contact) -> None:
         """Count rows that stay here although they may belong to other peers: the views of peers differ."""
-        self._exchange.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
-        self._exchange.recovery.misplaced += rows
+        self._messenger.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
+        self._messenger.recovery.misplaced += rows
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to the replicas of its key under each of its indexes."""
         batch.sender = None
-        if self._exchange.replicated:
+        if self._messenger.replicated:
             self._spread_copies(batch, keep_own=False)
         else:
             self._spread(batch, self.hot.place)
@@ -501,14 +502,14 @@ class Engine(Component):
 
         ``keep_own``: triples that this peer keeps go to no other peer.
         """
-        columns, exchange = self._columns, self._exchange
+        columns, messenger = self._columns, self._messenger
         batch.roles = unmarked(batch.roles)
-        if exchange.members.short_of_peers and not keep_own:
-            exchange.hold(batch.tokens)
-            exchange.wait_for_peers(partial(self._there_are_peers, batch))
+        if messenger.members.short_of_peers and not keep_own:
+            messenger.hold(batch.tokens)
+            messenger.wait_for_peers(partial(self._there_are_peers, batch))
             return
-        if exchange.replica_map is None:
-            self._hand_over(-1, batch, [exchange.cache.gap() or 0])
+        if messenger.replica_map is None:
+            self._hand_over(-1, batch, [messenger.cache.gap() or 0])
             return
         roles_met = union(batch.roles)
         places: list[tuple[int, Index | None, Column, Column | None]] = []
@@ -520,7 +521,7 @@ class Engine(Component):
             part = batch if index is None else part_of_batch(columns, batch, index)
             ring = self._tables.triple_keys(role, part.s, part.p, part.o)
             marks: Column | None = columns.full(len(part), 1 << (role + keys.PRIMARY_SHIFT), "uint32")
-            for owners in exchange.replicas(ring, keep_own=keep_own) or ():
+            for owners in messenger.replicas(ring, keep_own=keep_own) or ():
                 places.append((bits, index, owners, marks))
                 marks = None
         self._hand_over_parts(batch, places, [])
@@ -542,7 +543,7 @@ class Engine(Component):
             ring, owners, marks = place(role, part, self._tables.triple_keys(role, part.s, part.p, part.o))
             places.append((bits, index, owners, marks))
             if batch.sender is not None:
-                self._exchange.tell_later(batch.tokens, ring, owners)
+                self._messenger.tell_later(batch.tokens, ring, owners)
             for key, owner in unresolved(ring, owners):
                 if owner < 0:
                     unknown[key] = None
@@ -553,7 +554,7 @@ class Engine(Component):
     ) -> None:
         columns = self._columns
         for owner, roles in roles_by_owner(len(batch), places, batch.roles):
-            if owner < 0 and self._exchange.replicated:
+            if owner < 0 and self._messenger.replicated:
                 continue  # no replica
             if isinstance(roles, list):
                 index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
@@ -565,24 +566,24 @@ class Engine(Component):
             self._hand_over(owner, part, unknown)
 
     def _hand_over(self, owner: int, part: TripleBatch, unknown: list[int]) -> None:
-        exchange = self._exchange
-        exchange.hold(part.tokens)
+        messenger = self._messenger
+        messenger.hold(part.tokens)
         if part.sender is not None and owner != 0:
             part.hops += 1
         if self._traces.current and owner >= 0:
-            self._traces.routed(INDEX, exchange.contact(owner).key)
+            self._traces.routed(INDEX, messenger.contact(owner).key)
         if owner == 0:
             self._mine.append(part)
         elif owner < 0:
 
             def again() -> None:
                 self.route_triples(part)
-                exchange.release(part.tokens)
+                messenger.release(part.tokens)
 
-            exchange.park(unknown, again)
+            messenger.park(unknown, again)
         else:
             if part.sender is not None:
-                exchange.passed(part.sender, exchange.contact(owner))
+                messenger.passed(part.sender, messenger.contact(owner))
             self._out.add_triples(owner, part)
 
     # --- queries ---------------------------------------------------------------------------------
@@ -592,8 +593,8 @@ class Engine(Component):
 
         A new subscription comes with a refresh, which does so for the data that it waits for.
         """
-        if self._tables.take_widened() and not refresh and self._exchange.replicated:
-            self._exchange.signals.index_widened.emit()
+        if self._tables.take_widened() and not refresh and self._messenger.replicated:
+            self._messenger.signals.index_widened.emit()
 
     def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
         plan, step = message.plan, message.step
@@ -601,29 +602,29 @@ class Engine(Component):
         self._note_ended(sender, plan, group)
         self.audit.groups_came(message.groups.ids)
         self._widened(message.refresh)
-        if self._exchange.replicated:
+        if self._messenger.replicated:
             self._accept_copies(sender, message, group, arrival)
             return
-        if plan.steps[step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
+        if plan.steps[step].role == keys.ANY or message.hops >= self._messenger.config.hops_max:
             self._install(message, group)
             return
         ring = self._tables.query_keys(plan, step, group)
-        for owner, index in self._columns.split(self._exchange.closest_known(ring)):
+        for owner, index in self._columns.split(self._messenger.closest_known(ring)):
             part = self._columns.take(group, index)
             if owner == 0:
                 self._install(message, part)
             else:
-                self._exchange.not_mine(sender, self._exchange.contact(owner))
+                self._messenger.not_mine(sender, self._messenger.contact(owner))
                 self._pass_on_queries(message, part, [owner], arrival)
 
     def _accept_copies(self, sender: Contact, message: IndexQuery, group: Column, arrival: Arrival | None) -> None:
         """Store the queries that this peer keeps; join them if it is their primary."""
-        exchange = self._exchange
-        found = exchange.replica_map
+        messenger = self._messenger
+        found = messenger.replica_map
         if message.plan.steps[message.step].role == keys.ANY:
             self._install(message, group, joined=self._joins_any())
             return
-        if found is None or message.hops >= exchange.config.hops_allowed:
+        if found is None or message.hops >= messenger.config.hops_allowed:
             self._stray("queries", len(group), sender)
             self._install(message, group)
             return
@@ -634,31 +635,31 @@ class Engine(Component):
             if 0 in ranks:
                 self._install(message, part, joined=ranks[0] == 0)
                 continue
-            exchange.not_mine(sender, exchange.contact(ranks[0]))
+            messenger.not_mine(sender, messenger.contact(ranks[0]))
             self._pass_on_queries(message, part, ranks, arrival)
 
     def _pass_on_queries(
         self, message: IndexQuery, group: Column, owners: Sequence[int], arrival: Arrival | None
     ) -> None:
-        exchange = self._exchange
+        messenger = self._messenger
         groups, _ = self._tables.export_groups(message.plan, group)
-        tokens = exchange.arrivals.keep(arrival)
+        tokens = messenger.inbox.keep(arrival)
         for owner in owners:
             passed = replace(message, groups=groups, hops=message.hops + 1)
-            exchange.send(exchange.contact(owner), passed, tokens)
-        exchange.release(tokens)
+            messenger.send(messenger.contact(owner), passed, tokens)
+        messenger.release(tokens)
 
     def _joins_any(self) -> bool:
         """Return whether this peer joins rows that wait for any triple, as the primary of one of the buckets."""
-        found = self._exchange.replica_map
+        found = self._messenger.replica_map
         return found is None or any(found.ranks(key)[0] == 0 for key in keys.BUCKET_KEYS)
 
     def _install(self, message: IndexQuery, group: Column, *, joined: bool = True) -> None:
         """Store groups that wait for the pattern of a step."""
         self.has_queries = True
-        if self._exchange.config.durable:
+        if self._messenger.config.durable:
             groups, _ = self._tables.export_groups(message.plan, group)
-            self._exchange.persist(replace(message, groups=groups, hops=0))
+            self._messenger.persist(replace(message, groups=groups, hops=0))
         if message.step == 0:
             rows = self._as_rows(message, group)
             self.hot.count_rows(rows, copied=False)
@@ -676,10 +677,10 @@ class Engine(Component):
 
     def end_groups(self, ids: list[int]) -> None:
         """Forget groups and their waiting rows, here and at the holders of split keys."""
-        self._exchange.persist(GroupsGone(self._columns.column(ids)))
+        self._messenger.persist(GroupsGone(self._columns.column(ids)))
         self.hot.end_groups(ids)
         self._tables.end_groups(ids)
-        self.gates.end_groups(ids)
+        self.derived_facts.end_groups(ids)
 
     def _note_ended(self, sender: Contact, plan: Plan, group: Column) -> None:
         """Note the ended groups of data that another peer sent, to tell it.
@@ -687,7 +688,7 @@ class Engine(Component):
         Replicas compare rows of live groups only.  A peer that has not heard of the end would offer its rows in every
         comparison, and the others would fetch and drop them, until its lease of the group runs out.
         """
-        if self._exchange.replicated and sender.key != self._exchange.own.key:
+        if self._messenger.replicated and sender.key != self._messenger.own.key:
             ended = self._tables.ended_among(plan, group)
             if ended:
                 self._not_heard.setdefault(sender, {}).update(dict.fromkeys(ended))
@@ -696,14 +697,14 @@ class Engine(Component):
         """Tell peers the ends of groups of which they sent data."""
         not_heard, self._not_heard = self._not_heard, {}
         for sender, ended in not_heard.items():
-            self._exchange.send(sender, GroupsGone(self._columns.column(list(ended))))
+            self._messenger.send(sender, GroupsGone(self._columns.column(list(ended))))
 
     # --- rows ------------------------------------------------------------------------------------
 
     def _rows_of(self, message: Forward) -> Derived:
         """Return the rows of a message with the group numbers of this peer."""
         numbers = self._tables.add_groups(message.plan, message.groups)
-        if not self._exchange.restoring:
+        if not self._messenger.restoring:
             self._widened(message.refresh)
         rows = message.rows
         return Derived(
@@ -719,51 +720,51 @@ class Engine(Component):
         if message.copied:
             self._copied.add(derived)
             return
-        if self._exchange.replicated:
+        if self._messenger.replicated:
             self._accept_row_copies(sender, message, derived, arrival)
             return
-        agreed = message.view and message.view == self._exchange.view
+        agreed = message.view and message.view == self._messenger.view
         if (
             agreed
             or message.plan.steps[message.step].role == keys.ANY
-            or message.hops >= self._exchange.config.hops_allowed
+            or message.hops >= self._messenger.config.hops_allowed
         ):
             self._todo.add(derived)
             return
         ring = self._tables.row_keys(derived)
-        owners = self._exchange.next_hops(ring)
-        tokens = self._exchange.arrivals.keep(arrival)
-        self._exchange.tell_later(tokens, ring, owners)
+        owners = self._messenger.next_hops(ring)
+        tokens = self._messenger.inbox.keep(arrival)
+        self._messenger.tell_later(tokens, ring, owners)
         for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens):
-            self._exchange.passed(sender, self._exchange.contact(owner))
-        self._exchange.release(tokens)
+            self._messenger.passed(sender, self._messenger.contact(owner))
+        self._messenger.release(tokens)
 
     def _accept_row_copies(
         self, sender: Contact, message: Forward, rows: Derived, arrival: Arrival | None
     ) -> None:
         """Keep the rows of this peer; pass the others on to all their replicas."""
-        exchange = self._exchange
+        messenger = self._messenger
         if message.suspect:
-            if message.view == exchange.view:
+            if message.view == messenger.view:
                 self._take_audited(sender, rows, message.suspect, kept=message.kept)
             return
-        if message.view and message.view == exchange.view:
+        if message.view and message.view == messenger.view:
             (self._kept if message.kept else self._todo).add(rows)
             return
         if message.plan.steps[message.step].role == keys.ANY:
             (self._todo if self._joins_any() else self._kept).add(rows)
             return
         ring = self._tables.row_keys(rows)
-        ranks = exchange.replicas(ring, keep_own=True)
-        if ranks is None or message.hops >= exchange.config.hops_allowed:
+        ranks = messenger.replicas(ring, keep_own=True)
+        if ranks is None or message.hops >= messenger.config.hops_allowed:
             self._stray("rows", len(rows), sender)
             self._todo.add(rows)
             return
-        tokens = exchange.arrivals.keep(arrival)
+        tokens = messenger.inbox.keep(arrival)
         for rank, owners in enumerate(ranks):
             for owner in self._split_rows(rows, ring, owners, message.hops + 1, tokens, kept=rank > 0):
-                exchange.passed(sender, exchange.contact(owner))
-        exchange.release(tokens)
+                messenger.passed(sender, messenger.contact(owner))
+        messenger.release(tokens)
 
     def _index(self, column: Column) -> Index:
         index: Index = column if isinstance(column, list) else column.astype(np.int64)
@@ -785,14 +786,14 @@ class Engine(Component):
 
     def _route_by_key(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
         ring = self._tables.row_keys(rows)
-        if not self._exchange.replicated:
-            self._split_rows(rows, ring, self._exchange.first_hops(ring), hops, tokens)
+        if not self._messenger.replicated:
+            self._split_rows(rows, ring, self._messenger.first_hops(ring), hops, tokens)
             return
-        ranks = self._exchange.replicas(ring)
+        ranks = self._messenger.replicas(ring)
         if ranks is None:
-            self._exchange.hold(tokens)
-            gap = self._exchange.cache.gap() or 0
-            self._exchange.park([gap], partial(self._unparked, rows, hops, tokens))
+            self._messenger.hold(tokens)
+            gap = self._messenger.cache.gap() or 0
+            self._messenger.park([gap], partial(self._unparked, rows, hops, tokens))
             return
         for rank, owners in enumerate(ranks):
             self._split_rows(rows, ring, owners, hops, tokens, kept=rank > 0)
@@ -805,14 +806,14 @@ class Engine(Component):
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
             if self._traces.current and owner >= 0:
-                self._traces.routed(JOIN, self._exchange.contact(owner).key)
+                self._traces.routed(JOIN, self._messenger.contact(owner).key)
             if owner == 0:
                 (self._kept if kept else self._todo).add(part)
             elif owner < 0:
-                if self._exchange.replicated:
+                if self._messenger.replicated:
                     continue  # no replica
-                self._exchange.hold(tokens)
-                self._exchange.park(
+                self._messenger.hold(tokens)
+                self._messenger.park(
                     as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
                 )
             else:
@@ -822,7 +823,7 @@ class Engine(Component):
 
     def _unparked(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
         self._route_by_key(rows, hops, tokens)
-        self._exchange.release(tokens)
+        self._messenger.release(tokens)
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """Let a row that waits for any triple wait at every bucket."""
@@ -830,10 +831,10 @@ class Engine(Component):
 
     def _route_to_keys(self, rows: Derived, ring: list[int]) -> None:
         """Send rows to the owners of all these keys; wait for a lookup of each unknown owner."""
-        if self._exchange.replicated:
+        if self._messenger.replicated:
             self._route_copies_to_keys(rows, ring)
             return
-        owners = as_list(self._exchange.owners(self._columns.column(ring)))
+        owners = as_list(self._messenger.owners(self._columns.column(ring)))
         for owner in sorted(set(owners)):
             if owner == 0:
                 self._todo.add(rows)
@@ -841,13 +842,13 @@ class Engine(Component):
                 self._out.add_rows(owner, rows, 0)
         for key, owner in zip(ring, owners, strict=True):
             if owner < 0:
-                self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
+                self._messenger.park([key], partial(self._route_to_keys, rows, [key]))
 
     def _route_copies_to_keys(self, rows: Derived, ring: list[int]) -> None:
         """Send rows to all replicas of these keys."""
-        found = self._exchange.replica_map
+        found = self._messenger.replica_map
         if found is None:
-            self._exchange.park([self._exchange.cache.gap() or 0], partial(self._route_to_keys, rows, ring))
+            self._messenger.park([self._messenger.cache.gap() or 0], partial(self._route_to_keys, rows, ring))
             return
         sets = found.list(ring)
         first = {ranks[0] for ranks in sets}
@@ -860,9 +861,9 @@ class Engine(Component):
 
     def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
         """Send rows to a holder of sub-keys: at the end of the turn, or now if a completion counter waits for them."""
-        number = self._exchange.cache.number(holder)
+        number = self._messenger.cache.number(holder)
         if tokens:
-            self._exchange.hold(tokens)
+            self._messenger.hold(tokens)
             self._out.send_rows(number, 0, 0, rows, tokens, copied=True)
         elif number > 0:
             self._out.add_copies(number, rows)
@@ -871,14 +872,14 @@ class Engine(Component):
 
     def _send_audited(self, rows: Derived, suspect: int) -> None:
         """Send rows or solutions to the peers to which the primary ``suspect`` should have sent them."""
-        exchange, last = self._exchange, rows.step == len(rows.plan.steps)
+        messenger, last = self._messenger, rows.step == len(rows.plan.steps)
         if (last and rows.plan.concludes) or (not last and rows.plan.steps[rows.step].role == keys.ANY):
             return
         if last:
             rows, ring = self._with_homes(rows)
         else:
             ring = self._tables.row_keys(rows)
-        for rank, owners in enumerate(exchange.replicas(ring) or ()):
+        for rank, owners in enumerate(messenger.replicas(ring) or ()):
             for owner, index in self._columns.split(owners):
                 part = part_of(rows, index, self._columns)
                 if owner < 0:
@@ -886,14 +887,14 @@ class Engine(Component):
                 if last:
                     answers = Answers(*self._out.answer_columns([part]), 0, suspect)
                     if owner == 0:
-                        exchange.to_self.append(answers)
+                        messenger.to_self.append(answers)
                     else:
-                        exchange.send(exchange.contact(owner), answers)
+                        messenger.send(messenger.contact(owner), answers)
                 elif owner == 0:
-                    self._take_audited(exchange.own, part, suspect, kept=rank > 0)
+                    self._take_audited(messenger.own, part, suspect, kept=rank > 0)
                 else:
-                    for message in self._out.forwards(part, 0, exchange.view, kept=rank > 0):
-                        exchange.send(exchange.contact(owner), replace(message, suspect=suspect))
+                    for message in self._out.forwards(part, 0, messenger.view, kept=rank > 0):
+                        messenger.send(messenger.contact(owner), replace(message, suspect=suspect))
 
     def _take_audited(self, sender: Contact, rows: Derived, suspect: int, *, kept: bool) -> None:
         """Store rows that a primary did not send, and report how many of them were missing."""
@@ -910,13 +911,13 @@ class Engine(Component):
     def _route_answers(self, rows: Derived) -> None:
         """Send solutions to the coordinators of their groups."""
         rows, homes = self._with_homes(rows)
-        if self._exchange.replicated:
-            ranks = self._exchange.replicas(homes)
+        if self._messenger.replicated:
+            ranks = self._messenger.replicas(homes)
             if ranks is None:
-                self._exchange.park([self._exchange.cache.gap() or 0], self._again(rows))
+                self._messenger.park([self._messenger.cache.gap() or 0], self._again(rows))
                 return
         else:
-            ranks = [self._exchange.owners(homes)]
+            ranks = [self._messenger.owners(homes)]
         for owners in ranks:
             self._split_answers(rows, homes, owners)
 
@@ -937,11 +938,11 @@ class Engine(Component):
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
             if self._traces.current and owner >= 0:
-                self._traces.routed(ANSWER, self._exchange.contact(owner).key)
+                self._traces.routed(ANSWER, self._messenger.contact(owner).key)
             if owner == 0:
                 self._on_answers(*self._out.answer_columns([part]))
             elif owner < 0:
-                self._exchange.park(as_list(self._columns.take(homes, index)), self._again(part))
+                self._messenger.park(as_list(self._columns.take(homes, index)), self._again(part))
             else:
                 self._out.add_answers(owner, part)
 
@@ -1009,21 +1010,21 @@ class Engine(Component):
                 take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
             )  # fmt: skip
             groups, home = self._columns.column([ids[place]]), ids[place] >> GROUP_BITS << GROUP_BITS
-            owners = self._exchange.replica_set(home)
+            owners = self._messenger.replica_set(home)
             if owners is None:
-                self._exchange.hold(tokens)
+                self._messenger.hold(tokens)
                 waiting = Answers(groups, part, message.hops)
-                self._exchange.park([home], partial(self._pass_on_again, waiting, tokens))
+                self._messenger.park([home], partial(self._pass_on_again, waiting, tokens))
                 continue
             for owner in owners:
-                if owner.key == self._exchange.own.key:
+                if owner.key == self._messenger.own.key:
                     self._on_answers(groups, part)
                 else:
-                    self._exchange.send(owner, Answers(groups, part, message.hops + 1), tokens)
+                    self._messenger.send(owner, Answers(groups, part, message.hops + 1), tokens)
 
     def _pass_on_again(self, message: Answers, tokens: tuple[int, ...]) -> None:
         self.pass_on_answers(message, tokens)
-        self._exchange.release(tokens)
+        self._messenger.release(tokens)
 
 
 def _all_joined(roles: Column) -> Column:

@@ -19,27 +19,27 @@ import numpy.typing as npt
 
 from p2prdf.columns import Column, as_array
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.store.tables import Chosen
 
-__all__ = ["Takeover"]
+__all__ = ["Failover"]
 
 
-class Takeover:
+class Failover:
     """Recomputation for the keys that this peer leads by its view and did not lead before."""
 
-    def __init__(self, exchange: Exchange, rejoin: Callable[[Chosen], None]):
+    def __init__(self, messenger: Messenger, rejoin: Callable[[Chosen], None]):
         """``rejoin`` recomputes the joins under chosen keys."""
-        self._exchange = exchange
+        self._messenger = messenger
         self._rejoin = rejoin
         self._known: ReplicaMap | None = None
         self._all: Chosen
-        exchange.signals.view_changed.connect(self.view_changed)
-        exchange.signals.index_widened.connect(self.again)
+        messenger.signals.view_changed.connect(self.view_changed)
+        messenger.signals.index_widened.connect(self.again)
 
     def view_changed(self) -> None:
         """Recompute the keys that this peer leads now and did not lead by the view before."""
-        now, before = self._exchange.replica_map, self._known
+        now, before = self._messenger.replica_map, self._known
         if now is None:
             return
         self._known = now

@@ -57,11 +57,11 @@ from p2prdf.peer.joins.depths import Depths, depth_for
 from p2prdf.peer.joins.load import Load, Suspect
 from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.store.backlog import part_of
-from p2prdf.wire.messages import AskLoad, Contact, GroupsGone, HoldSubKeys, KeyDepth, TellLoad
+from p2prdf.wire.messages import Contact, GroupsGone, HoldSubKeys, KeyDepth, LoadRequest, LoadResponse
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.batches import TripleBatch
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.tables import Derived, Tables
 
@@ -103,20 +103,20 @@ class _Split:
 class HotKeys(Component):
     """Hot keys at one peer in its three roles: sender, holder, and owner that splits a key."""
 
-    def __init__(self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, copy: Copy):
+    def __init__(self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, copy: Copy):
         """``copy`` sends rows to a holder, on behalf of some tokens."""
-        self._exchange = exchange
+        self._messenger = messenger
         self._tables = tables
         self._dictionary = dictionary
         self._columns = tables.columns
         self._copy = copy
-        self._config = exchange.config
+        self._config = messenger.config
         self._known = Depths(_KNOWN_MAX)
         self._split_depths = Depths(_KNOWN_MAX)
         self._splits: dict[int, _Split] = {}
         self._held: dict[tuple[int, int], dict[int, int]] = {}
         self._said: dict[tuple[int, int, int], None] = {}
-        self.load = Load(exchange, self._judge)
+        self.load = Load(messenger, self._judge)
         self.restless = False
         """Whether the next turn has to look for holders."""
 
@@ -124,31 +124,31 @@ class HotKeys(Component):
 
     def place(self, role: int, batch: TripleBatch, ring: Column) -> tuple[Column, Column, Column | None]:
         """Return the destinations of triples with the keys ``ring``: keys by the known depths, owners, marks."""
-        exchange = self._exchange
+        messenger = self._messenger
         depths = self._known.find(role, ring)
         if depths is None:
-            return ring, exchange.first_hops(ring), None
+            return ring, messenger.first_hops(ring), None
         plain, index = as_array(ring), self._index(batch, as_array(depths))
         target = self._columns.adopt(keys.sub_keys(plain, index))
         # Before any lookup: a peer without address cache learns one owner at a time and forgets it.
-        nearest = as_array(exchange.closest_known(target), np.int64)
+        nearest = as_array(messenger.closest_known(target), np.int64)
         here = np.flatnonzero((nearest == 0) & (index > 0))
         refused = [here[at] for key, at in ARRAYS.split(plain[here]) if not self._keeps(role, key, agreed=True)]
         if refused:  # this peer owns a sub-key and was not asked to hold
             index[np.concatenate(refused)] = 0
             target = self._columns.adopt(keys.sub_keys(plain, index))
-        owners = as_array(exchange.first_hops(target), np.int64)
+        owners = as_array(messenger.first_hops(target), np.int64)
         if self._config.multisend == "recursive":  # on its way, other peers would take a marked triple for one under K
             marked = np.flatnonzero(index)
             direct = self._columns.take(target, self._columns.adopt(marked, np.int64))
             owners = owners.copy()
-            owners[marked] = as_array(exchange.owners(direct), np.int64)
+            owners[marked] = as_array(messenger.owners(direct), np.int64)
         marks = np.where(index > 0, np.uint32(_MARKS[role]), np.uint32(0))
         return target, self._columns.adopt(owners, np.int64), self._columns.adopt(marks, "uint32")
 
     def accept(self, role: int, batch: TripleBatch, ring: Column) -> tuple[Column, Column, Column | None]:
         """Return keys of arrived triples, contact numbers of their keepers (0: this peer), and marks of kept ones."""
-        owners = self._exchange.next_hops(ring)
+        owners = self._messenger.next_hops(ring)
         marked = as_array(batch.roles, np.uint32) & np.uint32(_MARKS[role])
         places = np.flatnonzero(marked)
         if not len(places):
@@ -156,7 +156,7 @@ class HotKeys(Component):
         keepers = as_array(owners, np.int64).copy()
         if self._config.multisend == "direct":
             # Sub-key and key lie far apart; only near a key does the knowledge of every peer lead closer to it.
-            proven = self._exchange.owners(self._columns.take(ring, self._columns.adopt(places, np.int64)))
+            proven = self._messenger.owners(self._columns.take(ring, self._columns.adopt(places, np.int64)))
             keepers[places] = as_array(proven, np.int64)
         for key, at in ARRAYS.split(as_array(ring)[places]):
             self._remind(role, key)
@@ -188,25 +188,25 @@ class HotKeys(Component):
 
     def _owner(self, key: int) -> Contact:
         """Return the owner of a key by the view of this peer."""
-        return self._exchange.contact(as_list(self._exchange.closest_known([key]))[0])
+        return self._messenger.contact(as_list(self._messenger.closest_known([key]))[0])
 
     def _keeps(self, role: int, key: int, *, agreed: bool) -> bool:
         """Return whether triples for sub-keys of a key may stay here; ``agreed``: this peer owns one for sure."""
         owner = self._owner(key).key
-        if owner == self._exchange.own.key:
+        if owner == self._messenger.own.key:
             return True
         depth = self._held.get((role, key), {}).get(owner, 0)
-        return depth > 0 and (agreed or 0 in as_list(self._exchange.closest_known(_targets(key, depth))))
+        return depth > 0 and (agreed or 0 in as_list(self._messenger.closest_known(_targets(key, depth))))
 
     def _remind(self, role: int, key: int) -> None:
         """Tell the owner of a key the depth for which this peer was asked to hold."""
         if not self._may_say(role, key, _ITS_OWNER):
             return
         owner = self._owner(key)
-        if owner.key != self._exchange.own.key:
+        if owner.key != self._messenger.own.key:
             asked = self._held.get((role, key), {})
             depth = asked.get(owner.key, max(asked.values(), default=0))
-            self._exchange.send(owner, KeyDepth(role, key, depth))
+            self._messenger.send(owner, KeyDepth(role, key, depth))
 
     def _may_say(self, role: int, key: int, to: int) -> bool:
         """Return whether a message about a key may be sent: one per interval and receiver."""
@@ -251,7 +251,7 @@ class HotKeys(Component):
             gone = [each for each in ids if split.groups.pop(each, 0) is None]
             if gone:
                 for contact in split.holders.values():
-                    self._exchange.send(contact, GroupsGone(self._columns.column(gone)))
+                    self._messenger.send(contact, GroupsGone(self._columns.column(gone)))
 
     # --- splitting -------------------------------------------------------------------------------
 
@@ -265,48 +265,48 @@ class HotKeys(Component):
         split = self._splits.get(key)
         if split is None:
             if len(self._splits) >= _KNOWN_MAX:
-                self._exchange.trace("key-not-split", role=keys.ROLE_NAMES[role], key=f"{key:016x}")
+                self._messenger.trace("key-not-split", role=keys.ROLE_NAMES[role], key=f"{key:016x}")
                 return
             split = self._splits[key] = _Split(role)
         split.depth = depth
         self._split_depths.raise_to(role, key, depth)
-        self._exchange.trace("key-split", role=keys.ROLE_NAMES[role], key=f"{key:016x}", depth=depth)
+        self._messenger.trace("key-split", role=keys.ROLE_NAMES[role], key=f"{key:016x}", depth=depth)
         self._supply(key, split)
 
     def _supply(self, key: int, split: _Split) -> None:
         """Make the owners of all sub-keys holders; after their acknowledgements, senders are told."""
-        token = self._exchange.token(partial(self._supplied, key, split, split.depth))
+        token = self._messenger.token(partial(self._supplied, key, split, split.depth))
         self._ask_to_hold(key, split, _targets(key, split.depth), token)
-        self._exchange.release((token,))
+        self._messenger.release((token,))
 
     def _ask_to_hold(self, key: int, split: _Split, targets: list[int], token: int) -> None:
-        exchange = self._exchange
-        owners = as_list(exchange.owners(self._columns.column(targets)))
+        messenger = self._messenger
+        owners = as_list(messenger.owners(self._columns.column(targets)))
         for target, owner in zip(targets, owners, strict=True):
             if owner < 0:
-                exchange.hold((token,))
-                exchange.park([target], partial(self._ask_again, key, split, target, token))
+                messenger.hold((token,))
+                messenger.park([target], partial(self._ask_again, key, split, target, token))
         held: list[Derived] | None = None
         for owner in sorted(set(owners)):
             if owner <= 0:
                 continue
-            contact = exchange.contact(owner)
+            contact = messenger.contact(owner)
             if contact.key not in split.holders:
                 split.holders[contact.key] = contact
                 held = self._tables.waiting_rows(split.role, key) if held is None else held
                 for rows in held:
                     self._remember(split, rows)
                     self._copy(contact, rows, (token,))
-            exchange.send(contact, HoldSubKeys(split.role, key, split.depth), (token,))
+            messenger.send(contact, HoldSubKeys(split.role, key, split.depth), (token,))
 
     def _ask_again(self, key: int, split: _Split, target: int, token: int) -> None:
         self._ask_to_hold(key, split, [target], token)
-        self._exchange.release((token,))
+        self._messenger.release((token,))
 
     def _supplied(self, key: int, split: _Split, depth: int) -> None:
         """Note that all holders have all rows: senders may be told, this peer at once."""
         if depth > split.told:
-            split.told, split.told_at = depth, self._exchange.now
+            split.told, split.told_at = depth, self._messenger.now
             self._known.raise_to(split.role, key, depth)
 
     def hold(self, sender: Contact, message: HoldSubKeys) -> None:
@@ -322,7 +322,7 @@ class HotKeys(Component):
     def key_depth(self, sender: Contact, message: KeyDepth) -> None:
         """Learn a depth as a sender, or, as the owner of the key, the depth that a peer holds for it."""
         role, key, depth = message.role, message.key, message.depth
-        if self._owner(key).key != self._exchange.own.key:
+        if self._owner(key).key != self._messenger.own.key:
             self._known.raise_to(role, key, depth)
             return
         split = self._splits.get(key)
@@ -337,13 +337,13 @@ class HotKeys(Component):
 
     def _owners_of(self, key: int, depth: int) -> dict[int, Contact]:
         """Return the owners of the sub-keys of a key except number 0, by the view of this peer."""
-        numbers = as_list(self._exchange.closest_known(self._columns.column(_targets(key, depth))))
-        return {contact.key: contact for contact in map(self._exchange.contact, sorted(set(numbers)))}
+        numbers = as_list(self._messenger.closest_known(self._columns.column(_targets(key, depth))))
+        return {contact.key: contact for contact in map(self._messenger.contact, sorted(set(numbers)))}
 
     def handlers(self) -> Handlers:
         """Return the handlers of loads, of sub-keys and of depths."""
         return {
-            AskLoad: self.ask_load, TellLoad: self.load.told, HoldSubKeys: self.hold, KeyDepth: self.key_depth,
+            LoadRequest: self.ask_load, LoadResponse: self.load.told, HoldSubKeys: self.hold, KeyDepth: self.key_depth,
         }  # fmt: skip
 
     def status(self) -> Mapping[str, object]:
@@ -375,7 +375,7 @@ class HotKeys(Component):
             self._tend()
         self.restless = False
 
-    def ask_load(self, sender: Contact, message: AskLoad) -> None:
+    def ask_load(self, sender: Contact, message: LoadRequest) -> None:
         """Tell how much arrives here."""
         self.turn()
         self.load.asked(sender, message)
@@ -401,7 +401,7 @@ class HotKeys(Component):
         if not whole & (1 << depth) - 1:
             self.load.triples.add(role, key)
         elif sender is not None and self._may_say(role, key, sender.key):
-            self._exchange.send(sender, KeyDepth(role, key, depth))
+            self._messenger.send(sender, KeyDepth(role, key, depth))
 
     def count_rows(self, rows: Derived, *, copied: bool) -> None:
         """Sample the rows that this peer stores."""
@@ -416,12 +416,12 @@ class HotKeys(Component):
     def _judge(self, suspects: list[Suspect], mean: float) -> None:
         """Split the keys that are too hot by the mean load of all peers."""
         config = self._config
-        depth_max = min(config.hot_depth_max, self._exchange.cache.size.bit_length() + 1)
+        depth_max = min(config.hot_depth_max, self._messenger.cache.size.bit_length() + 1)
         for each in suspects:
             split = self._splits.get(each.key)
             told = split.told if split is not None else 0
             unsettled = split is not None and (split.depth > told or split.told_at > each.since)
-            if unsettled or self._owner(each.key).key != self._exchange.own.key:
+            if unsettled or self._owner(each.key).key != self._messenger.own.key:
                 continue
             depth = depth_for(each.triples, config.hot_share * mean, depth=told, depth_max=depth_max)
             while depth > told and each.rows * (1 << depth) > config.hot_copies_max * each.triples * (1 << told):
@@ -440,15 +440,15 @@ class HotKeys(Component):
 
     def _tend(self) -> None:
         """Drop splits of keys that this peer owns no longer, and ask new owners of sub-keys to hold."""
-        exchange = self._exchange
+        messenger = self._messenger
         for key, split in list(self._splits.items()):
             owner = self._owner(key)
-            if owner.key != exchange.own.key:
+            if owner.key != messenger.own.key:
                 del self._splits[key]
                 self._split_depths.forget(split.role, key)
-                exchange.send(owner, KeyDepth(split.role, key, split.told))
+                messenger.send(owner, KeyDepth(split.role, key, split.told))
                 continue
-            if self._owners_of(key, split.told).keys() - split.holders.keys() - {exchange.own.key}:
+            if self._owners_of(key, split.told).keys() - split.holders.keys() - {messenger.own.key}:
                 self._supply(key, split)
 
     # --- state -----------------------------------------------------------------------------------

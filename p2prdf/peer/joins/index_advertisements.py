@@ -20,12 +20,12 @@ from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.peer.network.batches import TripleBatch, part_of_batch, youngest
 from p2prdf.peer.network.component import Component, Handlers, Restorers
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.peer.replication.recent_batches import RememberedBatches
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.replication.recent_batches import RecentBatches
 from p2prdf.store.tables import Tables
-from p2prdf.wire.messages import Advertise, AskRoles, Contact, TellRoles
+from p2prdf.wire.messages import AdvertiseIndexes, Contact, IndexesRequest, IndexesResponse
 
-__all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
+__all__ = ["REMEMBERED_ROWS_MAX", "IndexAdvertisements"]
 
 REMEMBERED_ROWS_MAX: Final = 262_144
 _FIRST_SECONDS: Final = 0.25
@@ -35,29 +35,29 @@ _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 _OF_EVENTS: Final = _PLAIN << keys.EVENT_SHIFT
 
 
-class Roles(Component):
+class IndexAdvertisements(Component):
     """The indexes in use, as far as this peer has heard."""
 
-    def __init__(self, exchange: Exchange, tables: Tables, route: Callable[[TripleBatch], None]):
+    def __init__(self, messenger: Messenger, tables: Tables, route: Callable[[TripleBatch], None]):
         """``route`` sends triples to the replicas of the keys of their indexes."""
-        self._exchange = exchange
+        self._messenger = messenger
         self._route_triples = route
         self._tables = tables
-        self.advertised = exchange.config.fixed_roles
-        self.settled = exchange.config.indexes != "on-demand"
+        self.advertised = messenger.config.fixed_roles
+        self.settled = messenger.config.indexes != "on-demand"
         """Whether this peer may restrict itself to the indexes that it knows of."""
-        self._asked = self.settled and not exchange.replicated
+        self._asked = self.settled and not messenger.replicated
         self._settle_at: float | None = None
-        self._remembered = RememberedBatches(exchange.columns, REMEMBERED_ROWS_MAX)
+        self._remembered = RecentBatches(messenger.columns, REMEMBERED_ROWS_MAX)
         self._since: dict[int, int] = {}
         """By stamp, the indexes that matter from then on; each index under the earliest known stamp."""
 
     @property
     def used(self) -> int:
         """The set of indexes for publications of this peer: all of them while it may not have heard of some."""
-        if self.settled and not self._exchange.members.perhaps_cut_off:
+        if self.settled and not self._messenger.members.perhaps_cut_off:
             return self.advertised
-        return self._exchange.config.cautious_roles | self.advertised
+        return self._messenger.config.cautious_roles | self.advertised
 
     @property
     def counted(self) -> int:
@@ -70,15 +70,15 @@ class Roles(Component):
         return self._settle_at
 
     def handlers(self) -> Handlers:
-        """Return the handlers of advertisements and of the answer to :class:`AskRoles`."""
+        """Return the handlers of advertisements and of the answer to :class:`IndexesRequest`."""
         return {
-            Advertise: lambda _, message: self.add(message.roles, message.since),
-            TellRoles: lambda _, message: self.told(message),
+            AdvertiseIndexes: lambda _, message: self.add(message.roles, message.since),
+            IndexesResponse: lambda _, message: self.told(message),
         }
 
     def restorers(self) -> Restorers:
         """Return the method that takes back advertisements."""
-        return {Advertise: lambda message: self.add(message.roles, message.since)}
+        return {AdvertiseIndexes: lambda message: self.add(message.roles, message.since)}
 
     def status(self) -> Mapping[str, object]:
         """Return the indexes in use."""
@@ -89,7 +89,7 @@ class Roles(Component):
     def begin(self) -> None:
         """Note the start of the incarnation: the peer first takes some time to meet others."""
         if self._settle_at is None and not self._asked:
-            self._settle_at = self._exchange.now + self._exchange.config.settle_seconds
+            self._settle_at = self._messenger.now + self._messenger.config.settle_seconds
 
     def add(self, roles: int, since: int) -> None:
         """Use these indexes from now on, also for triples published from ``since`` on (0: for none).
@@ -101,12 +101,12 @@ class Roles(Component):
         if not new | earlier:
             return
         self.advertised |= new
-        self._exchange.persist(Advertise(new | earlier, since))
+        self._messenger.persist(AdvertiseIndexes(new | earlier, since))
         if not earlier:
             return
         self._since = {at: left for at, known in self._since.items() if (left := known & ~earlier)}
         self._since[since] = self._since.get(since, 0) | earlier
-        if not self._exchange.restoring:
+        if not self._messenger.restoring:
             held = TripleBatch(*self._tables.triples_since(since))
             held.published = _OF_EVENTS  # triples do not name their events
             if len(held) and earlier & _PLAIN:
@@ -118,21 +118,21 @@ class Roles(Component):
 
     def _earlier(self, roles: int, since: int) -> int:
         """Return the indexes that were not known to matter from ``since`` on."""
-        if not since or not self._exchange.replicated:
+        if not since or not self._messenger.replicated:
             return 0
         for at, known in self._since.items():
             if at <= since:
                 roles &= ~known
-        return roles & ~self._exchange.config.fixed_roles
+        return roles & ~self._messenger.config.fixed_roles
 
     def remember(self, batch: TripleBatch) -> None:
         """Remember triples that were stored here, or published here without any index."""
-        if len(batch) and self._exchange.replicated:
+        if len(batch) and self._messenger.replicated:
             self._remembered.add(batch)
 
     def stored(self, batch: TripleBatch) -> None:
         """Add indexes that the publisher of triples had not heard of, and remember the triples for later indexes."""
-        if not self._exchange.replicated or not len(batch):
+        if not self._messenger.replicated or not len(batch):
             return
         self.remember(batch)
         lacking, time = 0, youngest(batch)
@@ -149,12 +149,12 @@ class Roles(Component):
             if roles & _PLAIN:
                 self._route(batch, roles & _PLAIN)
             if kept:
-                columns = self._exchange.columns
+                columns = self._messenger.columns
                 index = columns.column(kept, "int64")
                 self._route(part_of_batch(columns, batch, index), roles & _OF_EVENTS)
             return
-        self._exchange.trace("roles-added-late", triples=len(batch), roles=keys.role_name(roles))
-        missing = self._exchange.columns.full(len(batch), roles, "uint32")
+        self._messenger.trace("roles-added-late", triples=len(batch), roles=keys.role_name(roles))
+        missing = self._messenger.columns.full(len(batch), roles, "uint32")
         late = TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, missing)
         late.published = batch.published | roles
         self._route_triples(late)
@@ -162,42 +162,42 @@ class Roles(Component):
     def met(self, contact: Contact) -> None:
         """Tell a peer that came, perhaps again, the advertisements that it may have missed."""
         for message in self.kept():
-            self._exchange.send(contact, message)
+            self._messenger.send(contact, message)
 
-    def kept(self) -> list[Advertise]:
+    def kept(self) -> list[AdvertiseIndexes]:
         """Return all known advertisements."""
-        found = [Advertise(roles, since) for since, roles in self._since.items()]
+        found = [AdvertiseIndexes(roles, since) for since, roles in self._since.items()]
         rest = self.advertised & ~sum(self._since.values())
-        if rest != self._exchange.config.fixed_roles:
-            found.append(Advertise(rest))
+        if rest != self._messenger.config.fixed_roles:
+            found.append(AdvertiseIndexes(rest))
         return found
 
     # --- asking ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Ask neighbours for the advertised indexes, once this peer has had time to meet them."""
-        exchange = self._exchange
-        if self._settle_at is None or exchange.now < self._settle_at:
+        messenger = self._messenger
+        if self._settle_at is None or messenger.now < self._settle_at:
             return
-        others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
-        if exchange.members.first_at is not None:  # peers that know more may be away
-            self._settle_at = exchange.now + _FIRST_SECONDS
+        others = [each for each in messenger.cache.contacts() if each.key != messenger.own.key]
+        if messenger.members.first_at is not None:  # peers that know more may be away
+            self._settle_at = messenger.now + _FIRST_SECONDS
             return
         if not others:
             self._has_settled()
             return
-        self._settle_at = exchange.now + max(exchange.config.settle_seconds, 0.5)
+        self._settle_at = messenger.now + max(messenger.config.settle_seconds, 0.5)
         for contact in others[:3]:
-            exchange.send(contact, AskRoles())
+            messenger.send(contact, IndexesRequest())
 
     def ask(self, asker: Contact) -> None:
         """Tell a peer that has just started the known advertisements."""
         for message in self.kept():
-            self._exchange.send(asker, message)
-        if self._exchange.members.first_at is None:  # otherwise peers that know more may be away
-            self._exchange.send(asker, TellRoles(self.advertised))
+            self._messenger.send(asker, message)
+        if self._messenger.members.first_at is None:  # otherwise peers that know more may be away
+            self._messenger.send(asker, IndexesResponse(self.advertised))
 
-    def told(self, message: TellRoles) -> None:
+    def told(self, message: IndexesResponse) -> None:
         """Take the advertisements of a neighbour."""
         self.add(message.roles, 0)
         self._has_settled()

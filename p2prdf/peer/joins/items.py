@@ -85,7 +85,7 @@ class _Triples:
             return
         index = _handles(self._tables, places)
         columns = self._tables.export_triples(self._role, self._per_event, index)
-        for start, stop in self._engine.cutter.slices(len(columns.s), columns[:3]):
+        for start, stop in self._engine.chunker.slices(len(columns.s), columns[:3]):
             s, p, o, time, event, roles = (column[start:stop] for column in columns)
             yield IndexTriples(s, p, o, time, event, roles)
 
@@ -93,7 +93,7 @@ class _Triples:
 def all_triples(tables: Tables, engine: Engine) -> Iterator[IndexTriples]:
     """Return all triples and events for a snapshot, each once with all its indexes."""
     columns = tables.triples_since(0)
-    for start, stop in engine.cutter.slices(len(columns[0]), columns[:3]):
+    for start, stop in engine.chunker.slices(len(columns[0]), columns[:3]):
         s, p, o, time, event, roles = (column[start:stop] for column in columns)
         yield IndexTriples(s, p, o, time, event, roles)
 

@@ -32,15 +32,15 @@ from p2prdf.peer.network.batches import TripleBatch, union, youngest
 from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.rdf.fulltext import recent_text_of
 from p2prdf.rdf.quads import word_parts_of
-from p2prdf.wire.messages import AdvertiseWords, Contact
+from p2prdf.wire.messages import AdvertiseKeywords, Contact
 
 if TYPE_CHECKING:
-    from p2prdf.peer.joins.index_advertisements import Roles
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
+    from p2prdf.peer.network.messenger import Messenger
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.tables import Tables
 
-__all__ = ["AGAIN_SECONDS", "WORDS_MAX", "Words"]
+__all__ = ["AGAIN_SECONDS", "WORDS_MAX", "KeywordIndex"]
 
 WORDS_MAX: Final = 4096
 """Qualified predicates in use at once in an overlay; further queries wait under the plain predicate."""
@@ -55,14 +55,14 @@ _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 U32 = npt.NDArray[np.uint32]
 
 
-class Words(Component):
+class KeywordIndex(Component):
     """The keywords that queries wait for, by predicate, as far as this peer has heard."""
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, dictionary: TermDictionary, indexes: Roles,
+        self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, indexes: IndexAdvertisements,
         route: Callable[[TripleBatch], None],
     ):  # fmt: skip
-        self._exchange = exchange
+        self._messenger = messenger
         self._tables = tables
         self._dictionary = dictionary
         self._route = route
@@ -100,7 +100,7 @@ class Words(Component):
 
     # --- hearing of words ------------------------------------------------------------------------
 
-    def add(self, message: AdvertiseWords) -> None:
+    def add(self, message: AdvertiseKeywords) -> None:
         """Index texts under these predicates from now on, also texts published from ``since`` on."""
         earlier: dict[int, int] = {}
         for term, since in zip(as_list(message.predicates), as_list(message.since), strict=True):
@@ -111,9 +111,9 @@ class Words(Component):
                 self._since[term] = earlier[term] = since
         if not earlier:
             return
-        self._exchange.persist(self._message(earlier))
+        self._messenger.persist(self._message(earlier))
         first = min(earlier.values())
-        if not self._exchange.restoring and first <= self._youngest:
+        if not self._messenger.restoring and first <= self._youngest:
             self._add_to(*self._tables.triples_since(first)[:4], only=earlier)
 
     def _take(self, term: int) -> bool:
@@ -128,30 +128,30 @@ class Words(Component):
         self.digest ^= keys.fmix(self._dictionary.hashes[term])
         return True
 
-    def _message(self, since: Mapping[int, int]) -> AdvertiseWords:
-        make = self._exchange.columns.column
-        return AdvertiseWords(make(since, "uint32"), make(since.values()))
+    def _message(self, since: Mapping[int, int]) -> AdvertiseKeywords:
+        make = self._messenger.columns.column
+        return AdvertiseKeywords(make(since, "uint32"), make(since.values()))
 
     def handlers(self) -> Handlers:
         """Return the handler of advertisements."""
-        return {AdvertiseWords: lambda _, message: self.add(message)}
+        return {AdvertiseKeywords: lambda _, message: self.add(message)}
 
     def restorers(self) -> Restorers:
         """Return the method that takes back advertisements."""
-        return {AdvertiseWords: self.add}
+        return {AdvertiseKeywords: self.add}
 
     def status(self) -> Mapping[str, object]:
         """Return the number of qualified predicates."""
         return {"words": len(self)}
 
-    def kept(self) -> list[AdvertiseWords]:
+    def kept(self) -> list[AdvertiseKeywords]:
         """Return the known keywords as a message, or nothing without any."""
         return [self._message(self._since)] if self._since else []
 
     def tell(self, contact: Contact) -> None:
         """Tell a peer the known keywords."""
         for message in self.kept():
-            self._exchange.send(contact, message)
+            self._messenger.send(contact, message)
 
     # --- indexing --------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Words(Component):
         return all(word_parts_of(text(each)) is not None for each in dict.fromkeys(as_list(batch.p)))
 
     def _tell_origin(self, contact: Contact) -> None:
-        now = self._exchange.now
+        now = self._messenger.now
         if now >= self._told.get(contact.key, 0.0):
             self._told[contact.key] = now + _TELL_SECONDS
             self.tell(contact)
@@ -204,7 +204,7 @@ class Words(Component):
     ) -> None:
         made = self._made((s, p, o, time), self._indexes.used, only, all_ages=False)
         if made is not None:
-            self._exchange.trace("words-added-late", triples=len(made))
+            self._messenger.trace("words-added-late", triples=len(made))
             self._route(made)
 
     def _made(
@@ -216,7 +216,7 @@ class Words(Component):
         places, terms = self._fitting(columns[1], columns[2], None if all_ages else columns[3], only)
         if not places:
             return None
-        make = self._exchange.columns
+        make = self._messenger.columns
         index = make.column(places, "int64")
         s, _, o, time = (make.take(column, index) for column in columns)
         p = make.column(terms, "uint32")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from p2prdf.peer.joins.depths import Frequent, Sampler
-from p2prdf.wire.messages import AskLoad, Contact, TellLoad
+from p2prdf.wire.messages import Contact, LoadRequest, LoadResponse
 
 if TYPE_CHECKING:
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
 
 __all__ = ["Load", "Suspect"]
 
@@ -54,11 +54,11 @@ class _Inquiry:
 class Load:
     """Arrivals at one peer by key, and the mean of all peers once a key may be hot."""
 
-    def __init__(self, exchange: Exchange, judge: Callable[[list[Suspect], float], None]):
+    def __init__(self, messenger: Messenger, judge: Callable[[list[Suspect], float], None]):
         """``judge`` is called with keys that may be hot and the mean arrivals per second of all peers."""
-        self._exchange = exchange
+        self._messenger = messenger
         self._judge = judge
-        config = exchange.config
+        config = messenger.config
         self._sample, self._seconds = config.hot_sample, config.hot_interval_seconds
         self._enough = config.hot_rate_min / config.hot_interval_seconds
         self.triples_seen = Sampler(self._sample)
@@ -77,7 +77,7 @@ class Load:
 
     def turn(self) -> bool:
         """Return whether an interval has just ended; if so, start the next and ask others if some key may be hot."""
-        now = self._exchange.now
+        now = self._messenger.now
         if self._started is None:
             self._started = now
         seconds = now - self._started
@@ -94,32 +94,32 @@ class Load:
         self.triples.counts, self.rows.counts = {}, {}
         if self._inquiry is None or now - self._inquiry.asked >= _ANSWER_SECONDS:
             self._conclude()
-            if suspects and self._exchange.config.hot_keys and not self._exchange.replicated:
+            if suspects and self._messenger.config.hot_keys and not self._messenger.replicated:
                 self._ask(suspects)
         return True
 
     def _ask(self, suspects: list[Suspect]) -> None:
         """Ask a few contacts, evenly along the ring and others each time, for their loads."""
-        exchange = self._exchange
-        others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
+        messenger = self._messenger
+        others = [each for each in messenger.cache.contacts() if each.key != messenger.own.key]
         self._inquiries += 1
         count = min(_ASKED, len(others))
         chosen = [others[(self._inquiries + at * len(others) // count) % len(others)] for at in range(count)]
         arrivals, seconds = self._last
         waiting = dict.fromkeys(contact.key for contact in chosen)
-        self._inquiry = _Inquiry(self._inquiries, exchange.now, suspects, arrivals / seconds, waiting)
+        self._inquiry = _Inquiry(self._inquiries, messenger.now, suspects, arrivals / seconds, waiting)
         for contact in chosen:
-            exchange.send(contact, AskLoad(self._inquiries))
+            messenger.send(contact, LoadRequest(self._inquiries))
 
-    def asked(self, sender: Contact, message: AskLoad) -> None:
+    def asked(self, sender: Contact, message: LoadRequest) -> None:
         """Report the arrivals of the last interval, or those so far in the first one."""
         arrivals, seconds = self._last
         if not seconds and self._started is not None:
-            arrivals, seconds = self._arrived * self._sample, self._exchange.now - self._started
-        if sender.key != self._exchange.own.key:
-            self._exchange.send(sender, TellLoad(message.request, arrivals, seconds))
+            arrivals, seconds = self._arrived * self._sample, self._messenger.now - self._started
+        if sender.key != self._messenger.own.key:
+            self._messenger.send(sender, LoadResponse(message.request, arrivals, seconds))
 
-    def told(self, sender: Contact, message: TellLoad) -> None:
+    def told(self, sender: Contact, message: LoadResponse) -> None:
         """Note a load; when all are known, have the suspects judged."""
         inquiry = self._inquiry
         if inquiry is None or message.request != inquiry.request or sender.key not in inquiry.waiting:
@@ -133,6 +133,6 @@ class Load:
     def _conclude(self) -> None:
         inquiry, self._inquiry = self._inquiry, None
         if inquiry is not None and inquiry.rates:
-            peers = self._exchange.cache.size
+            peers = self._messenger.cache.size
             others = sum(inquiry.rates) / len(inquiry.rates)
             self._judge(inquiry.suspects, (inquiry.own + (peers - 1) * others) / peers)

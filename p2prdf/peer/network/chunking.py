@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from p2prdf.columns import Column, Columns
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import Rows
 
-__all__ = ["Cutter"]
+__all__ = ["Chunker"]
 
 _SAMPLED = 16
 
 
-class Cutter:
+class Chunker:
     """Cuts rows into messages within the bounds of the configuration."""
 
-    def __init__(self, exchange: Exchange, dictionary: TermDictionary, columns: Columns):
-        self._exchange = exchange
-        self._config = exchange.config
+    def __init__(self, messenger: Messenger, dictionary: TermDictionary, columns: Columns):
+        self._messenger = messenger
+        self._config = messenger.config
         self._dictionary = dictionary
         self._columns = columns
 
@@ -42,7 +42,7 @@ class Cutter:
         for at in range(start, stop):
             size = self._text_of(term_columns, at)
             if size > bytes_max:  # no frame can hold it
-                self._exchange.trace("row-too-large", characters=size)
+                self._messenger.trace("row-too-large", characters=size)
                 if at > first:
                     cuts.append((first, at))
                 first, held = at + 1, 0

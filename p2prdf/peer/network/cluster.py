@@ -22,7 +22,7 @@ from typing import Final
 
 from p2prdf.columns import as_list
 from p2prdf.peer.network.component import Component, Handlers, Restorers
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.messages import FORMER_MAX, ClusterKnown, Contact, Message
 
 __all__ = ["Cluster"]
@@ -41,9 +41,9 @@ class Cluster(Component):
     """
 
     def __init__(
-        self, exchange: Exchange, *, settled: Callable[[], bool]
+        self, messenger: Messenger, *, settled: Callable[[], bool]
     ):
-        self._exchange, self._settled = exchange, settled
+        self._messenger, self._settled = messenger, settled
         self._identities: tuple[int, ...] = ()
         """All known identities, ascending; of more than ``FORMER_MAX`` former ones, the lowest."""
         self.merges = 0
@@ -109,12 +109,12 @@ class Cluster(Component):
 
     def met(self, contact: Contact) -> None:
         """Send the identity of this cluster to a newly known peer."""
-        if contact.key == self._exchange.own.key:
+        if contact.key == self._messenger.own.key:
             return
         self._told.pop(contact.key, None)
         self._met[contact.key] = contact
         if self._steady_since is not None:
-            self._steady_since = self._exchange.now
+            self._steady_since = self._messenger.now
         if self._entered:
             self._tell(contact, asks=True)
 
@@ -136,7 +136,7 @@ class Cluster(Component):
             return
         if before:
             self._begin_merge(sender, message, before)
-        self._exchange.persist(self.record())
+        self._messenger.persist(self.record())
         self._tell_all()
 
     def restore(self, kept: ClusterKnown) -> None:
@@ -145,8 +145,8 @@ class Cluster(Component):
 
     def record(self) -> ClusterKnown:
         """Return the message for other peers and for the next process."""
-        members = max(self._exchange.members.most, self._exchange.cache.size)
-        return ClusterKnown(self.identity, members, self._exchange.columns.column(self.former))
+        members = max(self._messenger.members.most, self._messenger.cache.size)
+        return ClusterKnown(self.identity, members, self._messenger.columns.column(self.former))
 
     # --- time --------------------------------------------------------------------------------------
 
@@ -154,16 +154,16 @@ class Cluster(Component):
     def deadline(self) -> float | None:
         """When to check again."""
         if self._may_draw:
-            return self._exchange.now
+            return self._messenger.now
         return None if self._steady_since is None else self._look_at
 
     def wake(self) -> None:
         """Draw an identity if the cluster has none; end a merge that has settled."""
-        now = self._exchange.now
+        now = self._messenger.now
         if self._may_draw:
-            self._identities = (self._exchange.draw(_IDENTITY_BITS) or 1,)
-            self._exchange.trace("cluster-named", cluster=f"{self.identity:016x}")
-            self._exchange.persist(self.record())
+            self._identities = (self._messenger.draw(_IDENTITY_BITS) or 1,)
+            self._messenger.trace("cluster-named", cluster=f"{self.identity:016x}")
+            self._messenger.persist(self.record())
             self._tell_all()
         if self._steady_since is None or now < self._look_at:
             return
@@ -171,31 +171,31 @@ class Cluster(Component):
         agreed = all(self._told.get(key) == self.identity for key in self._met)
         if agreed and now >= self._steady_since + STEADY_SECONDS and self._settled():
             self._steady_since = None
-            self._exchange.trace("cluster-merged", cluster=f"{self.identity:016x}")
+            self._messenger.trace("cluster-merged", cluster=f"{self.identity:016x}")
 
     # --- inside ------------------------------------------------------------------------------------
 
     @property
     def _may_draw(self) -> bool:
         """Whether this peer draws the identity: no peer has one, and its key is the lowest."""
-        if self.identity or not self._entered or not self._exchange.recovery.caught_up:
+        if self.identity or not self._entered or not self._messenger.recovery.caught_up:
             return False
-        own = self._exchange.own.key
+        own = self._messenger.own.key
         return all(own < key and self._told.get(key) == 0 for key in self._met)
 
     def _begin_merge(self, sender: Contact, message: ClusterKnown, before: tuple[int, ...]) -> None:
         self.merges += 1
-        self._steady_since = self._look_at = self._exchange.now
+        self._steady_since = self._look_at = self._messenger.now
         others = [f"{each:016x}" for each in self._identities if each not in before]
-        self._exchange.trace(
-            "clusters-met", own=f"{before[0]:016x}", own_members=self._exchange.members.most, other=", ".join(others),
+        self._messenger.trace(
+            "clusters-met", own=f"{before[0]:016x}", own_members=self._messenger.members.most, other=", ".join(others),
             sender=str(sender), sender_members=message.members, cluster=f"{self.identity:016x}",
             reason="two clusters were begun apart and merge now; see P2prdfClustersMerged in"
             " docs/reference/operations.md",
         )  # fmt: skip
 
     def _tell(self, contact: Contact, *, asks: bool = False) -> None:
-        self._exchange.send(contact, replace(self.record(), asks=asks))
+        self._messenger.send(contact, replace(self.record(), asks=asks))
 
     def _tell_all(self) -> None:
         if self._entered:

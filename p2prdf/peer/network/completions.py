@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["Tokens"]
+__all__ = ["Completions"]
 
 NOBODY: Final = -1
 """Stands for a peer's key: there is none."""
@@ -36,7 +36,7 @@ class _Token:
     """Outstanding messages per peer."""
 
 
-class Tokens:
+class Completions:
     """All completion counters of a peer."""
 
     def __init__(self, spare: Callable[[], int] = lambda: 0) -> None:

@@ -55,7 +55,7 @@ class PeerConfig:
     """Whether this peer has seeds.
 
     An empty peer with seeds that sees only empty peers waits 20 s before it assumes a new network, unless it has
-    reached all seeds (``DoorsMet``).
+    reached all seeds (``SeedsReached``).
     """
 
     durable: bool = False

@@ -25,7 +25,7 @@ from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.wire.messages import Contact, Expulsions
 
 if TYPE_CHECKING:
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
 
 __all__ = ["REPORTS_NEEDED", "ExpelledMembers"]
 
@@ -37,8 +37,8 @@ REPORTS_NEEDED: Final = 2
 class ExpelledMembers(Component):
     """The decisions that one peer knows."""
 
-    def __init__(self, exchange: Exchange):
-        self._exchange = exchange
+    def __init__(self, messenger: Messenger):
+        self._messenger = messenger
         self._decisions: dict[int, tuple[int, bool]] = {}
         """By member: the stamp of the latest decision, and whether the member is expelled."""
         self._reports: dict[int, dict[int, tuple[int, bool]]] = {}
@@ -51,19 +51,19 @@ class ExpelledMembers(Component):
 
         Raises LocalProtocolError if it concerns this peer itself, or if there are too many.
         """
-        if member == self._exchange.own.key:
+        if member == self._messenger.own.key:
             raise LocalProtocolError(f"this node is {member:016x} itself: name another node by --peer")
         if member not in self._decisions and len(self._decisions) >= DECISIONS_MAX:
             raise LocalProtocolError(f"this node knows decisions about {DECISIONS_MAX} members, which is the bound")
         if expelled != (member in self.keys):
-            self._adopt(member, self._exchange.tick(), expelled=expelled)
-        for contact in self._exchange.cache.contacts():
+            self._adopt(member, self._messenger.tick(), expelled=expelled)
+        for contact in self._messenger.cache.contacts():
             self.met(contact)
 
     def met(self, contact: Contact) -> None:
         """Send the decisions to another member."""
-        if self._decisions and contact.key != self._exchange.own.key and contact.key not in self.keys:
-            self._exchange.send(contact, self._message())
+        if self._decisions and contact.key != self._messenger.own.key and contact.key not in self.keys:
+            self._messenger.send(contact, self._message())
 
     def take(self, sender: Contact, message: Expulsions) -> None:
         """Handle the decisions that another member reports: all of them."""
@@ -73,12 +73,12 @@ class ExpelledMembers(Component):
         before = self._reports.get(sender.key, {})
         told: dict[int, tuple[int, bool]] = {}
         for member, stamp, state in zip(*map(as_list, columns), strict=True):
-            if member not in (self._exchange.own.key, sender.key) and len(told) < DECISIONS_MAX:
+            if member not in (self._messenger.own.key, sender.key) and len(told) < DECISIONS_MAX:
                 told[member] = max((stamp, bool(state)), before.get(member, (0, False)))  # messages overtake each other
         self._reports[sender.key] = told
         for member, report in told.items():
             if report != before.get(member) and self._is_news(member, *report):
-                self._exchange.trace(
+                self._messenger.trace(
                     "expulsion-reported", member=f"{member:016x}", expelled=report[1], reporter=f"{sender.key:016x}"
                 )
                 self._count(member, expelled=report[1])
@@ -104,13 +104,13 @@ class ExpelledMembers(Component):
         reporters = self._reporters(member, expelled=expelled)
         if len(reporters) >= REPORTS_NEEDED and (member in self._decisions or len(self._decisions) < DECISIONS_MAX):
             self._adopt(member, reporters[REPORTS_NEEDED - 1][0], expelled=expelled)
-            for contact in self._exchange.cache.contacts():
+            for contact in self._messenger.cache.contacts():
                 self.met(contact)
 
     def _adopt(self, member: int, stamp: int, *, expelled: bool) -> None:
         self._set(member, stamp, expelled=expelled)
-        self._exchange.trace("member-expelled" if expelled else "member-readmitted", member=f"{member:016x}")
-        self._exchange.persist(self._message())
+        self._messenger.trace("member-expelled" if expelled else "member-readmitted", member=f"{member:016x}")
+        self._messenger.persist(self._message())
 
     def _set(self, member: int, stamp: int, *, expelled: bool) -> None:
         self._decisions[member] = stamp, expelled
@@ -139,7 +139,7 @@ class ExpelledMembers(Component):
             yield self._message()
 
     def _message(self) -> Expulsions:
-        make = self._exchange.columns.column
+        make = self._messenger.columns.column
         return Expulsions(
             make(list(self._decisions), "uint64"), make([stamp for stamp, _ in self._decisions.values()], "uint64"),
             make([int(out) for _, out in self._decisions.values()], "uint32"),

@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from p2prdf.peer.network.completions import Tokens
+from p2prdf.peer.network.completions import Completions
 from p2prdf.wire.messages import Contact
 
-__all__ = ["KEYS_MAX", "Arrival", "Arrivals"]
+__all__ = ["KEYS_MAX", "Arrival", "Inbox"]
 
 Arrival = tuple[Contact, int]
 """A message in flight: its sender and number."""
@@ -33,10 +33,10 @@ Arrival = tuple[Contact, int]
 KEYS_MAX: Final = 256
 
 
-class Arrivals:
+class Inbox:
     """Messages of other peers that are in progress or to be acknowledged."""
 
-    def __init__(self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None]):
+    def __init__(self, tokens: Completions, tell: Callable[[Contact, Sequence[int]], None]):
         """``tell`` is called with the sender and the noted keys when a message is done."""
         self._tokens = tokens
         self._tell = tell

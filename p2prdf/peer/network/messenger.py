@@ -24,10 +24,10 @@ from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.network.completions import Tokens
+from p2prdf.peer.network.completions import Completions
 from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.config import PeerConfig
-from p2prdf.peer.network.inbox import Arrivals
+from p2prdf.peer.network.inbox import Inbox
 from p2prdf.peer.network.pace import Pace
 from p2prdf.peer.network.quorum import Members
 from p2prdf.peer.network.recovery import Recovery
@@ -36,29 +36,29 @@ from p2prdf.peer.network.tracing import Traces
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
 from p2prdf.wire.messages import (
     Acknowledge,
-    AskBookmarks,
-    AskCounts,
-    AskLoad,
+    BookmarksRequest,
+    BookmarksResponse,
     Contact,
-    Differing,
-    ElementMark,
-    KeptMark,
+    CountsRequest,
+    CountsResponse,
+    DigestDiff,
+    Envelope,
     KeyDepth,
-    LowMark,
+    LoadRequest,
+    LoadResponse,
+    LowWatermark,
     MembersKnown,
     Message,
     NotOwner,
-    Parcel,
-    SourceMark,
-    TellBookmarks,
-    TellCounts,
-    TellLoad,
-    Totals,
+    PublisherReport,
+    RetentionReport,
+    RootDigests,
+    StreamReport,
     Traced,
-    WatchLowMarks,
+    WatchWatermarks,
 )
 
-__all__ = ["Exchange"]
+__all__ = ["Messenger"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
@@ -66,12 +66,13 @@ _TOLD_MAX = 64
 _APART_BITS = 14
 """Random bits in the 16-bit counter of a stamp, which may thus run a fraction of a millisecond ahead."""
 _UNRELIABLE = (
-    Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
-    SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts, Traced,
+    Acknowledge, NotOwner, LoadRequest, LoadResponse, KeyDepth, RootDigests, DigestDiff, WatchWatermarks,
+    LowWatermark, StreamReport,
+    PublisherReport, RetentionReport, BookmarksRequest, BookmarksResponse, CountsRequest, CountsResponse, Traced,
 )  # fmt: skip
 
 
-class Exchange(Component):
+class Messenger(Component):
     """The messenger of a peer."""
 
     def __init__(
@@ -107,9 +108,9 @@ class Exchange(Component):
             own, config, self.cache, now=lambda: self.now, recovery=self.recovery, persist=self.persist,
             fewer_needed=self._see_whether_enough,
         )  # fmt: skip
-        self._tokens = tokens = Tokens(lambda: self.members.spare)
+        self._tokens = tokens = Completions(lambda: self.members.spare)
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
-        self.arrivals = Arrivals(tokens, self._tell_owners)
+        self.inbox = Inbox(tokens, self._tell_owners)
         self.draw = draw or self._draw
         self.traces = Traces(self, self.draw)
         self.recovery.requires(lambda: not self.members.copies_missing)
@@ -164,7 +165,7 @@ class Exchange(Component):
             "parked": self.parked,
             "lookups": self.lookups,
             "passed_on": self.passed_on,
-            "passing_on": self.arrivals.waiting,
+            "passing_on": self.inbox.waiting,
             "undertakings": self.undertakings,
             "address_cache_size": self.cache.size,
             "address_cache_hits": self.cache.hits,
@@ -520,13 +521,13 @@ class Exchange(Component):
             to = self.contact(known)
         self.clock = max(self.clock, hlc.from_seconds(self.now))
         if self.traces.active and (traced := self.traces.before(to, message)) is not None:
-            self.effects.append(Send(to, Parcel(0, self.clock, traced)))
-        self.effects.append(Send(to, Parcel(number, self.clock, message)))
+            self.effects.append(Send(to, Envelope(0, self.clock, traced)))
+        self.effects.append(Send(to, Envelope(number, self.clock, message)))
 
     def pass_on(self, sender: Contact, owner: Contact, message: Any) -> None:
         """Forward the current message to a closer peer; it is acknowledged when it has arrived there."""
         self.not_mine(sender, owner)
-        tokens = self.arrivals.keep(self.arrivals.current)
+        tokens = self.inbox.keep(self.inbox.current)
         self.send(owner, replace(message, hops=message.hops + 1), tokens)
         self.release(tokens)
 
@@ -546,7 +547,7 @@ class Exchange(Component):
         if self._recursive and self.config.address_cache:
             away = np.flatnonzero(as_array(hops, np.int64) > 0)
             some = away[:: len(away) // _TOLD_MAX + 1].tolist()
-            self.arrivals.note(tokens, [int(ring_keys[at]) for at in some])
+            self.inbox.note(tokens, [int(ring_keys[at]) for at in some])
 
     def _tell_owners(self, sender: Contact, ring_keys: Sequence[int]) -> None:
         for number in sorted(set(self.cache.nearest_known_list(ring_keys))):
@@ -564,7 +565,7 @@ class Exchange(Component):
     @property
     def owes_acknowledgements(self) -> bool:
         """Whether received messages are not acknowledged yet."""
-        return self.arrivals.to_acknowledge or bool(self._corrections)
+        return self.inbox.to_acknowledge or bool(self._corrections)
 
     def flush_acknowledgements(self) -> None:
         """Acknowledge the messages stored here, or at the next hop, since the last call.
@@ -579,7 +580,7 @@ class Exchange(Component):
             if others:
                 self.send(sender, NotOwner(others))
         self._corrections.clear()
-        for sender, numbers in self.arrivals.take_done().items():
+        for sender, numbers in self.inbox.take_done().items():
             self.send(sender, Acknowledge(self.columns.column(numbers)))
 
     def acknowledged(self, sender: Contact, numbers: Column) -> None:

@@ -202,7 +202,7 @@ class Members:
     def alone(self) -> bool:
         """Whether this peer has seeds and no process of it has met a member: it is no cluster by itself.
 
-        :class:`p2prdf.wire.contract.DoorsMet` ends that: the overlay has founded a cluster with this peer.
+        :class:`p2prdf.wire.contract.SeedsReached` ends that: the overlay has founded a cluster with this peer.
         """
         return self._config.joins and self._replicated and self.most == 1 and not self.doors_met
 

@@ -14,25 +14,25 @@ import numpy as np
 
 from p2prdf.columns import Column
 from p2prdf.peer.network.batches import TripleBatch, joined_batches
-from p2prdf.peer.network.chunking import Cutter
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.chunking import Chunker
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf.query import Plan
 from p2prdf.store.backlog import joined
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.messages import Answers, Forward, IndexTriples, Rows
 
-__all__ = ["Outgoing"]
+__all__ = ["SendBuffers"]
 
 
-class Outgoing:
+class SendBuffers:
     """Triples, rows and solutions for other peers, by contact number; :meth:`send` sends them."""
 
-    def __init__(self, exchange: Exchange, tables: Tables, cutter: Cutter, complete: Callable[[], int]):
+    def __init__(self, messenger: Messenger, tables: Tables, chunker: Chunker, complete: Callable[[], int]):
         """``complete`` returns the stamp up to which all publications of this peer have reached their owners."""
-        self._exchange = exchange
+        self._messenger = messenger
         self._tables = tables
         self._columns = tables.columns
-        self._cutter = cutter
+        self._chunker = chunker
         self.complete = complete
         self._clear()
 
@@ -57,7 +57,7 @@ class Outgoing:
         self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = (), *, kept: bool = False
     ) -> None:
         """Buffer rows for another peer and hold completion counters; ``kept`` as in Forward."""
-        self._exchange.hold(tokens)
+        self._messenger.hold(tokens)
         self._routed()
         place = (owner, hops, False, kept, rows.plan, rows.step, rows.refresh)
         self._rows.setdefault(place, []).append((rows, tokens))
@@ -72,7 +72,7 @@ class Outgoing:
 
     def _routed(self) -> None:
         """Record the view in which an item is routed."""
-        view = self._exchange.view
+        view = self._messenger.view
         self._view = view if self._view in (None, view) else 0
 
     # --- sending ---------------------------------------------------------------------------------
@@ -92,26 +92,26 @@ class Outgoing:
 
     def _send_answers(self, owner: int, parts: list[Derived]) -> None:
         groups, rows = self.answer_columns(parts)
-        for start, stop in self._cutter.slices(len(rows), rows.bindings):
+        for start, stop in self._chunker.slices(len(rows), rows.bindings):
             part = Answers(*_compact(groups, _slice_rows(rows, start, stop)))
-            self._exchange.send(self._exchange.contact(owner), part)
+            self._messenger.send(self._messenger.contact(owner), part)
 
     def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
-        exchange = self._exchange
+        messenger = self._messenger
         tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
         once = tuple(dict.fromkeys(tokens))  # else they multiply each time these triples are routed again
         whole = joined_batches(self._columns, batches)
         columns = whole.columns()
-        if whole.origin == exchange.own.key:
+        if whole.origin == messenger.own.key:
             whole.complete = self.complete()
-        for start, stop in self._cutter.slices(len(columns[0]), columns[:3]):
+        for start, stop in self._chunker.slices(len(columns[0]), columns[:3]):
             s, p, o, time, event, roles = (column[start:stop] for column in columns)
             message = IndexTriples(
                 s, p, o, time, event, roles, hops, view,
                 whole.origin, whole.published, whole.began, whole.complete, whole.stamp, whole.words,
             )  # fmt: skip
-            exchange.send(exchange.contact(owner), message, once)
-        exchange.release(tokens)
+            messenger.send(messenger.contact(owner), message, once)
+        messenger.release(tokens)
 
     def send_rows(
         self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...],
@@ -120,15 +120,15 @@ class Outgoing:
         """Send rows now, and release the completion counters held for them."""
         once = tuple(dict.fromkeys(tokens))
         for message in self.forwards(whole, hops, view, copied=copied, kept=kept):
-            self._exchange.send(self._exchange.contact(owner), message, once)
-        self._exchange.release(tokens)
+            self._messenger.send(self._messenger.contact(owner), message, once)
+        self._messenger.release(tokens)
 
     def forwards(
         self, whole: Derived, hops: int = 0, view: int = 0, *, copied: bool = False, kept: bool = False
     ) -> Iterator[Forward]:
         """Return rows as messages of bounded size."""
         rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
-        for start, stop in self._cutter.slices(len(rows), rows.bindings):
+        for start, stop in self._chunker.slices(len(rows), rows.bindings):
             piece = _slice_rows(rows, start, stop)
             groups, places = self._tables.export_groups(whole.plan, piece.group)
             yield Forward(

@@ -2,7 +2,7 @@
 
 Triples carry the stamp of their publication, and a row carries the earliest and latest stamp of its triples.  These
 stamps identify the rows of a trace, so no table or message needs another column.  A traced publication draws its stamp
-at random (:meth:`Exchange.tick_apart`), so that no other peer issues it too.
+at random (:meth:`Messenger.tick_apart`), so that no other peer issues it too.
 
 A :class:`Traced` message precedes a message with traced rows: it maps stamps to traces and names the sending span.  A
 peer that misses it reports no spans.
@@ -33,7 +33,7 @@ from p2prdf.wire.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.batches import TripleBatch
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
     from p2prdf.store.tables import Derived
 
 __all__ = [
@@ -106,9 +106,9 @@ class Work:
 class Traces:
     """The traces that a peer follows."""
 
-    def __init__(self, exchange: Exchange, draw: Callable[[int], int]):
+    def __init__(self, messenger: Messenger, draw: Callable[[int], int]):
         """``draw`` returns the given number of random bits."""
-        self._exchange = exchange
+        self._messenger = messenger
         self.draw = draw
         self.current: dict[int, int] = {}
         """By stamp, the span of the current work."""
@@ -149,7 +149,7 @@ class Traces:
             self.refused += 1
             return _nothing
         context = context or TraceContext(self.draw(64) << 64 | self.new_span())
-        began, span = self._exchange.now, self.new_span()
+        began, span = self._messenger.now, self.new_span()
         self._live[stamp] = _Trace(context.trace, began + LIVE_SECONDS, span)
         self._stamps = None
         self.begun += 1
@@ -158,7 +158,7 @@ class Traces:
 
         def done() -> None:
             effect = Span("publish", context.trace, span, context.parent, began, {"stamp": stamp, **fields})
-            self._exchange.effects.append(effect)
+            self._messenger.effects.append(effect)
 
         return done
 
@@ -175,14 +175,14 @@ class Traces:
                 if not self._room():
                     self.refused += 1
                     continue
-                trace = self._live[stamp] = _Trace(high << 64 | low, self._exchange.now + LIVE_SECONDS, parent)
+                trace = self._live[stamp] = _Trace(high << 64 | low, self._messenger.now + LIVE_SECONDS, parent)
                 self._stamps = None
             elif trace.trace != high << 64 | low:
                 self.refused += 1
                 continue
             came = trace.came.setdefault(message.kind, [])
             if len(came) <= _LINKS_MAX and all(span != parent for span, _ in came):
-                came.append((parent, self._exchange.now))
+                came.append((parent, self._messenger.now))
             if answer:
                 self._note_answer(answer, stamp, parent)
 
@@ -192,7 +192,7 @@ class Traces:
 
     def _forget(self) -> None:
         """Forget expired traces; the oldest comes first."""
-        now, live = self._exchange.now, self._live
+        now, live = self._messenger.now, self._live
         while live and live[stamp := next(iter(live))].until <= now:
             del live[stamp]
             self._stamps = None
@@ -268,9 +268,9 @@ class Traces:
 
     def _came(self, stamp: int, kind: int) -> tuple[list[int], float]:
         """Return the spans that caused rows present now, and the time of their arrival."""
-        now, trace = self._exchange.now, self._live[stamp]
+        now, trace = self._messenger.now, self._live[stamp]
         came = trace.came.pop(kind, [])
-        local = self._causes.pop((kind, self._exchange.own.key, stamp), 0)
+        local = self._causes.pop((kind, self._messenger.own.key, stamp), 0)
         spans = [span for span, _ in came] + ([local] if local else [])
         return spans or [trace.span], min((since for _, since in came), default=now)
 
@@ -312,7 +312,7 @@ class Traces:
         trace.left -= 1
         if last:
             trace.span = span
-        self._exchange.effects.append(Span(name, trace.trace, span, parent, began, fields))
+        self._messenger.effects.append(Span(name, trace.trace, span, parent, began, fields))
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -367,11 +367,11 @@ class Traces:
         span = self.new_span()
         parent = self._causes.get((kind, to.key, stamp)) or self.current.get(stamp) or self._live[stamp].span
         fields: dict[str, object] = {"rows": rows, "what": type(message).__name__, "to": f"{to.key:016x}"}
-        self.tell(stamp, "send", span, parent, self._exchange.now, fields, last=False)
+        self.tell(stamp, "send", span, parent, self._messenger.now, fields, last=False)
         return span
 
     def _message(self, kind: int, spans: dict[int, int], marks: list[tuple[int, int]]) -> Traced:
-        make, traces = self._exchange.columns.column, [self._live[stamp].trace for stamp, _ in marks]
+        make, traces = self._messenger.columns.column, [self._live[stamp].trace for stamp, _ in marks]
         return Traced(
             kind, make(stamp for stamp, _ in marks), make(trace >> 64 for trace in traces),
             make(trace & (1 << 64) - 1 for trace in traces), make(spans[stamp] for stamp, _ in marks),

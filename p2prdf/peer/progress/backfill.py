@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from p2prdf.peer.progress.low_watermark import Known
 
-__all__ = ["Seeking"]
+__all__ = ["Backfill"]
 
 _OTHER_LINKS = 3
 """Links besides those between patterns: the query, solutions to the coordinator, and solutions to its replicas."""
 
 
-class Seeking:
+class Backfill:
     """The backfill of one subscription, until it is complete."""
 
     __slots__ = ("_after", "_home", "_marks")

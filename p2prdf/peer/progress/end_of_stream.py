@@ -29,7 +29,7 @@ from p2prdf.peer.replication.digests import Changes, Items
 from p2prdf.wire.messages import KeepEnds, Message
 
 if TYPE_CHECKING:
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
 
 __all__ = ["OPENINGS_MAX", "STREAMS_MAX", "STREAM_ENDS", "StreamEnds"]
 
@@ -49,8 +49,8 @@ class StreamEnds(Component):
     number = STREAM_ENDS
     dense = False
 
-    def __init__(self, exchange: Exchange):
-        self._exchange = exchange
+    def __init__(self, messenger: Messenger):
+        self._messenger = messenger
         self._ends: dict[int, tuple[int, int]] = {}
         """By stream, its earliest time and the greatest promise of a publisher that closed."""
         self._openings: dict[tuple[int, int, int], float] = {}
@@ -78,21 +78,21 @@ class StreamEnds(Component):
             held = self._ends.get(stream)
             if held is None and len(self._ends) >= STREAMS_MAX:
                 self.refused += 1
-                self._exchange.trace("too-many-ends", stream=stream)
+                self._messenger.trace("too-many-ends", stream=stream)
                 continue
             found = (began, upto) if held is None else (min(began, held[0]), max(upto, held[1]))
             if found != held:
                 self._ends[stream], news = found, True
-            if opening and not self._exchange.restoring:
+            if opening and not self._messenger.restoring:
                 self._openings.pop((stream, publisher, opening), None)
-                self._openings[stream, publisher, opening] = self._exchange.now
+                self._openings[stream, publisher, opening] = self._messenger.now
         if news:
             self.version += 1
-            self._exchange.persist(message)
+            self._messenger.persist(message)
         self._forget()
 
     def _forget(self) -> None:
-        before = self._exchange.now - 2 * self._exchange.config.stream_idle_seconds
+        before = self._messenger.now - 2 * self._messenger.config.stream_idle_seconds
         for each, at in list(self._openings.items()):
             if at >= before and len(self._openings) <= OPENINGS_MAX:
                 break
@@ -127,7 +127,7 @@ class StreamEnds(Component):
         ends = list(self._ends.items())  # none is ever forgotten, so places stay
         for start in range(0, len(places), _IN_ONE_MESSAGE):
             some = [ends[place] for place in places[start : start + _IN_ONE_MESSAGE].tolist()]
-            make = self._exchange.columns.column
+            make = self._messenger.columns.column
             nobody = make([0] * len(some))
             began, upto = ([times[at] for _, times in some] for at in (0, 1))
             yield KeepEnds(make([stream for stream, _ in some]), nobody, nobody, make(began), make(upto))

@@ -35,28 +35,28 @@ from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.wire.messages import (
     Answers,
     Contact,
-    ElementMark,
+    Fetch,
     Forward,
+    IdentityList,
     IndexQuery,
     IndexTriples,
     KeepAnswers,
-    KeepWithdrawn,
-    KeptMark,
-    LowMark,
+    KeepRetracted,
+    LowWatermark,
     Message,
-    Offer,
-    SourceMark,
-    Want,
-    WatchLowMarks,
+    PublisherReport,
+    RetentionReport,
+    StreamReport,
+    WatchWatermarks,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from p2prdf.columns import Column
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
 
-__all__ = ["CUT_SECONDS", "Known", "LowMarks", "Source", "UnderWay", "kept_late_seconds"]
+__all__ = ["CUT_SECONDS", "Known", "LowWatermarks", "Source", "UnderWay", "kept_late_seconds"]
 
 U64 = npt.NDArray[np.uint64]
 
@@ -115,7 +115,7 @@ class Known:
     busy: frozenset[int] | None = frozenset()
     elements: Mapping[int, int] | None = None
     sources: tuple[Source, ...] = ()
-    kept: tuple[KeptMark, ...] | None = None
+    kept: tuple[RetentionReport, ...] | None = None
     """The retention reports of all peers for this cut; None if some are missing."""
 
     def quiet(self, home: int) -> bool:
@@ -123,29 +123,29 @@ class Known:
         return self.busy is not None and home not in self.busy
 
 
-class LowMarks(Component):
+class LowWatermarks(Component):
     """The cuts of one peer: its reports to other peers, and the watermarks that follow from theirs."""
 
     def __init__(
-        self, exchange: Exchange, owes: Callable[[], bool],
+        self, messenger: Messenger, owes: Callable[[], bool],
         learned: Callable[[Known], None],
         sources: Callable[[Collection[int]], Sequence[Source]] = lambda _: (),
-        kept: Callable[[int, int], KeptMark] | None = None,
+        kept: Callable[[int, int], RetentionReport] | None = None,
     ):
         """``learned`` is called with each low watermark.
 
         ``sources`` returns the known reports of publishers of some streams.  ``kept`` returns the retention report for
         a cut and view.  ``owes``: whether this peer has old solutions to derive again once no peer lacks data.
         """
-        self._exchange = exchange
-        exchange.signals.view_changed.connect(self.view_changed)
+        self._messenger = messenger
+        messenger.signals.view_changed.connect(self.view_changed)
         self._owes = owes
         self._learned = learned
         self._sources = sources
         self._kept_mark = kept
         self._kept_cut = 0
         """The last cut of which this peer sent a retention report."""
-        self._kept: dict[int, dict[int, KeptMark]] = {}
+        self._kept: dict[int, dict[int, RetentionReport]] = {}
         self._watchers: dict[int, tuple[Contact, float]] = {}
         self._hurried: dict[int, float] = {}
         """By key of a peer, the time until which its requests are urgent."""
@@ -162,11 +162,11 @@ class LowMarks(Component):
         """The reports of publishers known at that cut."""
         self._low_cut = 0
         """That cut."""
-        self._told: dict[int, dict[int, LowMark]] = {}
+        self._told: dict[int, dict[int, LowWatermark]] = {}
         """By cut and key of a peer, its low watermark."""
-        self._elements: dict[int, dict[int, ElementMark]] = {}
+        self._elements: dict[int, dict[int, StreamReport]] = {}
         """By cut and key of a peer, its elements in flight."""
-        self._published: dict[int, dict[int, SourceMark]] = {}
+        self._published: dict[int, dict[int, PublisherReport]] = {}
         """By cut and key of a peer, its reports of publishers."""
         self.wanted = False
         """Whether a subscriber of this peer, or a coordinator here, wants low watermarks."""
@@ -178,8 +178,8 @@ class LowMarks(Component):
     def handlers(self) -> Handlers:
         """Return the handlers of the reports of other peers."""
         return {
-            WatchLowMarks: self.watch, LowMark: self.take, ElementMark: self.take_elements,
-            SourceMark: self.take_sources, KeptMark: self.take_kept,
+            WatchWatermarks: self.watch, LowWatermark: self.take, StreamReport: self.take_elements,
+            PublisherReport: self.take_sources, RetentionReport: self.take_kept,
         }  # fmt: skip
 
     # --- cuts ------------------------------------------------------------------------------------
@@ -196,48 +196,48 @@ class LowMarks(Component):
         if not self._active:
             self._cut = 0
             return
-        exchange = self._exchange
-        seconds = exchange.config.drift_max_seconds  # a wrong clock decides nothing
-        stamp = hlc.merge(exchange.clock, remote, now=exchange.now, drift_max_seconds=seconds)
+        messenger = self._messenger
+        seconds = messenger.config.drift_max_seconds  # a wrong clock decides nothing
+        stamp = hlc.merge(messenger.clock, remote, now=messenger.now, drift_max_seconds=seconds)
         cut = stamp // _CUT
         if not self._cut:  # earlier cuts were not inspected
             self._cut = cut
         elif cut > self._cut:
             last, self._cut = self._cut, cut
-            exchange.clock = max(exchange.clock, cut * _CUT)
+            messenger.clock = max(messenger.clock, cut * _CUT)
             counts = cut // self._step * self._step
             if counts > last:  # no work was done here between the two
                 self._low, self._low_cut = self._under_way(), counts
-                exchange.put_since_cut = []
+                messenger.put_since_cut = []
                 streams = self.streams.union(*self._with_streams.values())
                 self._said = self._sources(streams) if streams else ()
 
     @property
     def _stride(self) -> int:
         """One in this number of cuts is reported to urgent peers."""
-        return _stride(self._exchange)
+        return _stride(self._messenger)
 
     @property
     def _step(self) -> int:
         """One in this number of cuts is inspected now."""
-        hurry = self.urgent or any(until > self._exchange.now for until in self._hurried.values())
+        hurry = self.urgent or any(until > self._messenger.now for until in self._hurried.values())
         return self._stride * (1 if hurry else CALM_CUTS)
 
     def _under_way(self) -> UnderWay:
         found = UnderWay()
-        found.add(self._exchange.outbox.messages())
+        found.add(self._messenger.outbox.messages())
         return found
 
     def wake(self) -> None:
         """Report the cut that was just passed, at the end of its turn; request reports of other peers."""
-        exchange, now = self._exchange, self._exchange.now
+        messenger, now = self._messenger, self._messenger.now
         wanted = self.wanted or bool(self.streams)
         if self._low is not None:
             found, self._low = self._low, None
-            found.add(exchange.put_since_cut or ())
-            exchange.put_since_cut = None
-            low, view = found.low, exchange.view
-            if not view or exchange.parked or exchange.members.short_of_peers or not exchange.recovery.complete:
+            found.add(messenger.put_since_cut or ())
+            messenger.put_since_cut = None
+            low, view = found.low, messenger.view
+            if not view or messenger.parked or messenger.members.short_of_peers or not messenger.recovery.complete:
                 low = 0
             elif self._owes():
                 low = _OLDEST
@@ -245,15 +245,15 @@ class LowMarks(Component):
         hurries = (self.urgent and not self._asked_urgently) or not self.streams <= self._asked_streams
         if wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
             self._asked_at, self._asked_urgently, self._asked_streams = now, self.urgent, self.streams
-            for contact in exchange.cache.contacts():
-                for message in self._asked() if contact.key != exchange.own.key else ():
-                    exchange.send(contact, message)
+            for contact in messenger.cache.contacts():
+                for message in self._asked() if contact.key != messenger.own.key else ():
+                    messenger.send(contact, message)
         elif not wanted:
             self._asked_at = None
 
     def _tell(self, low: int, found: UnderWay, *, wanted: bool) -> None:
         """Send the reports of the last cut to the peers that asked; the low watermark goes last and completes them."""
-        exchange, now, view = self._exchange, self._exchange.now, self._exchange.view
+        messenger, now, view = self._messenger, self._messenger.now, self._messenger.view
         elements, mark = self._marks(low, found)
         self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
         self._hurried = {key: until for key, until in self._hurried.items() if until > now}
@@ -268,39 +268,39 @@ class LowMarks(Component):
                 streams = self._with_streams.get(key)
                 before: list[Message] = [*kept, *elements, self._source_mark(streams)] if streams else []
                 for message in (*before, mark):
-                    exchange.send(contact, message)
+                    messenger.send(contact, message)
         if wanted and (for_all or self.urgent):
             for told in kept:
-                self.take_kept(exchange.own, told)
+                self.take_kept(messenger.own, told)
             for message in elements:
-                self.take_elements(exchange.own, message)
-            self.take_sources(exchange.own, self._source_mark(self.streams))
-            self.take(exchange.own, mark)
+                self.take_elements(messenger.own, message)
+            self.take_sources(messenger.own, self._source_mark(self.streams))
+            self.take(messenger.own, mark)
 
-    def _asked(self) -> list[WatchLowMarks]:
+    def _asked(self) -> list[WatchWatermarks]:
         """Return the requests to other peers, streams in parts."""
-        streams, make = sorted(self.streams), self._exchange.columns.column
+        streams, make = sorted(self.streams), self._messenger.columns.column
         parts = [(make(streams[at : at + _STREAMS_MAX]),) for at in range(0, len(streams), _STREAMS_MAX)]
-        return [WatchLowMarks(self.urgent, part) for part in parts] or [WatchLowMarks(self.urgent)]
+        return [WatchWatermarks(self.urgent, part) for part in parts] or [WatchWatermarks(self.urgent)]
 
     def _wanted_by(self, key: int) -> dict[int, float]:
-        return {stream: until for stream, until in self._with_streams[key].items() if until > self._exchange.now}
+        return {stream: until for stream, until in self._with_streams[key].items() if until > self._messenger.now}
 
-    def _marks(self, low: int, found: UnderWay) -> tuple[list[ElementMark], LowMark]:
+    def _marks(self, low: int, found: UnderWay) -> tuple[list[StreamReport], LowWatermark]:
         """Return the reports of a cut: the elements in flight, if they are known, and the low watermark."""
-        make, cut, view = self._exchange.columns.column, self._low_cut, self._exchange.view
+        make, cut, view = self._messenger.columns.column, self._low_cut, self._messenger.view
         elements = []
         if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
-            elements.append(ElementMark(cut, view, make(sorted(found.elements.values()))))
+            elements.append(StreamReport(cut, view, make(sorted(found.elements.values()))))
         many = len(found.homes) > _BUSY_MAX
-        return elements, LowMark(cut, low, view, make([] if many else sorted(found.homes)), many)
+        return elements, LowWatermark(cut, low, view, make([] if many else sorted(found.homes)), many)
 
-    def _source_mark(self, streams: Collection[int]) -> SourceMark:
+    def _source_mark(self, streams: Collection[int]) -> PublisherReport:
         """Return the report of publishers of some streams at the cut."""
         said = [each for each in self._said if each.stream in streams]
-        make = self._exchange.columns.column
-        return SourceMark(
-            self._low_cut, self._exchange.view, make([each.stream for each in said]),
+        make = self._messenger.columns.column
+        return PublisherReport(
+            self._low_cut, self._messenger.view, make([each.stream for each in said]),
             make([each.publisher for each in said]), make([each.began for each in said]),
             make([each.upto for each in said]), make([each.opening for each in said]),
             make([int(each.ended) for each in said], "uint32"),
@@ -312,48 +312,48 @@ class LowMarks(Component):
         if not self._active:
             return None
         if self._low is not None or not self._cut:
-            return self._exchange.now
+            return self._messenger.now
         step = self._step
         return (self._cut // step + 1) * step * CUT_SECONDS
 
     # --- others ----------------------------------------------------------------------------------
 
-    def watch(self, sender: Contact, message: WatchLowMarks) -> None:
+    def watch(self, sender: Contact, message: WatchWatermarks) -> None:
         """Report to another peer from the next cut on."""
-        self._watchers[sender.key] = (sender, self._exchange.now + _WATCH_SECONDS)
+        self._watchers[sender.key] = (sender, self._messenger.now + _WATCH_SECONDS)
         if message.urgent:
-            self._hurried[sender.key] = self._exchange.now + _WATCH_SECONDS
+            self._hurried[sender.key] = self._messenger.now + _WATCH_SECONDS
         for streams in message.streams:
-            until = self._exchange.now + _WATCH_SECONDS
+            until = self._messenger.now + _WATCH_SECONDS
             self._with_streams.setdefault(sender.key, {}).update(dict.fromkeys(as_list(streams), until))
 
-    def take_elements(self, sender: Contact, message: ElementMark) -> None:
+    def take_elements(self, sender: Contact, message: StreamReport) -> None:
         """Take the elements in flight of a peer."""
-        if self.streams and message.view and message.view == self._exchange.view:
+        if self.streams and message.view and message.view == self._messenger.view:
             self._elements.setdefault(message.cut, {})[sender.key] = message
             _forget_earliest(self._elements)
 
-    def take_sources(self, sender: Contact, message: SourceMark) -> None:
+    def take_sources(self, sender: Contact, message: PublisherReport) -> None:
         """Take the reports of publishers of a peer."""
-        if self.streams and message.view and message.view == self._exchange.view:
+        if self.streams and message.view and message.view == self._messenger.view:
             self._published.setdefault(message.cut, {})[sender.key] = message
             _forget_earliest(self._published)
 
-    def take_kept(self, sender: Contact, message: KeptMark) -> None:
+    def take_kept(self, sender: Contact, message: RetentionReport) -> None:
         """Take the retention report of a peer."""
-        if self.streams and message.view and message.view == self._exchange.view:
+        if self.streams and message.view and message.view == self._messenger.view:
             self._kept.setdefault(message.cut, {})[sender.key] = message
             _forget_earliest(self._kept)
 
-    def take(self, sender: Contact, message: LowMark) -> None:
+    def take(self, sender: Contact, message: LowWatermark) -> None:
         """Take the low watermark of a peer; conclude the cut after the last one."""
-        exchange = self._exchange
-        if not (self.wanted or self.streams) or not message.view or message.view != exchange.view:
+        messenger = self._messenger
+        if not (self.wanted or self.streams) or not message.view or message.view != messenger.view:
             return
         told = self._told.setdefault(message.cut, {})
         told[sender.key] = message
         _forget_earliest(self._told)
-        if len(told) >= exchange.cache.size and all(each.key in told for each in exchange.cache.contacts()):
+        if len(told) >= messenger.cache.size and all(each.key in told for each in messenger.cache.contacts()):
             self._told = {cut: each for cut, each in self._told.items() if cut > message.cut}
             low = min(message.cut * _CUT, *(each.low for each in told.values()))
             if low:
@@ -366,7 +366,7 @@ class LowMarks(Component):
                 elements = _elements_of(came.values()) if whole else None
                 sources = _sources_of(published.values())
                 kept = self._kept.pop(message.cut, {})
-                in_time = CUT_SECONDS * (self._kept_cut - message.cut) < kept_late_seconds(self._exchange)
+                in_time = CUT_SECONDS * (self._kept_cut - message.cut) < kept_late_seconds(self._messenger)
                 all_kept = kept.keys() >= told.keys() and in_time  # other peers rely on timely conclusions
                 told_of = tuple(kept.values()) if all_kept else None
                 around = None if many else busy
@@ -378,18 +378,18 @@ class LowMarks(Component):
             told.clear()
 
 
-def _stride(exchange: Exchange) -> int:
+def _stride(messenger: Messenger) -> int:
     """Return the number of cuts of which one is reported to urgent peers."""
-    return -(-exchange.cache.size // PEERS_PER_CUT)
+    return -(-messenger.cache.size // PEERS_PER_CUT)
 
 
-def kept_late_seconds(exchange: Exchange) -> float:
+def kept_late_seconds(messenger: Messenger) -> float:
     """Return the seconds after a cut in which later reports may lead to conclusions about retention at that cut.
 
     It is shorter than the time for which a coordinator waits for publishers of a stream before its first report.
     """
-    marks = max(1, min(KEPT_LATE_MAX, int(exchange.config.stream_idle_seconds) - 2))
-    return marks * _stride(exchange) * CALM_CUTS * CUT_SECONDS
+    marks = max(1, min(KEPT_LATE_MAX, int(messenger.config.stream_idle_seconds) - 2))
+    return marks * _stride(messenger) * CALM_CUTS * CUT_SECONDS
 
 
 class UnderWay:
@@ -441,7 +441,7 @@ def _stamps(message: Message) -> U64:
             return as_array(message.born) & _PLAIN
         case IndexQuery():
             return as_array([message.refresh] if message.refresh else message.groups.since_min)
-        case Offer() | Want():  # they may lead to anything
+        case IdentityList() | Fetch():  # they may lead to anything
             return _FROM_THE_FIRST
     return _NOTHING
 
@@ -452,13 +452,13 @@ def _forget_earliest(told: dict[int, Any]) -> None:
         del told[min(told)]
 
 
-def _elements_of(marks: Iterable[ElementMark]) -> dict[int, int]:
+def _elements_of(marks: Iterable[StreamReport]) -> dict[int, int]:
     """Return by the mark of a stream the earliest event time in flight at any peer."""
     times = sorted((time for mark in marks for time in as_list(mark.times)), reverse=True)
     return {hlc.stream_mark(time): time for time in times}
 
 
-def _sources_of(marks: Iterable[SourceMark]) -> tuple[Source, ...]:
+def _sources_of(marks: Iterable[PublisherReport]) -> tuple[Source, ...]:
     """Return the reports of publishers at all peers; a publisher may have reported at several."""
     return tuple(
         Source(stream, publisher, began, upto, opening, bool(ended))
@@ -467,7 +467,7 @@ def _sources_of(marks: Iterable[SourceMark]) -> tuple[Source, ...]:
     )
 
 
-def _columns_of(mark: SourceMark) -> tuple[Column, ...]:
+def _columns_of(mark: PublisherReport) -> tuple[Column, ...]:
     """Return the columns of a report in the order of the fields of Source."""
     return mark.streams, mark.publishers, mark.began, mark.upto, mark.openings, mark.ended
 
@@ -481,7 +481,7 @@ def _homes(message: Message) -> set[int]:
             return _group_homes(message.groups)
         case KeepAnswers():
             return {subscription_home(message.subscription)}
-        case KeepWithdrawn():
+        case KeepRetracted():
             return {group_home(message.leaf)}
         case _:
             return set()

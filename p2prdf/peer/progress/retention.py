@@ -1,7 +1,7 @@
 """Retention of streams: peers forget elements after ``stream_retention_seconds`` of event time, unless a query needs
 them.
 
-At each cut peers report (:class:`p2prdf.wire.messages.KeptMark`) the earliest event time that the queries they
+At each cut peers report (:class:`p2prdf.wire.messages.RetentionReport`) the earliest event time that the queries they
 coordinate need of each stream: the last replicated report less the range of the window, ten minutes
 (:data:`p2prdf.continuous.leaf.LATE_MS`) and three report intervals; the start of a landmark window; 0 before the
 first report of a query over the whole stream.  From the reports of all peers of one view follows the *retention
@@ -34,11 +34,11 @@ from p2prdf.peer.progress.event_watermarks import Sources, Watermarks
 from p2prdf.peer.progress.low_watermark import kept_late_seconds
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import CountWindow
-from p2prdf.wire.messages import Contact, ElementsForgotten, KeptMark
+from p2prdf.wire.messages import Contact, ElementsForgotten, RetentionReport
 
 if TYPE_CHECKING:
     from p2prdf.continuous.home import Home
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.messenger import Messenger
     from p2prdf.peer.progress.low_watermark import Known
     from p2prdf.rdf.algebra import Window
     from p2prdf.store.tables import Tables
@@ -76,16 +76,16 @@ class Retention(Component):
     """The retention watermarks of one peer."""
 
     def __init__(
-        self, exchange: Exchange, tables: Tables, home: Home, sources: Sources, term_hash: Callable[[str], int]
+        self, messenger: Messenger, tables: Tables, home: Home, sources: Sources, term_hash: Callable[[str], int]
     ):
         """``sources``: the publishers of streams that are attached to this peer."""
-        self._exchange = exchange
+        self._messenger = messenger
         self._tables = tables
         self._home = home
         self._sources = sources
         self._term_hash = term_hash
-        self._keep_ms = int(exchange.config.stream_retention_seconds * 1000)
-        self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
+        self._keep_ms = int(messenger.config.stream_retention_seconds * 1000)
+        self._watermarks = Watermarks(messenger.config.stream_idle_seconds)
         self._concluded = 0
         """The last concluded cut, a stamp."""
 
@@ -101,23 +101,23 @@ class Retention(Component):
 
     # --- reports ---------------------------------------------------------------------------------
 
-    def mark(self, cut: int, view: int) -> KeptMark:
+    def mark(self, cut: int, view: int) -> RetentionReport:
         """Return the retention report of a cut."""
         needed = self._needed()
         horizons = self._tables.horizons
         if not self.on:
             needed = {_EVERY: 0}
         streams = list(dict.fromkeys([*needed, *(stream for stream, _ in horizons)]))
-        make = self._exchange.columns.column
+        make = self._messenger.columns.column
         least = [needed.get(each, NEVER) for each in streams]
-        return KeptMark(cut, view, make(streams), make(least), make([horizons.of(each) for each in streams]))
+        return RetentionReport(cut, view, make(streams), make(least), make([horizons.of(each) for each in streams]))
 
     def _needed(self) -> dict[int, int]:
         """Return by stream the earliest event time that the queries coordinated here need."""
         needed: dict[int, int] = {}
         for group in self._home.windowed:
-            keepers = self._exchange.replica_set(group_home(group.identity)) if self._exchange.replicated else None
-            if keepers is not None and self._exchange.own not in keepers:
+            keepers = self._messenger.replica_set(group_home(group.identity)) if self._messenger.replicated else None
+            if keepers is not None and self._messenger.own not in keepers:
                 continue  # a former coordinator: it does not hear of reports
             for leaf in group.leaves:
                 if isinstance(leaf.answers, ElementAnswers):
@@ -144,7 +144,7 @@ class Retention(Component):
         if _EVERY in needed:
             return
         streams = {each.stream for each in known.sources} & watched
-        self._watermarks.learn(known, streams, self._exchange.now)
+        self._watermarks.learn(known, streams, self._messenger.now)
         found = {}
         for stream in sorted(streams):
             before = min(self._watermarks.upto(stream) + 1 - self._keep_ms, needed.get(stream, NEVER))
@@ -154,12 +154,12 @@ class Retention(Component):
         if found:
             self._take(found)
             message = self._message(found)
-            for contact in self._exchange.cache.contacts():
-                if contact.key != self._exchange.own.key:
-                    self._exchange.send(contact, message)
+            for contact in self._messenger.cache.contacts():
+                if contact.key != self._messenger.own.key:
+                    self._messenger.send(contact, message)
 
     def _message(self, horizons: dict[int, int]) -> ElementsForgotten:
-        make = self._exchange.columns.column
+        make = self._messenger.columns.column
         return ElementsForgotten(make(list(horizons)), make(list(horizons.values())))
 
     def _take(self, horizons: dict[int, int]) -> None:
@@ -167,11 +167,11 @@ class Retention(Component):
         later = {stream: before for stream, before in horizons.items() if self._tables.forget(stream, before)}
         if not later:
             return
-        self._exchange.persist(self._message(later))
-        needed = self._needed() if not self._exchange.restoring else {}
+        self._messenger.persist(self._message(later))
+        needed = self._needed() if not self._messenger.restoring else {}
         for stream, before in later.items():
             if before > needed.get(stream, NEVER):
-                self._exchange.trace("needed-elements-forgotten", stream=f"{stream:016x}", before_ms=before)
+                self._messenger.trace("needed-elements-forgotten", stream=f"{stream:016x}", before_ms=before)
 
     # --- others ----------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Retention(Component):
     def met(self, contact: Contact) -> None:
         """Tell a peer that came the retention watermarks."""
         for message in self.kept():
-            self._exchange.send(contact, message)
+            self._messenger.send(contact, message)
 
     def kept(self) -> Iterator[ElementsForgotten]:
         """Return all retention watermarks."""
@@ -198,7 +198,7 @@ class Retention(Component):
 
         Elements forgotten before that are forgotten by retention watermarks that this peer knows by then.
         """
-        return self._exchange.clock + hlc.from_seconds(kept_late_seconds(self._exchange))
+        return self._messenger.clock + hlc.from_seconds(kept_late_seconds(self._messenger))
 
     def respects(self, after: int) -> bool:
         """Return whether a cut after ``after`` has been concluded."""

@@ -35,29 +35,29 @@ from p2prdf.columns import as_array, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.network.component import Component, Handlers
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.quorum import Lacks
-from p2prdf.peer.replication.bootstrap import Handing
-from p2prdf.peer.replication.digests import Holdings, Items, Source, buckets_of
-from p2prdf.peer.replication.redelivery import RollForward
+from p2prdf.peer.replication.bootstrap import Handoff
+from p2prdf.peer.replication.digests import DigestIndex, Items, Source, buckets_of
+from p2prdf.peer.replication.redelivery import Redelivery
 from p2prdf.wire.messages import (
     Answers,
+    BucketDigests,
     Contact,
-    Differing,
+    DigestDiff,
+    Fetch,
+    FetchDone,
     Forward,
-    Given,
+    IdentityList,
     IndexQuery,
     IndexTriples,
     Leaving,
     Message,
-    Offer,
     PublicationsComplete,
-    Summary,
-    Totals,
-    Want,
+    RootDigests,
 )
 
-__all__ = ["IDENTITIES_MAX", "Kind", "Repair"]
+__all__ = ["IDENTITIES_MAX", "Kind", "AntiEntropy"]
 
 IDENTITIES_MAX: Final = 65_536
 """Identities per message."""
@@ -140,12 +140,12 @@ class _Comparison:
         return self.fellow.key == sender.key and self.kind == kind
 
 
-class Repair(Component):
+class AntiEntropy(Component):
     """The anti-entropy process of one peer."""
 
     def __init__(
-        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int],
-        roll_forward: RollForward, first_request: int,
+        self, messenger: Messenger, kinds: Sequence[Kind], first_kinds: Sequence[int],
+        redelivery: Redelivery, first_request: int,
     ):  # fmt: skip
         """``first_kinds`` are compared first; when that is done, this peer has caught up.
 
@@ -154,7 +154,7 @@ class Repair(Component):
 
         ``roll_forward`` adds the origin to triples of publications that may be incomplete.
         """
-        self._exchange, self._members, self._recovery = exchange, exchange.members, exchange.recovery
+        self._messenger, self._members, self._recovery = messenger, messenger.members, messenger.recovery
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
         self._first_kinds = tuple(first_kinds)
@@ -164,14 +164,14 @@ class Repair(Component):
         """The keys of the peers that were present when this peer last caught up, and have been since."""
         self._begun = False
         """Whether a pass was begun since the last peer came."""
-        self._held = {kind.number: Holdings(kind) for kind in kinds}
+        self._held = {kind.number: DigestIndex(kind) for kind in kinds}
         self._looked_at: dict[int, float] = {}
         """By item type that needs a full scan: the time of the last scan."""
         self._stale: dict[int, None] = {}
         """The item types that were not scanned since the current pass began."""
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
-        self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
+        self._early: dict[tuple[int, int], tuple[Contact, RootDigests | BucketDigests]] = {}
         """By peer and item type: the last question that was asked from another view."""
         self._offers: dict[int, None] = {}
         """The unanswered offers of this peer while it leaves."""
@@ -183,16 +183,16 @@ class Repair(Component):
         """By request number, the last offers of misplaced items: receiver, item type and identities."""
         self._took: dict[int, int] = {}
         """By key, the contact number of each peer that has confirmed misplaced items."""
-        self._handing = Handing(self._send_offers)
+        self._handing = Handoff(self._send_offers)
         self._ask_lacking_at = 0.0
         """When peers that lack data are asked again."""
         self._lives: dict[int, int] = {}
         """By key of a peer: the stamp at which its process began, as last reported."""
         self._request = first_request
         self._due: float | None = None
-        self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
+        self._lost_seconds = LOST_SECONDS * (0.5 + messenger.own.key / (1 << 64))
         """Differs between peers, so that they are not all busy at once."""
-        self._roll_forward = roll_forward
+        self._redelivery = redelivery
         self._compared: dict[int, int] | None = None
         self._began_at: float | None = None
         """When the current pass began; None if there is none."""
@@ -217,23 +217,23 @@ class Repair(Component):
         self._members_seen: set[int] = set()
         """The keys of all peers of the last view."""
         self._compare_anew(gained=True)
-        exchange.signals.view_changed.connect(self._view_changed)
+        messenger.signals.view_changed.connect(self._view_changed)
 
     # --- contract --------------------------------------------------------------------------------
 
     def handlers(self) -> Handlers:
         """Return the handlers of messages that are not questions (:class:`Deferred` receives the questions)."""
         return {
-            Differing: self.differing, Given: self.given_all, Leaving: self.leaving,
+            DigestDiff: self.differing, FetchDone: self.given_all, Leaving: self.leaving,
             PublicationsComplete: self._publications_complete,
         }  # fmt: skip
 
     def answers(self) -> Handlers:
         """Return the methods that answer questions of other replicas."""
-        return {Totals: self.totals, Summary: self.summary, Offer: self.offer, Want: self.want}
+        return {RootDigests: self.totals, BucketDigests: self.summary, IdentityList: self.offer, Fetch: self.want}
 
     def _publications_complete(self, sender: Contact, message: PublicationsComplete) -> None:
-        self._roll_forward.complete_told(sender, message)
+        self._redelivery.complete_told(sender, message)
         self.life_told(sender, message.began)
 
     def status(self) -> Mapping[str, object]:
@@ -246,7 +246,7 @@ class Repair(Component):
     # --- when ------------------------------------------------------------------------------------
 
     def _view_changed(self) -> None:
-        members = {each.key for each in self._exchange.cache.contacts()}
+        members = {each.key for each in self._messenger.cache.contacts()}
         gained, self._members_seen = not members <= self._members_seen, members
         self._compare_anew(gained=gained)
 
@@ -261,7 +261,7 @@ class Repair(Component):
         - Peers that came since this peer last caught up are compared with again: they may now replicate keys about
           which a peer that has gone was to report.
         """
-        if not self._exchange.replicated:
+        if not self._messenger.replicated:
             return
         if gained:
             self._recovery.caught_up = self._begun = False
@@ -276,7 +276,7 @@ class Repair(Component):
         self._recovery.pass_completed = False
         self._compared = None
         self._recovery.offer_due = True
-        self._due = self._exchange.now + (self._lost_seconds if self._recovery.caught_up else SETTLE_SECONDS)
+        self._due = self._messenger.now + (self._lost_seconds if self._recovery.caught_up else SETTLE_SECONDS)
         if self._on_left is not None:
             self._last_round = True
         self._answer_early()
@@ -288,11 +288,11 @@ class Repair(Component):
         That peer sent its items to the replicas in its own view, and counts this peer's copy as one of those needed.
         Replicas outside its view did not receive the items.  This peer is incomplete until all data is compared.
         """
-        if not self._exchange.replicated:
+        if not self._messenger.replicated:
             return
         self._recovery.pass_completed, self._compared = False, None
         if self._due is None and not (self._queue or self._open or self._to_look_at):
-            self._due = max(self._exchange.now + ANSWER_SECONDS, self._rest_until)
+            self._due = max(self._messenger.now + ANSWER_SECONDS, self._rest_until)
 
     @property
     def restless(self) -> bool:
@@ -305,7 +305,7 @@ class Repair(Component):
 
         While this is false at all peers and no data arrives, all copies are at their replicas.
         """
-        return self._exchange.replicated and bool(
+        return self._messenger.replicated and bool(
             self._queue or self._open or self._to_look_at or self._compared is None or self._recovery.offer_due
             or self._recovery.misplaced != self._recovery.misplaced_offered
         )  # fmt: skip
@@ -314,7 +314,7 @@ class Repair(Component):
     def deadline(self) -> float | None:
         """The time of the next action, or None."""
         if self._last_round or self._looking:
-            return self._exchange.now
+            return self._messenger.now
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
         due += [self._ask_lacking_at] if self._members.lacking else []
@@ -327,21 +327,21 @@ class Repair(Component):
 
     def wake(self) -> None:
         """Perform all actions that are due."""
-        exchange = self._exchange
-        if self._offer_again_at is not None and exchange.now >= self._offer_again_at:
+        messenger = self._messenger
+        if self._offer_again_at is not None and messenger.now >= self._offer_again_at:
             self._last_round = True
         if self._last_round:
             self._last_round = False
             self._offer_all()
-        self._forget_gifts({gift for gift, until in self._gifts.items() if exchange.now >= until})
-        if not exchange.replicated:
+        self._forget_gifts({gift for gift, until in self._gifts.items() if messenger.now >= until})
+        if not messenger.replicated:
             return
-        if self._due is not None and exchange.now >= self._due:
+        if self._due is not None and messenger.now >= self._due:
             self._due = None
             self._begin()
-        for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
+        for request in [each.request for each in self._open.values() if messenger.now >= each.again_at]:
             self._queue.append(self._open.pop(request))
-        if self._members.lacking and exchange.now >= self._ask_lacking_at:
+        if self._members.lacking and messenger.now >= self._ask_lacking_at:
             self._ask_lacking()
         if self._looking:
             self._look()
@@ -353,24 +353,24 @@ class Repair(Component):
 
     def _plan_next(self) -> None:
         """Schedule the next pass; the current one is done."""
-        exchange = self._exchange
-        soon = exchange.now + STRAYS_SECONDS
+        messenger = self._messenger
+        soon = messenger.now + STRAYS_SECONDS
         if self._recovery.misplaced != self._recovery.misplaced_offered and self._due is not None:
             self._due = min(self._due, soon)  # the owners of the misplaced items wait for them
         if self._due is not None:
             return
         self._recovery.pass_completed |= self._compared is not None
         if self._began_at is not None:
-            long = min(exchange.now - self._began_at, self._busy_seconds()) - exchange.config.repair_seconds
-            self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
+            long = min(messenger.now - self._began_at, self._busy_seconds()) - messenger.config.repair_seconds
+            self._rest_until, self._began_at = messenger.now + REST_FACTOR * long, None
         if self._compared is None:  # the stranger's items may have come after their type was compared
-            self._due = max(exchange.now + ANSWER_SECONDS, self._rest_until)
+            self._due = max(messenger.now + ANSWER_SECONDS, self._rest_until)
         elif self._recovery.offer_due and self._recovery.caught_up:
             self._to_look_at = list(reversed(self._order))
         elif self._recovery.misplaced != self._recovery.misplaced_offered:
             self._due = soon
         elif self._changed():
-            self._due = max(exchange.now + exchange.config.repair_seconds, self._rest_until)
+            self._due = max(messenger.now + messenger.config.repair_seconds, self._rest_until)
 
     def _busy_seconds(self) -> float:
         """Return for how many seconds the current pass can have kept a peer busy at most."""
@@ -382,15 +382,15 @@ class Repair(Component):
 
     def _begin(self) -> None:
         """Begin a pass: compare every item type with every replica that shares keys."""
-        found = self._exchange.replica_map
+        found = self._messenger.replica_map
         if found is None:  # the replica sets are not known yet
-            self._due = self._exchange.now + ANSWER_SECONDS
+            self._due = self._messenger.now + ANSWER_SECONDS
             return
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
         self._stale = dict.fromkeys(self._kinds)
         self.passes += 1
-        self._begun, self._began_at, self._moved_before = True, self._exchange.now, self.given + self.taken
-        fellows = [self._exchange.contact(number) for number in found.fellows(0)]
+        self._begun, self._began_at, self._moved_before = True, self._messenger.now, self.given + self.taken
+        fellows = [self._messenger.contact(number) for number in found.fellows(0)]
         first = [] if self._recovery.caught_up else self._first_kinds
         self._queue = [
             _Comparison(kind, other)
@@ -410,12 +410,12 @@ class Repair(Component):
         """
         if self._members.lacks >= Lacks.HOMES:
             return self._others()
-        return [self._exchange.contact(number) for number in found.fellows(0)]
+        return [self._messenger.contact(number) for number in found.fellows(0)]
 
     @property
     def _looking(self) -> bool:
         """Whether item types are scanned now: the comparisons that this peer needs to catch up come first."""
-        return bool(self._to_look_at) and self._exchange.replica_map is not None and (
+        return bool(self._to_look_at) and self._messenger.replica_map is not None and (
             self._recovery.caught_up
             or not any(each.kind in self._first_kinds for each in (*self._queue, *self._open.values()))
         )
@@ -425,7 +425,7 @@ class Repair(Component):
 
         One type per turn, so that other work is not delayed.
         """
-        found = self._exchange.replica_map
+        found = self._messenger.replica_map
         assert found is not None
         if self._recovery.caught_up and len(self._to_look_at) == len(self._order):
             self._offering = self._recovery.offer_due or self._recovery.misplaced != self._recovery.misplaced_offered
@@ -462,7 +462,7 @@ class Repair(Component):
 
     def _see_whether_in_step(self) -> None:
         """Note that this peer has caught up, if the first item types are compared with all replicas."""
-        found = self._exchange.replica_map
+        found = self._messenger.replica_map
         if self._recovery.caught_up or not self._begun or found is None:
             return
         if self._members.waits_for_peers_until is not None:
@@ -471,7 +471,7 @@ class Repair(Component):
         if all((kind, key) in self._first_done for key in others for kind in self._first_kinds):
             self._recovery.caught_up = True
             self._in_step_with = {contact.key for contact in self._others()}
-            self._exchange.signals.caught_up.emit()
+            self._messenger.signals.caught_up.emit()
 
     def _see_what_is_lacking(self, *, compared: bool) -> None:
         """Note which data this peer has received since it started empty.
@@ -489,27 +489,27 @@ class Repair(Component):
 
     def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
         """Note the data that a replica reports to lack, and schedule another question to it."""
-        exchange = self._exchange
-        if not exchange.replicated:
+        messenger = self._messenger
+        if not messenger.replicated:
             return
         self._members.note_lacking(fellow, Lacks(lacks), returned=returned)
-        if lacks and self._ask_lacking_at <= exchange.now:
+        if lacks and self._ask_lacking_at <= messenger.now:
             self._ask_lacking_later()
 
     def _ask_lacking_later(self) -> None:
         homes = max(self._members.lacking.values(), default=Lacks.NOTHING) >= Lacks.HOMES
-        self._ask_lacking_at = self._exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
+        self._ask_lacking_at = self._messenger.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
     def _ask_lacking(self) -> None:
         """Compare the first item types again with replicas that started empty.
 
         Other peers may have sent them data since.
         """
-        exchange, found = self._exchange, self._exchange.replica_map
+        messenger, found = self._messenger, self._messenger.replica_map
         self._ask_lacking_later()
         if found is None:
             return
-        fellows = {contact.key: contact for contact in map(exchange.contact, found.fellows(0))}
+        fellows = {contact.key: contact for contact in map(messenger.contact, found.fellows(0))}
         self._members.keep_lacking(set(fellows))
         under_way = {(each.kind, each.fellow.key) for each in (*self._queue, *self._open.values())}
         every = ((kind, key) for kind in self._first_kinds for key in self._members.lacking)
@@ -519,10 +519,10 @@ class Repair(Component):
         self._queue += [_Comparison(kind, fellows[key], anew=True) for kind, key in again]
 
     def _ask(self, comparison: _Comparison) -> None:
-        exchange = self._exchange
+        messenger = self._messenger
         self._request += 1
         comparison.request = self._request
-        comparison.again_at = exchange.now + comparison.wait
+        comparison.again_at = messenger.now + comparison.wait
         comparison.wait = min(2 * comparison.wait, 16 * ANSWER_SECONDS)
         self._open[comparison.request] = comparison
         if comparison.kind == _ALL:
@@ -533,22 +533,23 @@ class Repair(Component):
             sums = self._holdings(comparison.kind, found).sums(number)
             if len(sums) != comparison.buckets:  # the number of buckets changed, and with it their content
                 comparison.buckets, comparison.first = len(sums), 0
-            column = exchange.columns.adopt(sums, "uint64")
+            column = messenger.columns.adopt(sums, "uint64")
             own = self._members.record()
-            summary = Summary(
-                comparison.request, comparison.kind, exchange.view, column, comparison.first, own.lacks, own.returned,
-                exchange.life,
+            summary = BucketDigests(
+                comparison.request, comparison.kind, messenger.view, column, comparison.first, own.lacks, own.returned,
+                messenger.life,
             )  # fmt: skip
-            exchange.send(comparison.fellow, summary)
+            messenger.send(comparison.fellow, summary)
 
     def _ask_totals(self, comparison: _Comparison) -> None:
-        exchange = self._exchange
+        messenger = self._messenger
         comparison.asked = self._order
         totals = self._totals(self._order, comparison.fellow)
         if totals is not None:
-            make = exchange.columns.adopt
+            make = messenger.columns.adopt
             kinds = make(np.array(self._order, np.uint32), "uint32")
-            exchange.send(comparison.fellow, Totals(comparison.request, exchange.view, kinds, make(totals, "uint64")))
+            messenger.send(comparison.fellow, RootDigests(comparison.request, messenger.view, kinds, make(totals,
+                "uint64")))
 
     def _totals(self, kinds: Sequence[int], fellow: Contact) -> U64 | None:
         """Return the digest of each item type, or None if the replica sets are not known."""
@@ -561,17 +562,17 @@ class Repair(Component):
 
     def _who_keeps(self, fellow: Contact) -> tuple[ReplicaMap | None, int]:
         """Return the replica map, None if it is not known, and the contact number of a replica in it."""
-        number = self._exchange.cache.number(fellow)
-        return (self._exchange.replica_map if number >= 0 else None), number
+        number = self._messenger.cache.number(fellow)
+        return (self._messenger.replica_map if number >= 0 else None), number
 
-    def _holdings(self, kind: int, found: ReplicaMap | None, *, fresh: bool = False) -> Holdings:
+    def _holdings(self, kind: int, found: ReplicaMap | None, *, fresh: bool = False) -> DigestIndex:
         """Return the digest index of an item type; it may be out of date for a type that needs full scans.
 
         A peer that receives new items starts a comparison itself, with a scan that is not older than its pass.
         """
         held = self._held[kind]
         if not self._kinds[kind].dense and kind not in self._first_kinds:
-            now, last = self._exchange.now, self._looked_at.get(kind)
+            now, last = self._messenger.now, self._looked_at.get(kind)
             fresh |= kind in self._stale
             self._stale.pop(kind, None)
             if not fresh and last is not None and last <= now < last + len(held) / FRESH_ITEMS_PER_SECOND:
@@ -583,9 +584,9 @@ class Repair(Component):
 
     # --- comparing -------------------------------------------------------------------------------
 
-    def totals(self, sender: Contact, message: Totals) -> None:
+    def totals(self, sender: Contact, message: RootDigests) -> None:
         """Answer which item types differ; send nothing while the views differ."""
-        exchange = self._exchange
+        messenger = self._messenger
         kinds = [int(kind) for kind in as_array(message.kinds)]
         if not self._agreed(sender, _ALL, message):
             return
@@ -596,11 +597,11 @@ class Repair(Component):
         equal = dict(zip(few, mine.tolist(), strict=True))
         theirs = zip(kinds, as_list(message.sums), strict=True)
         differing = np.array([kind for kind, total in theirs if equal.get(kind) != total], np.uint32)
-        exchange.send(sender, Differing(message.request, exchange.columns.adopt(differing, "uint32")))
+        messenger.send(sender, DigestDiff(message.request, messenger.columns.adopt(differing, "uint32")))
 
-    def _agreed(self, sender: Contact, kind: int, message: Totals | Summary) -> bool:
+    def _agreed(self, sender: Contact, kind: int, message: RootDigests | BucketDigests) -> bool:
         """Return whether the views are equal; if not, keep the question until they are."""
-        agreed = bool(message.view) and message.view == self._exchange.view
+        agreed = bool(message.view) and message.view == self._messenger.view
         if not agreed and message.view:
             self._early[sender.key, kind] = (sender, message)
         return agreed
@@ -608,12 +609,12 @@ class Repair(Component):
     def _answer_early(self) -> None:
         early, self._early = self._early, {}
         for sender, message in early.values():
-            if isinstance(message, Totals):
+            if isinstance(message, RootDigests):
                 self.totals(sender, message)
             else:
                 self.summary(sender, message)
 
-    def differing(self, sender: Contact, message: Differing) -> None:
+    def differing(self, sender: Contact, message: DigestDiff) -> None:
         """Compare the item types that differ, by buckets."""
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, _ALL):
@@ -624,7 +625,7 @@ class Repair(Component):
         self._first_done |= {(kind, sender.key) for kind in self._first_kinds if kind not in different}
         self._compared_with(comparison)
 
-    def summary(self, sender: Contact, message: Summary) -> None:
+    def summary(self, sender: Contact, message: BucketDigests) -> None:
         """Answer with the identities in the buckets that differ; send nothing while the views differ."""
         self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
@@ -654,7 +655,7 @@ class Repair(Component):
         request = message.request
         self._send_offer(sender, message.kind, identities, buckets, empty, request=request, asked=True, more=more)
 
-    def offer(self, sender: Contact, message: Offer) -> None:
+    def offer(self, sender: Contact, message: IdentityList) -> None:
         """Request the items that are missing here, and send the items that are missing there."""
         if message.kind not in self._kinds:
             return
@@ -667,7 +668,7 @@ class Repair(Component):
         if not message.asked:
             held = self._holdings(message.kind, found).find(offered)
             if self._want(sender, message, offered, held.identities) and message.kind in self._first_kinds:
-                self._gifts[sender.key, message.request] = self._exchange.now + GIVEN_SECONDS
+                self._gifts[sender.key, message.request] = self._messenger.now + GIVEN_SECONDS
                 self._recovery.receiving = True
             return
         comparison = self._open.get(message.request)
@@ -688,23 +689,23 @@ class Repair(Component):
         if np.isin(offered, mine.identities).all():
             self._compared_with(comparison)
         else:
-            comparison.again_at = self._exchange.now + GIVEN_SECONDS
+            comparison.again_at = self._messenger.now + GIVEN_SECONDS
             self._want(sender, message, offered, mine.identities)
 
-    def _want(self, sender: Contact, message: Offer, offered: U64, held: U64) -> int:
+    def _want(self, sender: Contact, message: IdentityList, offered: U64, held: U64) -> int:
         """Request the offered items that this peer does not hold; return their number."""
         missing = offered[~np.isin(offered, held)]
         self.taken += len(missing)
-        column = self._exchange.columns.adopt(missing, "uint64")
-        self._exchange.send(sender, Want(message.request, message.kind, message.asked, column))
+        column = self._messenger.columns.adopt(missing, "uint64")
+        self._messenger.send(sender, Fetch(message.request, message.kind, message.asked, column))
         return len(missing)
 
-    def want(self, sender: Contact, message: Want) -> None:
+    def want(self, sender: Contact, message: Fetch) -> None:
         """Send the requested items, and report when the other peer has stored them."""
         if message.kind not in self._kinds:
             return
-        exchange = self._exchange
-        held = self._holdings(message.kind, exchange.replica_map)
+        messenger = self._messenger
+        held = self._holdings(message.kind, messenger.replica_map)
         if self._offer_again_at is not None and not message.asked:
             self._heard_of_offers()
 
@@ -714,15 +715,15 @@ class Repair(Component):
                 self._offer_closed(message.request)
             # the peer that asked waits for Given
             if message.asked or (len(wanted) and message.kind in self._first_kinds):
-                exchange.send(sender, Given(message.request, message.kind))
+                messenger.send(sender, FetchDone(message.request, message.kind))
 
-        token = exchange.token(done)
+        token = messenger.token(done)
         wanted = as_array(message.identities)
         found = held.find(wanted)
         if not message.asked and len(found) < len(wanted):  # an offered item has changed since
             self._recovery.offer_due = True
         self._give(sender, message.kind, found, (token,))
-        exchange.release((token,))
+        messenger.release((token,))
 
     def _give(self, to: Contact, kind: int, items: Items, tokens: tuple[int, ...] = ()) -> None:
         if not len(items.places):
@@ -732,17 +733,17 @@ class Repair(Component):
             if self._on_left is not None and isinstance(message, IndexTriples | IndexQuery | Forward | Answers):
                 # The receiver will replicate these items, but in its view this peer still does: it must not pass them
                 # back.
-                message = replace(message, hops=self._exchange.config.hops_max)
-            self._exchange.send(to, message, tokens)
+                message = replace(message, hops=self._messenger.config.hops_max)
+            self._messenger.send(to, message, tokens)
 
     def _messages(self, kind: int, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         for message in self._kinds[kind].messages(places):
             if isinstance(message, IndexTriples):
-                yield from self._roll_forward.with_origin(message)
+                yield from self._redelivery.with_origin(message)
             else:
                 yield message
 
-    def given_all(self, sender: Contact, message: Given) -> None:
+    def given_all(self, sender: Contact, message: FetchDone) -> None:
         """Note that the requested items have arrived."""
         self._forget_gifts({(sender.key, message.request)})
         comparison = self._open.get(message.request)
@@ -764,7 +765,7 @@ class Repair(Component):
             self._gifts.pop(gift, None)
         self._recovery.receiving = bool(self._gifts)
         if before and not self._gifts:
-            self._exchange.signals.handoff_done.emit()
+            self._messenger.signals.handoff_done.emit()
 
     # --- offering --------------------------------------------------------------------------------
 
@@ -774,7 +775,7 @@ class Repair(Component):
             items = items.ordered()
             primaries = found.primaries(items.keys)
             for number in np.unique(primaries).tolist():
-                to = self._exchange.contact(number)
+                to = self._messenger.contact(number)
                 offers = self._send_offers(to, kind, items.only(primaries == number))
                 self._offered |= {request: (to, kind, identities) for request, identities in offers}
 
@@ -783,7 +784,7 @@ class Repair(Component):
         if (question := self._handing.taken(sender, request)) is not None:
             self.summary(*question)
         to, kind, identities = self._offered.pop(request, (sender, -1, None))
-        number = self._exchange.cache.number(to)
+        number = self._messenger.cache.number(to)
         if identities is not None and number > 0 and to.key == sender.key:
             self._took[to.key] = number
             self._held[kind].told(identities, number)
@@ -810,15 +811,16 @@ class Repair(Component):
         for lost drops its messages, and this peer may not notice.
         """
         self._offers.clear()
-        self._offer_again_at = self._exchange.now + self._patience
+        self._offer_again_at = self._messenger.now + self._patience
         self._patience *= 2
-        others = [each for each in self._others() if each.key not in self._leaving] if self._exchange.replicated else []
+        others = [each for each in self._others() if each.key not in self._leaving]
+        others = others if self._messenger.replicated else []
         if others:
-            after = self._exchange.map_of(others)
+            after = self._messenger.map_of(others)
             for kind in self._order:
-                items = self._holdings(kind, self._exchange.replica_map, fresh=True).all().ordered()
+                items = self._holdings(kind, self._messenger.replica_map, fresh=True).all().ordered()
                 for contact in others:
-                    chosen = after.holds(items.keys, self._exchange.cache.number(contact))
+                    chosen = after.holds(items.keys, self._messenger.cache.number(contact))
                     offers = self._send_offers(contact, kind, items.only(chosen))
                     self._offers |= dict.fromkeys(request for request, _ in offers)
         self._offer_closed(0)
@@ -846,7 +848,7 @@ class Repair(Component):
 
         The disk may have been lost in between.  The peer may have been gone and back without any member noticing.
         """
-        if began and self._exchange.replicated and self._lives.get(sender.key) != began:
+        if began and self._messenger.replicated and self._lives.get(sender.key) != began:
             if sender.key in self._lives:
                 self._members.came_back(sender)
             self._lives[sender.key] = began
@@ -863,8 +865,8 @@ class Repair(Component):
         return bool(number) or len(self._offered) < before
 
     def _others(self) -> list[Contact]:
-        exchange = self._exchange
-        return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
+        messenger = self._messenger
+        return [contact for contact in messenger.cache.contacts() if contact.key != messenger.own.key]
 
     def _send_offers(self, to: Contact, kind: int, items: Items) -> list[tuple[int, U64]]:
         """Offer items, which are ordered by identity; return the identities by the numbers of the offers."""
@@ -884,21 +886,21 @@ class Repair(Component):
         *, request: int, asked: bool = False, more: bool = False,
     ) -> None:  # fmt: skip
         """Send an offer of identities, with an additional row for each bucket that is empty here."""
-        adopt = self._exchange.columns.adopt
+        adopt = self._messenger.columns.adopt
         places = np.concatenate([buckets_of(identities, buckets), empty])
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
-        offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"))
+        offer = IdentityList(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"))
         if asked:
             own, members = self._members.record(), self._members
             offer = replace(
                 offer, lacks=own.lacks, returned=own.returned, members=members.expected,
-                known=members.knows_before(to), began=self._exchange.life, complete=members.complete,
+                known=members.knows_before(to), began=self._messenger.life, complete=members.complete,
             )  # fmt: skip
-        self._exchange.send(to, offer)
+        self._messenger.send(to, offer)
 
     def _heard_of_offers(self) -> None:
         self._patience = OFFER_SECONDS
-        self._offer_again_at = self._exchange.now + self._patience
+        self._offer_again_at = self._messenger.now + self._patience
 
     def _offer_closed(self, request: int) -> None:
         if request in self._offers:
@@ -908,18 +910,18 @@ class Repair(Component):
             return  # with another round to come, this answer belongs to the round before
         if not self._recovery.closing:
             self._recovery.closing = self._last_round = True
-            for contact in self._others() if self._exchange.replicated else ():
-                self._exchange.send(contact, Leaving())
+            for contact in self._others() if self._messenger.replicated else ():
+                self._messenger.send(contact, Leaving())
             return
         done, self._on_left, self._offer_again_at = self._on_left, None, None
         done(self._enough_stay())
 
     def _enough_stay(self) -> bool:
         """Return whether the remaining members can keep as many copies as are needed."""
-        exchange = self._exchange
+        messenger = self._messenger
         if self._members.first_at is not None:
             return False  # an empty peer may have lost data that only absent members have
-        if self._members.lacks and (self._members.somebody_missing or self._members.expected > exchange.cache.size):
+        if self._members.lacks and (self._members.somebody_missing or self._members.expected > messenger.cache.size):
             return False  # only absent members may have its lost data, and it counts as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]
-        return exchange.replicated and len(staying) >= self._members.copies_needed
+        return messenger.replicated and len(staying) >= self._members.copies_needed

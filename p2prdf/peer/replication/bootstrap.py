@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from p2prdf.peer.replication.digests import Items
-from p2prdf.wire.messages import Contact, Summary
+from p2prdf.wire.messages import BucketDigests, Contact
 
-__all__ = ["Handing"]
+__all__ = ["Handoff"]
 
 U64 = npt.NDArray[np.uint64]
 _NOTHING: Final[U64] = np.zeros(0, np.uint64)
@@ -32,7 +32,7 @@ _Place: TypeAlias = tuple[int, int]
 """The key of a peer, and an item type."""
 
 
-class Handing:
+class Handoff:
     """The items being handed to peers that lack them, and the questions that wait for the handoff.
 
     ``offer`` offers items of a type to a peer, and returns the identities by the numbers of the offers.
@@ -43,9 +43,9 @@ class Handing:
         self._under_way: dict[int, tuple[_Place, U64]] = {}
         self._handed: dict[_Place, U64] = {}
         """The identities that each peer has taken in its present process."""
-        self._questions: dict[_Place, tuple[Contact, Summary]] = {}
+        self._questions: dict[_Place, tuple[Contact, BucketDigests]] = {}
 
-    def first(self, sender: Contact, question: Summary, items: Items) -> bool:
+    def first(self, sender: Contact, question: BucketDigests, items: Items) -> bool:
         """Return whether items must be handed to a peer before its question is answered; if so, offer them."""
         place = sender.key, question.kind
         left = items.only(~np.isin(items.identities, self._handed.get(place, _NOTHING)))
@@ -58,7 +58,7 @@ class Handing:
             }
         return True
 
-    def taken(self, sender: Contact, request: int) -> tuple[Contact, Summary] | None:
+    def taken(self, sender: Contact, request: int) -> tuple[Contact, BucketDigests] | None:
         """Note that a peer has stored an offer; return its question if no further offer is pending."""
         place, identities = self._under_way.get(request, ((0, 0), _NOTHING))
         if place[0] != sender.key or not len(identities):

@@ -13,8 +13,8 @@ from collections.abc import Container
 from typing import Final
 
 from p2prdf.peer.network.component import Component, Handlers
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.wire.messages import Contact, Message, Offer, Summary, Totals, Want
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.wire.messages import BucketDigests, Contact, Fetch, IdentityList, Message, RootDigests
 
 __all__ = ["Deferred"]
 
@@ -29,9 +29,9 @@ _Key = tuple[type, int, int, int]
 class Deferred(Component):
     """Questions of anti-entropy in order of arrival, those about the first item types first."""
 
-    def __init__(self, exchange: Exchange, answers: Handlers, first_kinds: Container[int]):
+    def __init__(self, messenger: Messenger, answers: Handlers, first_kinds: Container[int]):
         """``answers``: the methods that answer the questions, by their type."""
-        self._exchange, self._answers, self._first_kinds = exchange, answers, first_kinds
+        self._messenger, self._answers, self._first_kinds = messenger, answers, first_kinds
         self._first: dict[_Key, tuple[Contact, Message, tuple[int, ...]]] = {}
         self._others: dict[_Key, tuple[Contact, Message, tuple[int, ...]]] = {}
 
@@ -42,26 +42,26 @@ class Deferred(Component):
         """Return the handlers of questions: this queue receives all of them."""
         return dict.fromkeys(self._answers, self.add)
 
-    def add(self, sender: Contact, message: Totals | Summary | Offer | Want) -> None:
+    def add(self, sender: Contact, message: RootDigests | BucketDigests | IdentityList | Fetch) -> None:
         """Queue a question; it replaces an earlier one of the same sender about the same subject."""
-        kind = -1 if isinstance(message, Totals) else message.kind
-        request = message.request if isinstance(message, Offer | Want) else 0
+        kind = -1 if isinstance(message, RootDigests) else message.kind
+        request = message.request if isinstance(message, IdentityList | Fetch) else 0
         key = type(message), sender.key, kind, request
         waiting = self._first if kind in self._first_kinds else self._others
-        arrivals = self._exchange.arrivals
+        arrivals = self._messenger.inbox
         tokens = arrivals.keep(arrivals.current)
         if key in waiting:
-            self._exchange.release(waiting[key][2])
+            self._messenger.release(waiting[key][2])
         waiting[key] = (sender, message, tokens)
 
     def wake(self) -> None:
         """Answer questions until their share of the turn is spent; one at least."""
-        pace = self._exchange.pace
+        pace = self._messenger.pace
         answered = 0
         for waiting, share in ((self._first, FIRST_SHARE), (self._others, SHARE)):
             while waiting and not (answered and pace.over_share(share)):
                 sender, message, tokens = waiting.pop(next(iter(waiting)))
-                self._exchange.guarded(self._answers[type(message)], sender, message)
-                self._exchange.release(tokens)
+                self._messenger.guarded(self._answers[type(message)], sender, message)
+                self._messenger.release(tokens)
                 pace.did()
                 answered += 1

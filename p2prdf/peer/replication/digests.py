@@ -1,15 +1,16 @@
 """A digest index: the items of one type that a peer holds, with digests of the part it shares.
 
 A scan of all items for each question would be slow, while few items have changed since the last one.  All keys of an
-*arc* of the ring have the same replicas (:class:`p2prdf.overlay.replicas.ReplicaMap`), and a peer replicates few arcs.
-The index is a table of sums of hashed identities, one row per arc and one column per bucket (the low bits of an
+*arc* of the ring have the same replicas (:class:`p2prdf.overlay.replicas.ReplicaMap`), and a peer replicates few
+arcs. The index is a table of sums of hashed identities, one row per arc and one column per bucket (the low bits of an
 identity).  The digest shared with a peer is the sum of some rows; fewer buckets are sums of columns.  A change of an
 item is a subtraction and an addition, in any order.
 
 A new view rebuilds the table with one search per key.  Memory: some 20 bytes per item, and the table with at most
 16,384 columns.
 
-For each misplaced item, the index records a replica that has confirmed it (:meth:`Holdings.elsewhere`): some 30 bytes
+For each misplaced item,
+the index records a replica that has confirmed it (:meth:`DigestIndex.elsewhere`): some 30 bytes
 each.
 """
 
@@ -28,7 +29,7 @@ from p2prdf.hash_index import HashIndex
 if TYPE_CHECKING:
     from p2prdf.overlay.replicas import ReplicaMap
 
-__all__ = ["Changes", "Holdings", "Items", "Source", "buckets_of"]
+__all__ = ["Changes", "DigestIndex", "Items", "Source", "buckets_of"]
 
 BUCKETS_MAX: Final = 1 << 14
 BUCKET_ITEMS: Final = 32
@@ -94,7 +95,7 @@ class Source(Protocol):
         ...
 
 
-class Holdings:
+class DigestIndex:
     """The digest index of one item type."""
 
     def __init__(self, source: Source):

@@ -33,8 +33,8 @@ from p2prdf.wire.messages import IndexTriples, Introduced
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.batches import TripleBatch
-    from p2prdf.peer.network.chunking import Cutter
-    from p2prdf.peer.network.messenger import Exchange
+    from p2prdf.peer.network.chunking import Chunker
+    from p2prdf.peer.network.messenger import Messenger
     from p2prdf.rdf.dictionary import TermDictionary
 
 __all__ = ["LISTED_MAX", "Introductions"]
@@ -56,11 +56,11 @@ _Gathered = tuple[int, bool, tuple[Column, Column, Column], Column]
 class Introductions(Component):
     """The record of one peer."""
 
-    def __init__(self, exchange: Exchange, dictionary: TermDictionary, cutter: Cutter):
-        self._exchange = exchange
+    def __init__(self, messenger: Messenger, dictionary: TermDictionary, chunker: Chunker):
+        self._messenger = messenger
         self._dictionary = dictionary
-        self._cutter = cutter
-        self._max = exchange.config.introductions_max
+        self._chunker = chunker
+        self._max = messenger.config.introductions_max
         self._gathered: list[_Gathered] = []
         self._gathered_rows = 0
         self._members: dict[int, int] = {}
@@ -94,7 +94,7 @@ class Introductions(Component):
 
     def published(self, batch: TripleBatch) -> None:
         """Record a publication that this peer received from a client."""
-        self._note(self._exchange.own.key, True, batch)
+        self._note(self._messenger.own.key, True, batch)
 
     def ended(self, sender: int, subscriptions: Iterable[int]) -> None:
         """Record that a member ended subscriptions."""
@@ -187,7 +187,7 @@ class Introductions(Component):
     def restored(self) -> None:
         """Note that the disk has been read: a disk of an older version has triples and no record."""
         if self._max and self._unknown and not self._known:
-            self.since = max(self.since, hlc.from_seconds(self._exchange.now))
+            self.since = max(self.since, hlc.from_seconds(self._messenger.now))
 
     def restorers(self) -> Restorers:
         """Return the method that restores records."""
@@ -202,14 +202,14 @@ class Introductions(Component):
         if not self._max:
             return
         self._gather()
-        count, make = len(self._time), self._exchange.columns.column
+        count, make = len(self._time), self._messenger.columns.column
         keys = np.array([*self._keys(), 0], np.uint64)
         member, first_hand, time = self._member.values, self._first_hand.values, self._time.values
         terms = [each.values for each in self._terms]
         if not count:
             long, short = make([], "uint64"), make([], "uint32")
             yield Introduced(self.since, long, short, short, short, short, long)
-        for start, stop in self._cutter.slices(count, tuple(terms)):
+        for start, stop in self._chunker.slices(count, tuple(terms)):
             s, p, o = (make(each[start:stop].tolist(), "uint32") for each in terms)
             yield Introduced(
                 self.since, make(keys[member[start:stop]].tolist(), "uint64"),

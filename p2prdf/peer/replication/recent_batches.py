@@ -16,7 +16,7 @@ from typing import Final
 from p2prdf.columns import Columns
 from p2prdf.peer.network.batches import TripleBatch, joined_batches
 
-__all__ = ["JOINED_ROWS", "RememberedBatches"]
+__all__ = ["JOINED_ROWS", "RecentBatches"]
 
 JOINED_ROWS: Final = 256
 """Batches of fewer rows are joined up to this size."""
@@ -24,7 +24,7 @@ _KINDS_MAX: Final = 16
 """Number of index sets with small batches that wait to be joined."""
 
 
-class RememberedBatches:
+class RecentBatches:
     """The latest batches, with ``rows_max`` rows at most."""
 
     def __init__(self, columns: Columns, rows_max: int):

@@ -28,10 +28,10 @@ from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.peer.network.batches import TripleBatch, youngest
 from p2prdf.peer.network.component import Component
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
 
-__all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "RollForward"]
+__all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "Redelivery"]
 
 TELL_SECONDS: Final = 1.0
 STRANGER_SECONDS: Final = 5.0
@@ -42,11 +42,11 @@ STRANGERS_ROWS_MAX: Final = 10_000
 _Row: TypeAlias = tuple[int, int, int, int, int, int]
 
 
-class RollForward(Component):
+class Redelivery(Component):
     """The stored triples of incomplete publications, and the publications under way of this peer."""
 
-    def __init__(self, exchange: Exchange, route: Callable[[TripleBatch], None]):
-        self._exchange = exchange
+    def __init__(self, messenger: Messenger, route: Callable[[TripleBatch], None]):
+        self._messenger = messenger
         self._route = route
         self._kept: dict[int, list[tuple[int, TripleBatch]]] = {}
         """By origin: batches with the latest stamp in each."""
@@ -63,9 +63,9 @@ class RollForward(Component):
         """The stamp at which this process began; 0: nothing has happened yet."""
 
     def _begin_life(self) -> None:
-        if not self.began and self._exchange.replicated:
-            self._last = self.began = self._exchange.life = self._exchange.tick()
-            self._tell_at = self._exchange.now + TELL_SECONDS
+        if not self.began and self._messenger.replicated:
+            self._last = self.began = self._messenger.life = self._messenger.tick()
+            self._tell_at = self._messenger.now + TELL_SECONDS
 
     # --- own publications ------------------------------------------------------------------------
 
@@ -78,9 +78,9 @@ class RollForward(Component):
     def end(self, stamp: int) -> None:
         """Note that a publication has reached its owners."""
         self._open.pop(stamp, None)
-        self.told(self._exchange.own.key, self.began, self.complete())
-        if self._tell_at is None and self._exchange.replicated:
-            self._tell_at = self._exchange.now + TELL_SECONDS
+        self.told(self._messenger.own.key, self.began, self.complete())
+        if self._tell_at is None and self._messenger.replicated:
+            self._tell_at = self._messenger.now + TELL_SECONDS
 
     def complete(self) -> int:
         """Return the stamp up to which all publications of this peer have reached their owners."""
@@ -90,16 +90,16 @@ class RollForward(Component):
 
     def note(self, batch: TripleBatch) -> None:
         """Remember stored triples until their publication is complete."""
-        if not batch.origin or not len(batch) or not self._exchange.replicated:
+        if not batch.origin or not len(batch) or not self._messenger.replicated:
             return
-        if batch.origin == self._exchange.own.key and not self._exchange.restoring:
+        if batch.origin == self._messenger.own.key and not self._messenger.restoring:
             batch.complete = self.complete()
         self._kept.setdefault(batch.origin, []).append((youngest(batch), batch))
-        if self._exchange.restoring:
+        if self._messenger.restoring:
             return
         self.told(batch.origin, batch.began, batch.complete)
-        if batch.origin in self._kept and not self._exchange.cache.knows(batch.origin):
-            self._strangers.setdefault(batch.origin, self._exchange.now + STRANGER_SECONDS)
+        if batch.origin in self._kept and not self._messenger.cache.knows(batch.origin):
+            self._strangers.setdefault(batch.origin, self._messenger.now + STRANGER_SECONDS)
 
     def restored(self) -> None:
         """Forget publications that were complete before the restart, as far as the log shows."""
@@ -154,18 +154,18 @@ class RollForward(Component):
         """Send publications to all their keys; this peer is their origin until they have arrived."""
         if not batches:
             return
-        exchange = self._exchange
-        stamp = exchange.tick()
+        messenger = self._messenger
+        stamp = messenger.tick()
         self.begin(stamp)
-        token = exchange.token(partial(self.end, stamp), sparing=True)
+        token = messenger.token(partial(self.end, stamp), sparing=True)
         for published, message in self._once(batches):
-            exchange.trace("publication-rolled-forward", triples=len(message))
-            roles = exchange.columns.full(len(message), published, "uint32")
+            messenger.trace("publication-rolled-forward", triples=len(message))
+            roles = messenger.columns.full(len(message), published, "uint32")
             self._route(TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, roles, 0, (token,), None,
-                exchange.own.key, published, self.began, 0, stamp,
+                messenger.own.key, published, self.began, 0, stamp,
             ))  # fmt: skip
-        exchange.release((token,))
+        messenger.release((token,))
 
     def _once(self, batches: list[TripleBatch]) -> Iterator[tuple[int, TripleBatch | IndexTriples]]:
         """Return the rows of batches, each once, by the indexes of their publication.
@@ -192,21 +192,21 @@ class RollForward(Component):
         Also redeliver for origins outside the view.
         """
         self._begin_life()
-        for origin in [each for each, at in self._strangers.items() if at <= self._exchange.now]:
+        for origin in [each for each, at in self._strangers.items() if at <= self._messenger.now]:
             del self._strangers[origin]
-            if not self._exchange.cache.knows(origin):  # the loss of a known peer would be noticed
-                self._exchange.trace("publications-of-a-stranger", origin=origin)
+            if not self._messenger.cache.knows(origin):  # the loss of a known peer would be noticed
+                self._messenger.trace("publications-of-a-stranger", origin=origin)
                 self._finish(list(self._not_done(origin)))
-        if self._tell_at is None or self._exchange.now < self._tell_at:
+        if self._tell_at is None or self._messenger.now < self._tell_at:
             return
         self._tell_at = None
         if self._open:
-            self._tell_at = self._exchange.now + TELL_SECONDS
+            self._tell_at = self._messenger.now + TELL_SECONDS
             if self._life_told:
                 return
         self._life_told = True
-        for contact in self._exchange.cache.contacts():
-            if contact.key != self._exchange.own.key:
+        for contact in self._messenger.cache.contacts():
+            if contact.key != self._messenger.own.key:
                 self._tell(contact)
 
     def met(self, contact: Contact) -> None:
@@ -216,7 +216,7 @@ class RollForward(Component):
             self._tell(contact)
 
     def _tell(self, contact: Contact) -> None:
-        self._exchange.send(contact, PublicationsComplete(self.began, self.complete()))
+        self._messenger.send(contact, PublicationsComplete(self.began, self.complete()))
 
     def complete_told(self, sender: Contact, message: PublicationsComplete) -> None:
         """Handle a peer's report of its own publications."""
@@ -258,7 +258,7 @@ class RollForward(Component):
             yield self._message([(s, p, o, time, event, role) for (s, p, o, time, event), role in rest.items()])
 
     def _message(self, rows: list[_Row]) -> IndexTriples:
-        make = self._exchange.columns.column
+        make = self._messenger.columns.column
         s, p, o, time, event, roles = zip(*rows, strict=True)
         return IndexTriples(
             make(s, "uint32"), make(p, "uint32"), make(o, "uint32"), make(time, "uint64"), make(event, "uint64"),

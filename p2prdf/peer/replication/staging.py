@@ -27,13 +27,13 @@ import numpy as np
 from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
 from p2prdf.peer.network.batches import TripleBatch, part_of_batch
-from p2prdf.peer.network.chunking import Cutter
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.chunking import Chunker
+from p2prdf.peer.network.messenger import Messenger
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
-__all__ = ["Safekeeping"]
+__all__ = ["Staging"]
 
 
 @dataclass(slots=True, eq=False)
@@ -47,16 +47,16 @@ class _Queued:
     ready: bool
 
 
-class Safekeeping:
+class Staging:
     """Publications that are staged at enough peers before they are indexed."""
 
     def __init__(
-        self, exchange: Exchange, cutter: Cutter,
+        self, messenger: Messenger, chunker: Chunker,
         keep: Callable[[TripleBatch], None], route: Callable[[TripleBatch], None],
     ):  # fmt: skip
         """``keep`` stores a batch without indexes at this peer; ``route`` indexes one."""
-        self._exchange = exchange
-        self._cutter = cutter
+        self._messenger = messenger
+        self._chunker = chunker
         self._keep = keep
         self._route = route
         self._queue: list[_Queued] = []
@@ -71,11 +71,11 @@ class Safekeeping:
 
         ``more``: batches that follow from it.  ``accepted`` is called when enough peers have stored it, if ever.
         """
-        exchange = self._exchange
-        if exchange.replicated and _removes(batch):
+        messenger = self._messenger
+        if messenger.replicated and _removes(batch):
             self._keep_removal(self._enqueue((batch, *more), ready=False), accepted)
             return
-        if accepted is not None and exchange.replica_map is not None and not exchange.members.short_of_peers:
+        if accepted is not None and messenger.replica_map is not None and not messenger.members.short_of_peers:
             self._keep_whole(batch, partial(_if_all, accepted))
         if self._queue:
             self._enqueue((batch, *more), ready=True)
@@ -89,9 +89,9 @@ class Safekeeping:
 
     def _enqueue(self, batches: tuple[TripleBatch, ...], *, ready: bool) -> _Queued:
         batch = batches[0]
-        route = self._exchange.traces.later(partial(self._route_all, batches))
+        route = self._messenger.traces.later(partial(self._route_all, batches))
         queued = _Queued(batch, route, frozenset(as_list(batch.s)), ready)
-        self._exchange.hold(batch.tokens)
+        self._messenger.hold(batch.tokens)
         self._queue.append(queued)
         return queued
 
@@ -107,10 +107,10 @@ class Safekeeping:
         self._queue = left
         for queued in done:
             queued.route()
-            self._exchange.release(queued.batch.tokens)
+            self._messenger.release(queued.batch.tokens)
 
     def _keep_removal(self, queued: _Queued, accepted: Callable[[], None] | None) -> None:
-        exchange = self._exchange
+        messenger = self._messenger
         again = partial(self._keep_removal, queued, accepted)
 
         def kept(all_there: bool) -> None:
@@ -122,10 +122,10 @@ class Safekeeping:
             queued.ready = True
             self._advance()
 
-        if exchange.members.short_of_peers:
-            exchange.wait_for_peers(again)
-        elif exchange.replica_map is None or not self._all_there(exchange.fellows(exchange.own.key)):
-            self._waiting.append(exchange.traces.later(again))
+        if messenger.members.short_of_peers:
+            messenger.wait_for_peers(again)
+        elif messenger.replica_map is None or not self._all_there(messenger.fellows(messenger.own.key)):
+            self._waiting.append(messenger.traces.later(again))
         else:
             self._keep_whole(queued.batch, kept)
 
@@ -140,20 +140,20 @@ class Safekeeping:
 
         ``kept`` receives whether all replicas are still present.
         """
-        exchange = self._exchange
-        fellows = exchange.fellows(exchange.own.key)
-        token = exchange.token(lambda: kept(self._all_there(fellows)), sparing=True)
-        whole = replace(batch, roles=exchange.columns.full(len(batch), 0, "uint32"), tokens=())
-        for start, stop in self._cutter.slices(len(whole), (whole.s, whole.p, whole.o)):
-            index = exchange.columns.column(range(start, stop), "int64")
-            part = part_of_batch(exchange.columns, whole, index)
+        messenger = self._messenger
+        fellows = messenger.fellows(messenger.own.key)
+        token = messenger.token(lambda: kept(self._all_there(fellows)), sparing=True)
+        whole = replace(batch, roles=messenger.columns.full(len(batch), 0, "uint32"), tokens=())
+        for start, stop in self._chunker.slices(len(whole), (whole.s, whole.p, whole.o)):
+            index = messenger.columns.column(range(start, stop), "int64")
+            part = part_of_batch(messenger.columns, whole, index)
             self._keep(part)
             for fellow in fellows:
-                exchange.send(fellow, part.message(), (token,))
-        exchange.release((token,))
+                messenger.send(fellow, part.message(), (token,))
+        messenger.release((token,))
 
     def _all_there(self, fellows: list[Contact]) -> bool:
-        return all(self._exchange.cache.number(fellow) > 0 for fellow in fellows)
+        return all(self._messenger.cache.number(fellow) > 0 for fellow in fellows)
 
 
 def _if_all(accepted: Callable[[], None], all_there: bool) -> None:

@@ -21,7 +21,7 @@ from p2prdf.errors import RemoteProtocolError
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.component import Component, Handlers, Restorers
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.subscriptions.delivery import Delivery
 from p2prdf.peer.subscriptions.opening import Opening, steps_that_wait
@@ -29,31 +29,31 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Answers,
-    AskBookmarks,
-    AskKnown,
     AttachSubscription,
+    BookmarksRequest,
     CloseSubscription,
     Contact,
     Delivered,
     EndSubscription,
-    GetRates,
     GroupLeases,
     GroupsGone,
     KeepAcknowledged,
     KeepAnswers,
     KeepGroups,
     KeepReported,
+    KeepRetracted,
     KeepSubscription,
-    KeepWithdrawn,
     Message,
+    NamesRequest,
+    NamesResponse,
     OpenSubscription,
-    Rates,
+    RatesRequest,
+    RatesResponse,
     RenewSubscriptions,
     SubscriptionClosed,
-    TellKnown,
 )
 
-__all__ = ["Host"]
+__all__ = ["Coordinator"]
 
 _LATE_MAX: Final = 1024
 """Messages of solutions remembered for a subscription that may lack them; with more, all are derived again."""
@@ -71,35 +71,35 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-class Host(Component):
+class Coordinator(Component):
     """The queries and subscriptions that this peer keeps as a coordinator or its replica."""
 
     def __init__(
         self,
-        exchange: Exchange,
+        messenger: Messenger,
         engine: Engine,
         tables: Tables,
         dictionary: TermDictionary,
         home: Home,
         retention: Retention,
     ):
-        self._exchange = exchange
+        self._messenger = messenger
         self._engine = engine
         self._tables = tables
         self._dictionary = dictionary
         self._columns = tables.columns
         self.home = home
-        self._by_key = ByKey(exchange)
+        self._by_key = ByKey(messenger)
         self._late: dict[int, tuple[Subscription, list[Column] | None]] = {}
         """Subscriptions that a replica did not know when it recorded solutions of their group, with these solutions."""
         self._delivery = Delivery(
-            exchange, self._by_key, home, engine, dictionary, retention, orphan=self._end_orphan, late=self._note_late,
+            messenger, self._by_key, home, engine, dictionary, retention, orphan=self._end_orphan, late=self._note_late,
             too_large=self._end_too_large,
         )  # fmt: skip
         self.unknown, self.records = self._delivery.unknown, self._delivery.records
         self.evaluations, self.windows = self._delivery.evaluations, self._delivery.windows
         self._opening = Opening(
-            exchange, self._by_key, self.home, tables, dictionary, indexes=engine.indexes, words=engine.words,
+            messenger, self._by_key, self.home, tables, dictionary, indexes=engine.indexes, words=engine.words,
             records=self.records, begin=self._delivery.begin, wait=self.unknown.wait,
         )  # fmt: skip
         self._left_at: float | None = None
@@ -110,8 +110,8 @@ class Host(Component):
         self.local_answers = self._delivery.local_answers
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
         self.reroute = self.records.reroute
-        exchange.signals.view_changed.connect(self.view_changed)
-        exchange.signals.caught_up.connect(self.view_changed)
+        messenger.signals.view_changed.connect(self.view_changed)
+        messenger.signals.caught_up.connect(self.view_changed)
 
     def handlers(self) -> Handlers:
         """Return the handlers of subscriptions, of their solutions and of messages between their replicas."""
@@ -124,16 +124,16 @@ class Host(Component):
             RenewSubscriptions: delivery.renew,
             Answers: delivery.answers,
             Delivered: delivery.delivered,
-            AskBookmarks: delivery.bookmarks,
-            GetRates: self._get_rates,
+            BookmarksRequest: delivery.bookmarks,
+            RatesRequest: self._get_rates,
             KeepGroups: self.keep,
             KeepSubscription: records.take_subscription,
             KeepAcknowledged: lambda _, message: records.take_acknowledged(message),
             KeepAnswers: lambda _, message: records.take_answers(message),
             KeepReported: lambda _, message: records.take_reported(message),
-            KeepWithdrawn: lambda _, message: delivery.withdrawn(message),
-            AskKnown: lambda sender, message: unknown.tell(sender, message, records.tell_one),
-            TellKnown: unknown.told,
+            KeepRetracted: lambda _, message: delivery.withdrawn(message),
+            NamesRequest: lambda sender, message: unknown.tell(sender, message, records.tell_one),
+            NamesResponse: unknown.told,
         }
 
     def status(self) -> Mapping[str, object]:
@@ -152,16 +152,16 @@ class Host(Component):
 
     def restorers(self) -> Restorers:
         """Return the methods that take back records, solutions and retractions."""
-        return {Answers: self._restore_answers, KeepWithdrawn: self._restore_withdrawn, **self.records.restorers()}
+        return {Answers: self._restore_answers, KeepRetracted: self._restore_withdrawn, **self.records.restorers()}
 
     def _restore_answers(self, message: Answers) -> None:
         self._delivery.take_held(message)
         stamps = (each for each in as_list(message.rows.born) if not hlc.is_element(each))
-        self._exchange.advance(max(stamps, default=0))
+        self._messenger.advance(max(stamps, default=0))
 
-    def _restore_withdrawn(self, message: KeepWithdrawn) -> None:
+    def _restore_withdrawn(self, message: KeepRetracted) -> None:
         self._delivery.withdrawn(message)
-        self._exchange.advance(message.youngest)
+        self._messenger.advance(message.youngest)
 
     def restored(self) -> None:
         """Note that all records are here."""
@@ -173,11 +173,11 @@ class Host(Component):
 
     # --- rates -----------------------------------------------------------------------------------
 
-    def rates(self, message: Rates) -> None:
+    def rates(self, message: RatesResponse) -> None:
         """Take the number of triples that an owner counted under a pattern."""
         self._opening.rates(message)
 
-    def _get_rates(self, sender: Contact, message: GetRates) -> None:
+    def _get_rates(self, sender: Contact, message: RatesRequest) -> None:
         """Answer how many triples match one pattern: of a split key this peer's share times the number of shares."""
         if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:
             raise RemoteProtocolError("rates are asked for one pattern at a time, under one role")
@@ -188,7 +188,7 @@ class Host(Component):
             sub_keys = 1 << self._engine.hot.depth(role, key)
             indexed = self._engine.indexes.counted >> role & 1
             count = self._tables.count(role, *pattern) * sub_keys + 1 if indexed else 0
-            self.reply(message.asker, Rates(message.request, message.position, self._columns.column([count])))
+            self.reply(message.asker, RatesResponse(message.request, message.position, self._columns.column([count])))
 
     def view_changed(self) -> None:
         """Deliver the subscriptions that this peer leads now, and end subscriptions of ended groups."""
@@ -215,20 +215,20 @@ class Host(Component):
         group cannot return, so the group stays orphaned until all its replicas have heard of the end and know no other
         subscription.
         """
-        number, stamp = subscription.number, self._exchange.tick()
-        ends_group = not self._exchange.replicated or self.home.is_orphan(subscription)
+        number, stamp = subscription.number, self._messenger.tick()
+        ends_group = not self._messenger.replicated or self.home.is_orphan(subscription)
         group = self.home.close(number, stamp, ends_group=ends_group)
-        tokens = [self._exchange.token(done, sparing=True)]
+        tokens = [self._messenger.token(done, sparing=True)]
         if group is not None and not ends_group:
-            tokens.append(self._exchange.token(self._look_at_left))
+            tokens.append(self._messenger.token(self._look_at_left))
         told = tuple(tokens)
         self.records.tell_ended(number, group.identity if group is not None and ends_group else 0, stamp, told)
-        self._exchange.release(told)
+        self._messenger.release(told)
         if group is not None and ends_group:
             self._end_group(group)
 
     def _look_at_left(self) -> None:
-        self._left_at = self._exchange.now
+        self._left_at = self._messenger.now
 
     def _end_left(self) -> None:
         """End the orphaned groups of which no replica knows a subscription.
@@ -236,13 +236,13 @@ class Host(Component):
         The primary of a group asks the other replicas.  While a peer is missing, and not missing for long, it does not
         ask: only the missing peer may know a subscription.
         """
-        exchange = self._exchange
-        self._left_at = exchange.now + _LEFT_SECONDS
-        if exchange.members.somebody_missing or exchange.replica_map is None or not exchange.recovery.caught_up:
+        messenger = self._messenger
+        self._left_at = messenger.now + _LEFT_SECONDS
+        if messenger.members.somebody_missing or messenger.replica_map is None or not messenger.recovery.caught_up:
             return
         for identity, group in list(islice(self.home.left.items(), _LOOKED_AT_MAX)):
             group.looks += 1
-            if exchange.speaks_for(subscription_home(identity)):
+            if messenger.speaks_for(subscription_home(identity)):
                 self.unknown.when_nowhere(identity, partial(self._end_unknown, identity))
             elif group.looks > _LOOKS_MAX:  # its primary does not know it: it ends with its lease
                 self.home.forget_left(identity)
@@ -251,20 +251,20 @@ class Host(Component):
         """End a group that no replica knows."""
         group = self.home.left.get(identity)
         if group is not None:
-            self.records.end_group(identity, self._exchange.tick())
+            self.records.end_group(identity, self._messenger.tick())
             self._end_group(group)
 
     def _end_orphan(self, subscription: Subscription) -> None:
         """End a subscription of a group that another peer has ended, and tell its subscriber."""
-        if self._exchange.restoring or not self._exchange.speaks_for(subscription_home(subscription.number)):
+        if self._messenger.restoring or not self._messenger.speaks_for(subscription_home(subscription.number)):
             return
-        self._exchange.trace("subscription-orphaned", subscription=subscription.number)
+        self._messenger.trace("subscription-orphaned", subscription=subscription.number)
         self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number))
         self._end(subscription)
 
     def _end_too_large(self, subscription: Subscription, why: str) -> None:
         """End a subscription that exceeds a bound, and tell its subscriber the reason."""
-        self._exchange.trace("subscription-too-large", subscription=subscription.number, reason=why)
+        self._messenger.trace("subscription-too-large", subscription=subscription.number, reason=why)
         self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number, why=why))
         self._end(subscription)
 
@@ -296,7 +296,7 @@ class Host(Component):
                 gone.append(identity)
             else:
                 self.unknown.hold_holder(identity, message.holder)
-        lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
+        lease = hlc.from_seconds(self._messenger.now + self._messenger.config.group_lease_seconds)
         if alive:
             self._by_key.reply(
                 message.holder, GroupLeases(self._columns.column(alive), self._columns.column([lease] * len(alive)))
@@ -326,38 +326,38 @@ class Host(Component):
                 continue
             if answers is not None and not any(map(subscription.log.lacks, answers)):
                 continue  # the solutions arrived in the meantime
-            self._exchange.trace("subscription-late", subscription=subscription.number)
+            self._messenger.trace("subscription-late", subscription=subscription.number)
             self._opening.derive_again(subscription)
 
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Continue openings, end subscriptions after their lease, drop solutions that are too old."""
-        exchange = self._exchange
+        messenger = self._messenger
         self._opening.wake()
         self.unknown.wake()
         self.evaluations.wake()
-        for number in self.home.expired(exchange.now):
+        for number in self.home.expired(messenger.now):
             subscription = self.home.subscriptions[number]
-            if exchange.speaks_for(subscription_home(number)):
-                exchange.trace("subscription-expired", subscription=number)
+            if messenger.speaks_for(subscription_home(number)):
+                messenger.trace("subscription-expired", subscription=number)
                 self._end(subscription)
             else:  # only its primary knows whether it was renewed
-                self.home.renew(subscription, exchange.now)
+                self.home.renew(subscription, messenger.now)
         if not self.home.left:
             self._left_at = None
         elif self._left_at is None:
-            self._left_at = exchange.now + _LEFT_SECONDS
-        elif exchange.now >= self._left_at:
+            self._left_at = messenger.now + _LEFT_SECONDS
+        elif messenger.now >= self._left_at:
             self._end_left()
-        if self._retention_at is not None and exchange.now >= self._retention_at:
+        if self._retention_at is not None and messenger.now >= self._retention_at:
             self._retention_at = None
-            self.home.ends.expire(exchange.now)
-            for subscription in self.home.expire_answers(exchange.now, exchange.config.answers_age_seconds):
+            self.home.ends.expire(messenger.now)
+            for subscription in self.home.expire_answers(messenger.now, messenger.config.answers_age_seconds):
                 self._delivery.pump(subscription)
         if self._retention_at is None and self.home.subscriptions:
-            wait = max(1.0, exchange.config.answers_age_seconds * _RETENTION_PART)
-            self._retention_at = exchange.now + wait
+            wait = max(1.0, messenger.config.answers_age_seconds * _RETENTION_PART)
+            self._retention_at = messenger.now + wait
 
     @property
     def deadline(self) -> float | None:

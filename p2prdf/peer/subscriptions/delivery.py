@@ -23,32 +23,32 @@ from p2prdf.continuous.leaf import Leaf
 from p2prdf.errors import NotAllowed, RemoteProtocolError, SubscriptionGone
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.by_key import ByKey
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.subscriptions.evaluation import Evaluations
 from p2prdf.peer.subscriptions.opening import opened_message
-from p2prdf.peer.subscriptions.replication import Records
-from p2prdf.peer.subscriptions.unresolved import Unknown
+from p2prdf.peer.subscriptions.replication import RecordReplication
+from p2prdf.peer.subscriptions.unresolved import Unresolved
 from p2prdf.peer.subscriptions.windows import Windows
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import (
     Answers,
-    AskBookmarks,
     AttachSubscription,
+    BookmarksRequest,
+    BookmarksResponse,
     CloseSubscription,
     Contact,
     Deliver,
     Delivered,
     GroupsGone,
-    KeepWithdrawn,
+    KeepRetracted,
     Message,
     RenewSubscriptions,
     Rows,
     SettledAnswers,
     SubscriptionClosed,
     SubscriptionRefused,
-    TellBookmarks,
 )
 
 __all__ = ["Delivery", "another_clients"]
@@ -64,29 +64,29 @@ class Delivery:
     """Delivery of the subscriptions that one peer coordinates."""
 
     def __init__(
-        self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, dictionary: TermDictionary,
+        self, messenger: Messenger, by_key: ByKey, home: Home, engine: Engine, dictionary: TermDictionary,
         retention: Retention, *, orphan: Callable[[Subscription], None],
         late: Callable[[Subscription, Column | None], None], too_large: Callable[[Subscription, str], None],
     ):  # fmt: skip
-        """``orphan``, ``late`` and ``too_large`` are called as in :class:`Records` and :class:`Evaluations`."""
+        """``orphan``, ``late``, ``too_large``: see :class:`RecordReplication` and :class:`Evaluations`."""
         self._begun = 0
         """The time of the last epoch."""
         self._incomplete: set[int] = set()
         """Subscriptions with records from a handoff that is not complete."""
-        self._exchange = exchange
+        self._messenger = messenger
         self._by_key = by_key
         self._home = home
         self._engine = engine
-        self._columns = exchange.columns
-        self.unknown = Unknown(exchange, by_key, home, self.take_held)
-        self.records = Records(
-            exchange, by_key, home, kept=self.kept, changed=self.pump, learned=self._learned, orphan=orphan, late=late,
+        self._columns = messenger.columns
+        self.unknown = Unresolved(messenger, by_key, home, self.take_held)
+        self.records = RecordReplication(
+            messenger, by_key, home, kept=self.kept, changed=self.pump, learned=self._learned, orphan=orphan, late=late,
             told_elsewhere=self._told_elsewhere,
         )  # fmt: skip
-        self.evaluations = Evaluations(exchange, home, dictionary, self.records, engine.cutter, self.pump, too_large)
-        self.windows = Windows(exchange, home, self.evaluations, retention, too_large)
-        exchange.obsolete_if(Deliver, self._is_obsolete)
-        exchange.signals.handoff_done.connect(self._complete)
+        self.evaluations = Evaluations(messenger, home, dictionary, self.records, engine.chunker, self.pump, too_large)
+        self.windows = Windows(messenger, home, self.evaluations, retention, too_large)
+        messenger.obsolete_if(Deliver, self._is_obsolete)
+        messenger.signals.handoff_done.connect(self._complete)
 
     def _learned(self, name: int, subscription: bool) -> None:
         self.unknown.learned(name, subscription=subscription)
@@ -99,9 +99,9 @@ class Delivery:
     def answers(self, sender: Contact, message: Answers) -> None:
         """Record solutions of another peer, and tell it which groups have ended."""
         if self._misplaced(message):
-            tokens = self._exchange.arrivals.keep(self._exchange.arrivals.current)
+            tokens = self._messenger.inbox.keep(self._messenger.inbox.current)
             self._engine.pass_on_answers(message, tokens)
-            self._exchange.release(tokens)
+            self._messenger.release(tokens)
             return
         known = self._home.answers - self._home.repeated
         gone = self.record(message.groups, message.rows, sender)
@@ -116,22 +116,22 @@ class Delivery:
         A replica passes solutions on to all replicas.  Peers with different views do so only once: solutions that were
         passed on before stay here and are offered to their replicas later.
         """
-        exchange = self._exchange
+        messenger = self._messenger
         homes = [subscription_home(each) for each in as_list(message.groups)]
-        if not exchange.replicated:
-            owners = as_list(exchange.closest_known(self._columns.column(homes)))
-            return message.hops < exchange.config.hops_max and any(owners)
-        found = exchange.replica_map
+        if not messenger.replicated:
+            owners = as_list(messenger.closest_known(self._columns.column(homes)))
+            return message.hops < messenger.config.hops_max and any(owners)
+        found = messenger.replica_map
         if found is None or found.holds(as_array(homes), 0).all():
             return False
         if message.hops == 0:
             return True
-        self._exchange.recovery.misplaced += len(message.rows)
+        self._messenger.recovery.misplaced += len(message.rows)
         return False
 
     def local_answers(self, groups: Column, rows: Rows) -> None:
         """Record solutions that this peer derived itself."""
-        gone = self.record(groups, rows, self._exchange.own)
+        gone = self.record(groups, rows, self._messenger.own)
         if gone:
             self._engine.end_groups(gone)
 
@@ -141,8 +141,8 @@ class Delivery:
         Solutions of an unknown group wait for its record.  Without room for them, their sender sends them again.
         """
         work = None
-        if self._exchange.traces.active:
-            work = self._exchange.traces.answers(rows.identity, rows.born, rows.oldest)
+        if self._messenger.traces.active:
+            work = self._messenger.traces.answers(rows.identity, rows.born, rows.oldest)
         try:
             return self._record(groups, rows, sender)
         finally:
@@ -154,10 +154,10 @@ class Delivery:
         gone: list[int] = []
         touched: dict[int, Subscription] = {}
         held = False
-        large = set(self._engine.cutter.too_large(rows.bindings))
+        large = set(self._engine.chunker.too_large(rows.bindings))
         if large:  # it could never be delivered, and everything after it would wait
-            self._exchange.trace("answer-too-large", answers=len(large))
-            rows = self._engine.cutter.without(rows, large)
+            self._messenger.trace("answer-too-large", answers=len(large))
+            rows = self._engine.chunker.without(rows, large)
         parts = list(self._columns.split(rows.group))
         for place, _ in parts:  # before any is recorded: the message is accepted as a whole or refused
             self._check(ids[place], len(rows.bindings))
@@ -176,9 +176,9 @@ class Delivery:
             ):
                 held = True
             else:
-                self._exchange.arrivals.refuse()
+                self._messenger.inbox.refuse()
         if touched or held:
-            self._exchange.persist(Answers(groups, rows))
+            self._messenger.persist(Answers(groups, rows))
         for subscription in touched.values():
             self.pump(subscription)
         return gone
@@ -197,7 +197,7 @@ class Delivery:
         self.evaluations.changed(leaf, changes)
         return self._home.version != before
 
-    def withdrawn(self, message: KeepWithdrawn) -> None:
+    def withdrawn(self, message: KeepRetracted) -> None:
         """Record retracted solutions of a leaf, or hold the message until the leaf is known or has ended."""
         leaf = self._home.leaf(message.leaf)
         if leaf is not None and leaf.answers is not None:
@@ -205,17 +205,17 @@ class Delivery:
             self.evaluations.changed(leaf, leaf.answers.withdraw(as_list(message.identity), message.youngest))
             if leaf.answers.version != before:
                 self._home.version += 1
-                self._exchange.persist(message)
+                self._messenger.persist(message)
         elif self._home.find(message.leaf) is not None:
             raise RemoteProtocolError(f"withdrawals of answers to {message.leaf:016x}, which is no leaf of its query")
-        elif not self._exchange.restoring and self._exchange.rank(group_home(message.leaf)) < 0:
+        elif not self._messenger.restoring and self._messenger.rank(group_home(message.leaf)) < 0:
             return  # its sender has an old view; anti-entropy brings it to the present replicas
         elif self.unknown.is_nowhere(message.leaf):
             return  # an ended group needs no retractions: accept the message, so that it is not sent again
         elif self.unknown.hold_withdrawn(message):
-            self._exchange.persist(message)
+            self._messenger.persist(message)
         else:
-            self._exchange.arrivals.refuse()
+            self._messenger.inbox.refuse()
 
     def _part(self, rows: Rows, index: Any) -> Rows:
         """Return the rows at some places as rows of one group."""
@@ -225,15 +225,15 @@ class Delivery:
             take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
         )  # fmt: skip
 
-    def take_held(self, message: Answers | KeepWithdrawn) -> None:
+    def take_held(self, message: Answers | KeepRetracted) -> None:
         """Record held solutions of a group that has become known, or offer them to its coordinator, another peer."""
-        if isinstance(message, KeepWithdrawn):
+        if isinstance(message, KeepRetracted):
             self.withdrawn(message)
             return
-        if self._exchange.replicated and not self._exchange.restoring:
+        if self._messenger.replicated and not self._messenger.restoring:
             homes = [subscription_home(each) for each in as_list(message.groups)]
-            if any(self._exchange.rank(home) < 0 for home in homes):
-                self._exchange.recovery.misplaced += len(message.rows)
+            if any(self._messenger.rank(home) < 0 for home in homes):
+                self._messenger.recovery.misplaced += len(message.rows)
         self.record(message.groups, message.rows, None)
 
     # --- handing out -----------------------------------------------------------------------------
@@ -245,18 +245,18 @@ class Delivery:
         these know acknowledgements that it does not know.  Such solutions are not stable, so the entry peer recognises
         them when they come again.
         """
-        exchange = self._exchange
+        messenger = self._messenger
         if not subscription.delivered or subscription.opening or subscription.cut_off:
             return
         if subscription.until:
-            if exchange.now >= subscription.until:
+            if messenger.now >= subscription.until:
                 self._stop(subscription)
                 return
-        elif not exchange.recovery.caught_up and exchange.rank(subscription_home(subscription.number)) != 0:
+        elif not messenger.recovery.caught_up and messenger.rank(subscription_home(subscription.number)) != 0:
             return
-        window = exchange.config.answers_window
+        window = messenger.config.answers_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
-            for start, stop in self._engine.cutter.slices(len(chunk), chunk.bindings) or [(0, 0)]:
+            for start, stop in self._engine.chunker.slices(len(chunk), chunk.bindings) or [(0, 0)]:
                 part = chunk.part(start, stop)
                 self._by_key.reply(
                     subscription.subscriber,
@@ -285,17 +285,17 @@ class Delivery:
         self.evaluations.begin(subscription)
         self.windows.begin(subscription)
         # Epochs of one coordinator ascend, so that subscribers recognise earlier ones; coordinators never share one.
-        self._begun = max(self._begun + 1, self._exchange.tick() >> _EPOCH_BITS)
-        subscription.epoch = self._begun << _EPOCH_BITS | self._exchange.draw(64) >> 64 - _EPOCH_BITS
+        self._begun = max(self._begun + 1, self._messenger.tick() >> _EPOCH_BITS)
+        subscription.epoch = self._begun << _EPOCH_BITS | self._messenger.draw(64) >> 64 - _EPOCH_BITS
         subscription.delivered, subscription.until = True, 0.0
         subscription.log.restart()
         self.pump(subscription)
 
     def kept(self, subscription: Subscription, first: bool) -> None:
         """Deliver a subscription that another replica has made or moved, if this peer is the primary."""
-        if first and self._exchange.recovery.receiving:
+        if first and self._messenger.recovery.receiving:
             self._incomplete.add(subscription.number)
-        if not self._exchange.restoring and self._exchange.speaks_for(subscription_home(subscription.number)):
+        if not self._messenger.restoring and self._messenger.speaks_for(subscription_home(subscription.number)):
             self._reach(subscription)
             self.begin(subscription)
         else:  # deliveries at the former entry peer say nothing about the new one
@@ -305,25 +305,25 @@ class Delivery:
         """Deliver the subscriptions that waited for the end of a handoff."""
         incomplete, self._incomplete = self._incomplete, set()
         for subscription in map(self._home.subscriptions.get, sorted(incomplete)):
-            if subscription is not None and self._exchange.speaks_for(subscription_home(subscription.number)):
+            if subscription is not None and self._messenger.speaks_for(subscription_home(subscription.number)):
                 self._reach(subscription)
                 self.begin(subscription)
 
     def view_changed(self) -> None:
         """Begin to deliver the subscriptions that this peer leads now, and stop the others."""
-        exchange = self._exchange
-        if not exchange.recovery.caught_up:  # the signal caught_up calls again
+        messenger = self._messenger
+        if not messenger.recovery.caught_up:  # the signal caught_up calls again
             for subscription in self._home.subscriptions.values():
-                self._hand_over(subscription, exchange.rank(subscription_home(subscription.number)))
+                self._hand_over(subscription, messenger.rank(subscription_home(subscription.number)))
             return
         for subscription in list(self._home.subscriptions.values()):
-            rank = exchange.rank(subscription_home(subscription.number))
-            mine = rank == 0 or not exchange.replicated
+            rank = messenger.rank(subscription_home(subscription.number))
+            mine = rank == 0 or not messenger.replicated
             if mine and (subscription.until or not subscription.delivered):
-                self._home.renew(subscription, exchange.now)
+                self._home.renew(subscription, messenger.now)
                 self._reach(subscription)
                 self.begin(subscription)
-            elif mine and subscription.cut_off and exchange.is_known(subscription.subscriber):
+            elif mine and subscription.cut_off and messenger.is_known(subscription.subscriber):
                 self._resume(subscription)  # its record came before this peer had caught up
             elif mine:
                 self.pump(subscription)
@@ -336,10 +336,10 @@ class Delivery:
 
         The entry peer recognises solutions that both deliver by their identities.
         """
-        if rank < 0 or (subscription.until and self._exchange.now >= subscription.until):
+        if rank < 0 or (subscription.until and self._messenger.now >= subscription.until):
             self._stop(subscription)
         elif rank > 0 and subscription.delivered and not subscription.until:
-            subscription.until = self._exchange.now + HAND_OVER_SECONDS
+            subscription.until = self._messenger.now + HAND_OVER_SECONDS
 
     def _stop(self, subscription: Subscription) -> None:
         subscription.delivered, subscription.until = False, 0.0
@@ -347,7 +347,7 @@ class Delivery:
 
     def _reach(self, subscription: Subscription) -> None:
         """Note whether the entry peer of a subscriber is reachable."""
-        subscription.cut_off = not self._exchange.may_be_there(subscription.subscriber)
+        subscription.cut_off = not self._messenger.may_be_there(subscription.subscriber)
 
     def contact_lost(self, contact: Contact) -> None:
         """Keep the solutions for an entry peer that is lost until it returns or the lease runs out."""
@@ -380,7 +380,7 @@ class Delivery:
         key = subscription_home(number)
         if not self._by_key.at_owner(key, message, sender):
             return False, None
-        if not self._exchange.speaks_for(key):
+        if not self._messenger.speaks_for(key):
             self.unknown.wait(message)
             return False, None
         subscription = self._home.subscriptions.get(number)
@@ -413,22 +413,22 @@ class Delivery:
         keepers = self._keepers(message.subscription)
 
         def settled() -> None:
-            if self._exchange.members.somebody_missing or not keepers.issuperset(self._keepers(message.subscription)):
+            if self._messenger.members.somebody_missing or not keepers.issuperset(self._keepers(message.subscription)):
                 return
             told = SettledAnswers(message.request, message.subscription)
             if subscription is not None and subscription.subscriber.key == message.subscriber.key:
                 told = replace(told, epoch=subscription.epoch, sent=subscription.log.sent)
             self._by_key.reply(message.subscriber, told)
 
-        token = self._exchange.token(settled)
+        token = self._messenger.token(settled)
         if subscription is not None:  # an ended subscription delivers nothing
             self.records.acknowledge(subscription, message.identity, (token,))
             self.pump(subscription)
-        self._exchange.release((token,))
+        self._messenger.release((token,))
 
     def _keepers(self, number: int) -> set[int | None]:
         """Return the keys of the replicas of a subscription, or a set of None while the view has gaps."""
-        found = self._exchange.replica_set(subscription_home(number))
+        found = self._messenger.replica_set(subscription_home(number))
         return {None} if found is None else {each.key for each in found}
 
     def attach(self, sender: Contact, message: AttachSubscription) -> None:
@@ -441,7 +441,7 @@ class Delivery:
             return
         if len(message.have):
             self.records.acknowledge(subscription, message.have)
-        self._home.renew(subscription, self._exchange.now)
+        self._home.renew(subscription, self._messenger.now)
         here = subscription.subscriber.key == message.subscriber.key
         if here and subscription.request == message.request:  # a repetition
             self._by_key.reply(message.subscriber, opened_message(subscription, message.request, message.owner))
@@ -449,7 +449,7 @@ class Delivery:
         if not here:  # the former entry peer delivers no longer
             closed = SubscriptionClosed(subscription.request, subscription.number, elsewhere=True)
             self._by_key.reply(subscription.subscriber, closed)
-        self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
+        self._home.deliver_to(subscription, message.subscriber, message.request, self._messenger.tick())
 
         def opened() -> None:
             told: Message
@@ -461,11 +461,11 @@ class Delivery:
                 told = SubscriptionClosed(message.request, subscription.number, elsewhere=True)
             self._by_key.reply(message.subscriber, told)
 
-        token = self._exchange.token(opened)
+        token = self._messenger.token(opened)
         self.records.tell_moved(subscription, (token,))
         subscription.cut_off = False
         self.begin(subscription)
-        self._exchange.release((token,))
+        self._messenger.release((token,))
 
     def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
         """Renew the leases of subscriptions that the sender delivers; tell it which are delivered elsewhere or gone."""
@@ -483,25 +483,25 @@ class Delivery:
                 self._by_key.reply(message.subscriber, SubscriptionClosed(request, number, elsewhere=True))
             else:
                 if subscription.request != request:  # an attach request that was given up arrived after this one
-                    self._home.deliver_to(subscription, message.subscriber, request, self._exchange.tick())
+                    self._home.deliver_to(subscription, message.subscriber, request, self._messenger.tick())
                     self.records.tell_moved(subscription)
-                self._home.renew(subscription, self._exchange.now)
+                self._home.renew(subscription, self._messenger.now)
                 self._resume(subscription)
 
-    def bookmarks(self, _: Contact, message: AskBookmarks) -> None:
+    def bookmarks(self, _: Contact, message: BookmarksRequest) -> None:
         """Report the subscriptions without undelivered solutions; the sender asks again about the others.
 
         Both must have the same view, because a former coordinator may lack solutions.
         """
-        exchange = self._exchange
-        if message.view != exchange.view:
+        messenger = self._messenger
+        if message.view != messenger.view:
             return
         found = [
             subscription
             for number in as_list(message.subscriptions)
             if (subscription := self._home.subscriptions.get(number)) is not None
             and subscription.subscriber.key == message.subscriber.key
-            and exchange.speaks_for(subscription_home(number))
+            and messenger.speaks_for(subscription_home(number))
             and subscription.delivered
             and not (subscription.opening or subscription.cut_off)
             and subscription.log.handed_out
@@ -509,7 +509,7 @@ class Delivery:
         ]
         if found:
             make = self._columns.column
-            told = TellBookmarks(
+            told = BookmarksResponse(
                 message.upto, make([each.number for each in found]), make([each.epoch for each in found]),
                 make([each.log.sent for each in found]),
             )  # fmt: skip
@@ -539,10 +539,10 @@ class Delivery:
         The client that ended the subscription may ask again, because too few replicas were there to answer it.
         """
         stamp = self._home.ends.stamp(number, subscription=True)
-        token = self._exchange.token(done, sparing=True)
+        token = self._messenger.token(done, sparing=True)
         if stamp is not None:
             self.records.tell_end_again(number, stamp, (token,))
-        self._exchange.release((token,))
+        self._messenger.release((token,))
 
 
 def another_clients(subscription: int) -> str:

@@ -20,10 +20,10 @@ from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.continuous.leaf import Change, Leaf
 from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
-from p2prdf.peer.network.chunking import Cutter
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.chunking import Chunker
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.low_watermark import Known
-from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.peer.subscriptions.replication import RecordReplication
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import KeepAnswers
@@ -49,17 +49,18 @@ class Evaluations:
     """
 
     def __init__(
-        self, exchange: Exchange, home: Home, dictionary: TermDictionary, records: Records, cutter: Cutter,
+        self, messenger: Messenger, home: Home, dictionary: TermDictionary, records: RecordReplication,
+        chunker: Chunker,
         pump: Callable[[Subscription], None], too_large: Callable[[Subscription, str], None],
     ):  # fmt: skip
-        self._exchange = exchange
+        self._messenger = messenger
         self._home = home
         self._dictionary = dictionary
         self._records = records
-        self._cutter = cutter
+        self._chunker = chunker
         self._pump = pump
         self._too_large = too_large
-        self._rows_max = exchange.config.query_rows_max
+        self._rows_max = messenger.config.query_rows_max
         self._dirty: dict[int, Subscription] = {}
         self._failed_at: dict[int, float] = {}
         """By subscription with a failed evaluation, the time of the next attempt."""
@@ -114,7 +115,7 @@ class Evaluations:
         ``whole``: the event time from which on no element of its windows is forgotten.
         """
         if subscription.evaluation is not None:
-            subscription.evaluation.advance(upto, began, self._exchange.clock, whole)
+            subscription.evaluation.advance(upto, began, self._messenger.clock, whole)
             self._dirty[subscription.number] = subscription
 
     def told_elsewhere(self, subscription: Subscription) -> None:
@@ -156,7 +157,7 @@ class Evaluations:
     def turn(self) -> None:
         """Do a piece of work for each query that has some."""
         dirty, self._dirty = self._dirty, {}
-        stamp = self._exchange.clock if self._exchange.replicated else 0
+        stamp = self._messenger.clock if self._messenger.replicated else 0
         for number, subscription in dirty.items():
             evaluation = subscription.evaluation
             if evaluation is None or self._home.subscriptions.get(number) is not subscription or not evaluation.waits:
@@ -192,14 +193,14 @@ class Evaluations:
     def _failed(self, subscription: Subscription, error: P2PRDFError) -> None:
         """Give up an evaluation for which there is no room; it begins again after ``RETRY_SECONDS``."""
         subscription.evaluation = None
-        self._failed_at[subscription.number] = self._exchange.now + RETRY_SECONDS
-        self._exchange.trace(
+        self._failed_at[subscription.number] = self._messenger.now + RETRY_SECONDS
+        self._messenger.trace(
             "evaluation-failed", subscription=subscription.number, code=error.code, reason=str(error)
         )
 
     def wake(self) -> None:
         """Begin failed evaluations again if this peer still delivers them."""
-        for number in [number for number, at in self._failed_at.items() if at <= self._exchange.now]:
+        for number in [number for number, at in self._failed_at.items() if at <= self._messenger.now]:
             del self._failed_at[number]
             subscription = self._home.subscriptions.get(number)
             if subscription is not None and subscription.delivered:
@@ -212,27 +213,27 @@ class Evaluations:
 
     def _stage(self, subscription: Subscription, evaluation: Evaluation, news: list[News]) -> None:
         """Send solutions to the other replicas; deliver them when enough replicas have them."""
-        columns = self._exchange.columns
+        columns = self._messenger.columns
         bindings = tuple(columns.column(column, "uint32") for column in zip(*(each.row for each in news), strict=True))
-        large = set(self._cutter.too_large(bindings))
+        large = set(self._chunker.too_large(bindings))
         if large:  # it could never be delivered, and everything after it would wait
-            self._exchange.trace("answer-too-large", answers=len(large))
+            self._messenger.trace("answer-too-large", answers=len(large))
             left = columns.column([at for at in range(len(news)) if at not in large], "int64")
             news = [each for at, each in enumerate(news) if at not in large]
             bindings = tuple(columns.take(column, left) for column in bindings)
         born = evaluation.born
         identity = columns.column([each.identity for each in news])
         times = columns.column([born | GONE if each.over else born for each in news])
-        for start, stop in self._cutter.slices(len(news), bindings):
+        for start, stop in self._chunker.slices(len(news), bindings):
             part = tuple(column[start:stop] for column in bindings)
             message = KeepAnswers(subscription.number, identity[start:stop], times[start:stop], part, told=True)
             evaluation.staged += len(message)
             self._number += 1
             self._under_way[self._number] = message
             done = partial(self._staged, subscription, evaluation, self._number)
-            token = self._exchange.token(done, sparing=True)
+            token = self._messenger.token(done, sparing=True)
             self._records.tell(subscription_home(subscription.number), message, (token,))
-            self._exchange.release((token,))
+            self._messenger.release((token,))
 
     def _staged(self, subscription: Subscription, evaluation: Evaluation, number: int) -> None:
         """Deliver staged solutions that enough replicas have."""

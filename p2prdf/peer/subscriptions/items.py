@@ -25,13 +25,13 @@ from p2prdf.wire.messages import (
     KeepAcknowledged,
     KeepAnswers,
     KeepReported,
-    KeepWithdrawn,
+    KeepRetracted,
     Message,
 )
 from p2prdf.wire.messages import Rows as WireRows
 
 if TYPE_CHECKING:
-    from p2prdf.peer.network.chunking import Cutter
+    from p2prdf.peer.network.chunking import Chunker
 
 __all__ = ["HomeItems"]
 
@@ -54,11 +54,11 @@ class HomeItems:
 
     dense = False
 
-    def __init__(self, number: int, home: Home, columns: Columns, cutter: Cutter):
+    def __init__(self, number: int, home: Home, columns: Columns, chunker: Chunker):
         self.number = number
         self._home = home
         self._columns = columns
-        self._cutter = cutter
+        self._chunker = chunker
         self._answers_of: dict[int, tuple[int, U64]] = {}
         """By slot of a subscription or leaf, the version and the item identities of its solutions."""
 
@@ -176,7 +176,7 @@ class HomeItems:
         for part in _slices(lost):
             yield KeepAcknowledged(subscription.number, part, lost=True)
         for chunk in chunks:
-            for start, stop in self._cutter.slices(len(chunk), chunk.bindings):
+            for start, stop in self._chunker.slices(len(chunk), chunk.bindings):
                 piece = chunk.part(start, stop)
                 yield KeepAnswers(subscription.number, piece.identity, piece.born, piece.bindings)
 
@@ -189,7 +189,7 @@ class HomeItems:
         bindings = tuple(make(column, "uint32") for column in zip(*(rows[each] for each in held), strict=True))
         born = make([subscription.since] * len(held))
         identity = make(held)
-        for start, stop in self._cutter.slices(len(held), bindings):
+        for start, stop in self._chunker.slices(len(held), bindings):
             part = tuple(column[start:stop] for column in bindings)
             yield KeepAnswers(subscription.number, identity[start:stop], born[start:stop], part)
 
@@ -198,14 +198,14 @@ class HomeItems:
         assert leaf.answers is not None
         make = self._columns.column
         for part in _slices(make(leaf.answers.withdrawn(ordinals.tolist()))):
-            yield KeepWithdrawn(leaf.identity, leaf.answers.youngest, part)
+            yield KeepRetracted(leaf.identity, leaf.answers.youngest, part)
         held = leaf.answers.held(ordinals.tolist())
         if not held:
             return
         identity, oldest, born, rows = zip(*held, strict=True)
         bindings = tuple(make(column, "uint32") for column in zip(*rows, strict=True))
         whole = tuple(map(make, (identity, oldest, born)))
-        for start, stop in self._cutter.slices(len(held), bindings):
+        for start, stop in self._chunker.slices(len(held), bindings):
             names, oldests, times = (column[start:stop] for column in whole)
             group = self._columns.full(stop - start, 0, "uint32")
             values = tuple(column[start:stop] for column in bindings)

@@ -24,26 +24,26 @@ from p2prdf.continuous.home import Group, Home, Subscription
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import Busy, QueryRefused
-from p2prdf.peer.joins.index_advertisements import Roles
-from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
+from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.network.by_key import ByKey
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.subscriptions.replication import RecordReplication
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import word_parts_of
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask
 from p2prdf.rdf.reach import Reach
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
-    Advertise,
-    AdvertiseWords,
+    AdvertiseIndexes,
+    AdvertiseKeywords,
     Contact,
-    GetRates,
     Groups,
     IndexQuery,
     Message,
     OpenSubscription,
-    Rates,
+    RatesRequest,
+    RatesResponse,
     SubscriptionOpened,
     SubscriptionRefused,
 )
@@ -71,19 +71,19 @@ class Opening:
 
     def __init__(
         self,
-        exchange: Exchange,
+        messenger: Messenger,
         by_key: ByKey,
         home: Home,
         tables: Tables,
         dictionary: TermDictionary,
         *,
-        indexes: Roles,
-        words: Words,
-        records: Records,
+        indexes: IndexAdvertisements,
+        words: KeywordIndex,
+        records: RecordReplication,
         begin: Callable[[Subscription], None],
         wait: Callable[[Message], None],
     ):
-        self._exchange = exchange
+        self._messenger = messenger
         self._by_key = by_key
         self._home = home
         self._tables = tables
@@ -94,7 +94,7 @@ class Opening:
         self._records = records
         self._begin = begin
         self._wait = wait
-        self._confirmed = exchange.config.fixed_roles
+        self._confirmed = messenger.config.fixed_roles
         self._confirmed_words: dict[int, None] = {}
         self._confirmed_at = 0
         """Stamp of the last confirmation of indexes or keywords by all peers."""
@@ -107,7 +107,7 @@ class Opening:
         """Open a subscription."""
         if not self._by_key.at_owner(message.key, message, sender):
             return
-        if not self._exchange.speaks_for(message.key):
+        if not self._messenger.speaks_for(message.key):
             self._wait(message)
             return
         known = self._home.opened(message.subscriber, message.request)
@@ -118,7 +118,7 @@ class Opening:
                 known.installed = known.opening = True
                 self._make_live(known.group, [known], known.since)
             return
-        group, new = self._home.open_group(message, self._exchange.tick())
+        group, new = self._home.open_group(message, self._messenger.tick())
         if any(each.request == message.request and each.subscriber == message.subscriber for each in group.waiting):
             return
         group.waiting.append(message)
@@ -140,11 +140,11 @@ class Opening:
 
     def _ask_rates(self, leaf: Leaf) -> None:
         """Ask the owners of the keys of patterns how many triples they have under them."""
-        questions = rates_wanted(leaf.query, self._dictionary, self._columns, leaf.identity, self._exchange.own)
+        questions = rates_wanted(leaf.query, self._dictionary, self._columns, leaf.identity, self._messenger.own)
         if not questions:
             self._plan(leaf)
             return
-        self._planning[leaf.identity] = (leaf, self._exchange.now + self._exchange.config.rates_seconds)
+        self._planning[leaf.identity] = (leaf, self._messenger.now + self._messenger.config.rates_seconds)
         leaf.unanswered = len(questions)
         for key, message in questions:
             self._by_key.to_owner(key, message)
@@ -155,7 +155,7 @@ class Opening:
         group.waiting.clear()
         self._home.drop(group)
 
-    def rates(self, message: Rates) -> None:
+    def rates(self, message: RatesResponse) -> None:
         """Take the count of an owner; plan when all have answered."""
         entry = self._planning.get(message.request)
         if entry is None:
@@ -192,32 +192,32 @@ class Opening:
         if not self._words.room_for(words):
             self._refuse(group, Busy("queries wait by too many words", retry_after=_WORDS_SECONDS))
             return
-        gap = self._exchange.cache.gap()
+        gap = self._messenger.cache.gap()
         if gap is not None:  # the view has a gap
-            self._exchange.park([gap], partial(self._advertise, group))
+            self._messenger.park([gap], partial(self._advertise, group))
             return
-        since = self._exchange.tick()
+        since = self._messenger.tick()
         told: list[Message] = []
         if missing:
             self._indexes.add(missing, since)
-            told.append(Advertise(missing, since))
+            told.append(AdvertiseIndexes(missing, since))
         if words:
-            advertised = AdvertiseWords(self._columns.column(words, "uint32"), self._columns.full(len(words), since))
+            advertised = AdvertiseKeywords(self._columns.column(words, "uint32"), self._columns.full(len(words), since))
             self._words.add(advertised)
             told.append(advertised)
 
         def done() -> None:
             self._confirmed |= missing
             self._confirmed_words.update(dict.fromkeys(words))
-            self._confirmed_at = self._exchange.tick()
+            self._confirmed_at = self._messenger.tick()
             self._install(group, exact=True)
 
-        token = self._exchange.token(done)
-        for contact in self._exchange.cache.contacts():
-            if contact.key != self._exchange.own.key:
+        token = self._messenger.token(done)
+        for contact in self._messenger.cache.contacts():
+            if contact.key != self._messenger.own.key:
                 for message in told:
-                    self._exchange.send(contact, message, (token,))
-        self._exchange.release((token,))
+                    self._messenger.send(contact, message, (token,))
+        self._messenger.release((token,))
 
     def _words_of(self, group: Group) -> list[int]:
         """Return the predicates qualified by keywords in the patterns of a query."""
@@ -232,8 +232,8 @@ class Opening:
         waiting = [each for each in waiting if self._home.opened(each.subscriber, each.request) is None]
         if not waiting:
             return
-        exchange = self._exchange
-        stamp = exchange.tick()
+        messenger = self._messenger
+        stamp = messenger.tick()
         now = hlc.floor(stamp)
         if exact or group.youngest >= now or self._confirmed_at >= now:
             now = hlc.Stamp(stamp)
@@ -242,13 +242,13 @@ class Opening:
         for opening in waiting:
             since = hlc.Stamp(opening.since) if 0 < opening.since < now else now
             roles = group.roles_of_the_past if group.windowed else group.roles if since < now else 0
-            if roles & ~exchange.config.fixed_roles:
-                reason = _NO_EVENTS if group.per_event and exchange.config.indexes == "all" else _NO_HISTORY
+            if roles & ~messenger.config.fixed_roles:
+                reason = _NO_EVENTS if group.per_event and messenger.config.indexes == "all" else _NO_HISTORY
                 refused = SubscriptionRefused(opening.request, QueryRefused.code, reason)
                 self._by_key.reply(opening.subscriber, refused)
                 continue
             try:
-                opened.append(self._home.subscribe(group, opening, since, exchange.now, stamp))
+                opened.append(self._home.subscribe(group, opening, since, messenger.now, stamp))
             except Busy as error:
                 self._by_key.reply(opening.subscriber, SubscriptionRefused(opening.request, error.code, str(error)))
         if opened:
@@ -258,20 +258,20 @@ class Opening:
 
     def _make_live(self, group: Group, opened: list[Subscription], refresh: int) -> None:
         """Replicate the records of subscriptions, install their query, and tell the subscribers."""
-        exchange = self._exchange
-        if exchange.members.short_of_peers:
-            exchange.wait_for_peers(partial(self._make_live, group, opened, refresh))
+        messenger = self._messenger
+        if messenger.members.short_of_peers:
+            messenger.wait_for_peers(partial(self._make_live, group, opened, refresh))
             return
 
         def live() -> None:
             for subscription in opened:
                 self._tell_when_past(subscription)
 
-        token = exchange.token(live, sparing=True)
+        token = messenger.token(live, sparing=True)
         for subscription in opened:
             self._records.tell_subscription(subscription, (token,))
         self._let_wait(group, refresh, (token,))
-        exchange.release((token,))
+        messenger.release((token,))
 
     def derive_again(self, subscription: Subscription) -> None:
         """Derive all solutions of a subscription again: some may have gone to other subscriptions of its group only.
@@ -294,7 +294,7 @@ class Opening:
 
     def _columns_of(self, leaf: Leaf) -> Groups:
         make, group = self._columns.column, leaf.group
-        lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
+        lease = hlc.from_seconds(self._messenger.now + self._messenger.config.group_lease_seconds)
         params = self._dictionary.intern_all(leaf.query.constants)
         return Groups(
             make([leaf.identity]), make([group.since_min]), make([group.since_max]), make([lease]),
@@ -319,11 +319,11 @@ class Opening:
         """
         since = subscription.since
         past = hlc.seconds(since) + (0.0 if since == hlc.floor(since) else 0.001)
-        heapq.heappush(self._settling, (past + self._exchange.config.clock_skew_seconds, subscription.number))
+        heapq.heappush(self._settling, (past + self._messenger.config.clock_skew_seconds, subscription.number))
         self._tell_settled()
 
     def _tell_settled(self) -> None:
-        while self._settling and self._settling[0][0] <= self._exchange.now:
+        while self._settling and self._settling[0][0] <= self._messenger.now:
             _, number = heapq.heappop(self._settling)
             subscription = self._home.subscriptions.get(number)
             if subscription is not None and subscription.opening:
@@ -340,7 +340,7 @@ class Opening:
         """Plan queries without their late rates, and tell the subscribers of live subscriptions."""
         self._tell_settled()
         for leaf, due in list(self._planning.values()):
-            if due <= self._exchange.now:
+            if due <= self._messenger.now:
                 self._plan(leaf)
                 self._planned(leaf.group)
 
@@ -355,7 +355,7 @@ class Opening:
 
 def rates_wanted(
     query: ConjunctiveQuery, dictionary: TermDictionary, columns: Columns, request: int, asker: Contact
-) -> list[tuple[int, GetRates]]:
+) -> list[tuple[int, RatesRequest]]:
     """Return the questions for the order of the patterns of a query, each with the key of the owner that answers.
 
     There is none for one pattern, or without constants.  Raises Busy if the dictionary has no room for the constants.
@@ -370,7 +370,7 @@ def rates_wanted(
         triple = [terms[~slot] if slot < 0 else terms[0] for slot in query.patterns[at]]
         key = int(keys.role_key(role, *(hashes[term] for term in triple)))
         position, roles, s, p, o = (columns.column([each], "uint32") for each in (at, role, *triple))
-        questions.append((key, GetRates(request, asker, position, roles, s, p, o)))
+        questions.append((key, RatesRequest(request, asker, position, roles, s, p, o)))
     return questions
 
 

@@ -27,7 +27,7 @@ from p2prdf.continuous.counts import Mark
 from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.component import Restorers
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.messages import (
     Contact,
     EndSubscription,
@@ -40,12 +40,12 @@ from p2prdf.wire.messages import (
     SubscriptionClosed,
 )
 
-__all__ = ["Records"]
+__all__ = ["RecordReplication"]
 
 _TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged, KeepAnswers, KeepReported)
 
 
-class Records:
+class RecordReplication:
     """The records of subscriptions, exchanged with the other replicas.
 
     ``kept`` is called with the subscription of a new record, and whether it was unknown; ``changed`` with one that has
@@ -55,17 +55,17 @@ class Records:
     """
 
     def __init__(
-        self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription, bool], None],
+        self, messenger: Messenger, by_key: ByKey, home: Home, *, kept: Callable[[Subscription, bool], None],
         changed: Callable[[Subscription], None], learned: Callable[[int, bool], None],
         orphan: Callable[[Subscription], None], late: Callable[[Subscription, Column | None], None],
         told_elsewhere: Callable[[Subscription], None],
     ):  # fmt: skip
-        self._exchange = exchange
+        self._messenger = messenger
         self._by_key = by_key
         self._home = home
         self._kept, self._changed, self._learned, self._orphan, self._late = kept, changed, learned, orphan, late
         self._told_elsewhere = told_elsewhere
-        self._columns = exchange.columns
+        self._columns = messenger.columns
         self._youngest: dict[int, int] = {}
         """During a restore, by group, the latest stamp of a solution that the earlier incarnation recorded."""
 
@@ -73,25 +73,25 @@ class Records:
 
     def tell(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
         """Store a message and send it to the other replicas of a key, once there are enough of them."""
-        self._exchange.persist(message)
+        self._messenger.persist(message)
         self._send_when_enough(key, message, tokens)
 
     def _send_when_enough(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
-        exchange = self._exchange
-        if not (exchange.replicated and exchange.members.short_of_peers and tokens):
+        messenger = self._messenger
+        if not (messenger.replicated and messenger.members.short_of_peers and tokens):
             self._send(key, message, tokens)
             return
-        exchange.hold(tokens)
+        messenger.hold(tokens)
 
         def again() -> None:
             self._send_when_enough(key, message, tokens)
-            exchange.release(tokens)
+            messenger.release(tokens)
 
-        exchange.wait_for_peers(again)
+        messenger.wait_for_peers(again)
 
     def _send(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
-        for fellow in self._exchange.fellows(key) if self._exchange.replicated else ():
-            self._exchange.send(fellow, message, tokens)
+        for fellow in self._messenger.fellows(key) if self._messenger.replicated else ():
+            self._messenger.send(fellow, message, tokens)
 
     def tell_subscription(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
         """Send the record of a new subscription."""
@@ -100,7 +100,7 @@ class Records:
     def tell_moved(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
         """Send the record of a moved subscription to the replicas that are there."""
         record = self._home.record_of(subscription)
-        self._exchange.persist(record)
+        self._messenger.persist(record)
         self._send(subscription_home(subscription.number), record, tokens)
 
     def tell_ended(self, subscription: int, group: int, stamp: int, tokens: tuple[int, ...] = ()) -> None:
@@ -128,7 +128,7 @@ class Records:
         every = self._columns.column([*known, *gaps]) if gaps or elsewhere else identity
         message = KeepAcknowledged(subscription.number, every)
         if len(news):
-            self._exchange.persist(message)
+            self._messenger.persist(message)
         if len(every):
             self._send(subscription_home(subscription.number), message, tokens)
         if elsewhere:
@@ -171,15 +171,15 @@ class Records:
         late = self._home.comes_late(record)
         held = self._home.subscriptions.get(record.subscription)
         before = None if held is None else (held.subscriber, held.request)
-        subscription, news = self._home.keep(record, self._exchange.now)
+        subscription, news = self._home.keep(record, self._messenger.now)
         if subscription is None:
             self._end_with_group(record)
-            if sender.key != self._exchange.own.key:
+            if sender.key != self._messenger.own.key:
                 self.tell_one(sender, record.subscription, subscription=True)
                 self.tell_one(sender, record.group, subscription=False)
             return
         if news:
-            self._exchange.persist(record)
+            self._messenger.persist(record)
             if before is not None:
                 self._tell_left(subscription, *before)
             self._kept(subscription, before is None)
@@ -198,7 +198,7 @@ class Records:
         if stamp is None or number in self._home.subscriptions or self._home.ends.has(number, subscription=True):
             return
         self.take_end(self._end_of(number, 0, stamp))
-        if not self._exchange.restoring:
+        if not self._messenger.restoring:
             self._by_key.reply(record.subscriber, SubscriptionClosed(0, number))
 
     def _tell_left(self, subscription: Subscription, subscriber: Contact, request: int) -> None:
@@ -213,13 +213,13 @@ class Records:
 
     def _tell(self, subscriber: Contact, message: SubscriptionClosed) -> None:
         """Send a message to an entry peer if it is reachable."""
-        if not self._exchange.restoring and self._exchange.may_be_there(subscriber):
+        if not self._messenger.restoring and self._messenger.may_be_there(subscriber):
             self._by_key.reply(subscriber, message)
 
     def take_end(self, message: EndSubscription) -> None:
         """Record the ends of subscriptions and groups."""
         columns = (as_list(message.subscriptions), as_list(message.groups), as_list(message.times))
-        self._exchange.persist(message)
+        self._messenger.persist(message)
         for subscription, group, stamp in zip(*columns, strict=True):
             orphans: list[Subscription] = []
             if subscription:
@@ -240,9 +240,9 @@ class Records:
         if message.lost:
             subscription.log.lose(message.identity)
             self._home.version += 1
-            self._exchange.persist(message)
+            self._messenger.persist(message)
         elif len(self._home.acknowledge(subscription, message.identity, surely=True)):
-            self._exchange.persist(message)
+            self._messenger.persist(message)
         if elsewhere:
             self._told_elsewhere(subscription)
         self._changed(subscription)
@@ -253,7 +253,7 @@ class Records:
         if subscription is not None and self._home.owe(
             subscription, message.identity, message.born, message.bindings
         ):
-            self._exchange.persist(message)
+            self._messenger.persist(message)
             self._told_elsewhere(subscription)
             self._changed(subscription)
             for other, answers in self._home.lacking(subscription, message.identity, message.born):
@@ -265,7 +265,7 @@ class Records:
         if subscription is not None and self._home.reported(
             subscription, message.upto, message.number, message.last
         ):
-            self._exchange.persist(message)
+            self._messenger.persist(message)
 
     def tell_reported(self, subscription: Subscription, mark: Mark) -> None:
         """Record the last report of a subscription, and tell the other replicas."""
@@ -274,9 +274,9 @@ class Records:
 
     def _known(self, number: int) -> Subscription | None:
         subscription = self._home.subscriptions.get(number)
-        kept_here = self._exchange.rank(subscription_home(number)) >= 0  # below 0: the sender has an old view
+        kept_here = self._messenger.rank(subscription_home(number)) >= 0  # below 0: the sender has an old view
         if subscription is None and kept_here and not self._home.ends.has(number, subscription=True):
-            self._exchange.arrivals.refuse()
+            self._messenger.inbox.refuse()
         return subscription
 
     # --- after a restart -------------------------------------------------------------------------
@@ -290,17 +290,17 @@ class Records:
         }  # fmt: skip
 
     def _restore_subscription(self, message: KeepSubscription) -> None:
-        self.take_subscription(self._exchange.own, message)
+        self.take_subscription(self._messenger.own, message)
         self._youngest[message.group] = max(self._youngest.get(message.group, 0), message.youngest)
-        self._exchange.advance(max(message.since, message.since_max, message.youngest, message.changed))
+        self._messenger.advance(max(message.since, message.since_max, message.youngest, message.changed))
 
     def _restore_end(self, message: EndSubscription) -> None:
         self.take_end(message)
-        self._exchange.advance(max(as_list(message.times), default=0))
+        self._messenger.advance(max(as_list(message.times), default=0))
 
     def _restore_answers(self, message: KeepAnswers) -> None:
         self.take_answers(message)
-        self._exchange.advance(max(map(hlc.plain, as_list(message.born)), default=0))
+        self._messenger.advance(max(map(hlc.plain, as_list(message.born)), default=0))
 
     def restored(self) -> None:
         """Note that a snapshot, or all records, are here.

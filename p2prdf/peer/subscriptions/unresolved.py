@@ -1,6 +1,6 @@
 """Unresolved names: a replica holds messages about an unknown query or subscription until its record or end arrives.
 
-"Unknown" is a dangerous answer: it makes peers drop the rows of a query, and subscribers lose their subscription.  A
+"Unresolved" is a dangerous answer: it makes peers drop the rows of a query, and subscribers lose their subscription.  A
 name may be unknown because it has ended, because its record is in flight (a subscription is safe once enough replicas
 have it, and solutions overtake records), or because this peer has only just become a replica.
 
@@ -23,10 +23,10 @@ from typing import Final
 from p2prdf.columns import as_list
 from p2prdf.continuous.home import Home, Known, group_of, subscription_home
 from p2prdf.peer.network.by_key import ByKey
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.wire.messages import Answers, AskKnown, Contact, GroupsGone, KeepWithdrawn, Message, TellKnown
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.wire.messages import Answers, Contact, GroupsGone, KeepRetracted, Message, NamesRequest, NamesResponse
 
-__all__ = ["Unknown"]
+__all__ = ["Unresolved"]
 
 NAMES_MAX: Final = 4096
 ROWS_MAX: Final = 100_000
@@ -44,7 +44,7 @@ AFTER_SECONDS: Final = 20.0
 
 Name = tuple[bool, int]
 """Whether the name is that of a subscription, and its number."""
-Held = Answers | KeepWithdrawn
+Held = Answers | KeepRetracted
 """Solutions of a group or leaf, or the retraction of some."""
 
 
@@ -68,20 +68,20 @@ class _Case:
     """Whether another replica knows the group as an orphan, without subscriptions."""
 
 
-class Unknown:
+class Unresolved:
     """The unknown names of one peer and the messages that wait for them.
 
     ``record`` takes held solutions and retractions when their group has become known.
     """
 
     def __init__(
-        self, exchange: Exchange, by_key: ByKey, home: Home, record: Callable[[Held], None]
+        self, messenger: Messenger, by_key: ByKey, home: Home, record: Callable[[Held], None]
     ):
-        self._exchange = exchange
+        self._messenger = messenger
         self._by_key = by_key
         self._home = home
         self._record = record
-        self._columns = exchange.columns
+        self._columns = messenger.columns
         self._cases: dict[Name, _Case] = {}
         self._gone: dict[Name, bool] = {}
         """Names that no replica knows, each with whether this peer was the primary, which may act on it."""
@@ -90,7 +90,7 @@ class Unknown:
         self._early: list[Message] = []
         self.rows = 0
         """Held solutions and retractions."""
-        exchange.recovery.requires(lambda: not self.lacking)
+        messenger.recovery.requires(lambda: not self.lacking)
 
     def __len__(self) -> int:
         return len(self._cases)
@@ -106,14 +106,14 @@ class Unknown:
         """Return whether an unknown name is gone; false means that the message is to be held."""
         ended = self._home.known(name, subscription=subscription) is Known.ENDED
         name = name if subscription else group_of(name)
-        return ended or not self._exchange.replicated or self._gone.get((subscription, name), False)
+        return ended or not self._messenger.replicated or self._gone.get((subscription, name), False)
 
     def when_nowhere(self, group: int, nowhere: Callable[[], None]) -> None:
         """Ask the other replicas about an orphaned group, and call ``nowhere`` when none of them knows it.
 
         It is not called if a record comes first, if another peer is the primary by then, or without room.
         """
-        now = self._exchange.now
+        now = self._messenger.now
         case = self._case((False, group), now)
         if case is not None:  # a replica that has not heard of the last end answers that the group is alive
             case.since, case.ask_at, case.nowhere = min(case.since, now - GROUP_SECONDS), now, nowhere
@@ -127,26 +127,26 @@ class Unknown:
         """Handle the requests that waited for this peer to know its place in the view."""
         early, self._early = self._early, []
         for message in early:
-            self._exchange.to_self.append(message)
+            self._messenger.to_self.append(message)
 
     def hold_request(self, subscription: int, message: Message) -> None:
         """Hold a request about an unknown subscription."""
-        case = self._case((True, subscription), self._exchange.now)
+        case = self._case((True, subscription), self._messenger.now)
         if case is not None and len(case.requests) < REQUESTS_MAX:
             case.requests.append(message)
 
     def hold_holder(self, group: int, holder: Contact) -> None:
         """Remember a peer that asks whether the group of a name is alive."""
-        case = self._case((False, group_of(group)), self._exchange.now + ASK_SECONDS)
+        case = self._case((False, group_of(group)), self._messenger.now + ASK_SECONDS)
         if case is not None:
             case.holders[holder, group] = None
 
     def hold_answers(self, group: int, answers: Answers, holder: Contact | None) -> bool:
         """Hold solutions of a group or leaf; return False without room."""
         if self.rows + len(answers.rows) > ROWS_MAX:
-            self._exchange.trace("answers-not-taken", rows=len(answers.rows))
+            self._messenger.trace("answers-not-taken", rows=len(answers.rows))
             return False
-        case = self._case((False, group_of(group)), self._exchange.now + ASK_SECONDS)
+        case = self._case((False, group_of(group)), self._messenger.now + ASK_SECONDS)
         if case is None:
             return False
         case.answers.append(answers)
@@ -162,9 +162,9 @@ class Unknown:
         """
         return self.is_gone(group, subscription=False) or (False, group_of(group)) in self._gone
 
-    def hold_withdrawn(self, message: KeepWithdrawn) -> bool:
+    def hold_withdrawn(self, message: KeepRetracted) -> bool:
         """Hold a retraction until its group is known or gone; return False without room."""
-        case = self._case((False, group_of(message.leaf)), self._exchange.now + ASK_SECONDS)
+        case = self._case((False, group_of(message.leaf)), self._messenger.now + ASK_SECONDS)
         if case is None or self.rows + _rows_of(message) > ROWS_MAX:
             return False
         case.answers.append(message)
@@ -174,7 +174,7 @@ class Unknown:
     def _case(self, name: Name, ask_at: float) -> _Case | None:
         case = self._cases.get(name)
         if case is None and len(self._cases) < NAMES_MAX:
-            case = self._cases[name] = _Case(self._exchange.now, ask_at)
+            case = self._cases[name] = _Case(self._messenger.now, ask_at)
         return case
 
     def messages(self) -> Iterator[Message]:
@@ -188,14 +188,14 @@ class Unknown:
 
     def wake(self) -> None:
         """Ask the other replicas about the names that are due."""
-        now = self._exchange.now
+        now = self._messenger.now
         for group in [group for group, (until, _) in self._after.items() if until <= now]:
             self._drop(self._after.pop(group)[1])
         questions: dict[Contact, list[Name]] = {}
         for name, case in list(self._cases.items()):
             if case.ask_at > now:
                 continue
-            fellows = self._exchange.fellows(subscription_home(name[1]))
+            fellows = self._messenger.fellows(subscription_home(name[1]))
             case.unheard = {fellow.key: None for fellow in fellows}
             case.asked = now - case.since >= (SUBSCRIPTION_SECONDS if name[0] else GROUP_SECONDS)
             case.ask_at = now + ASK_SECONDS
@@ -205,7 +205,7 @@ class Unknown:
         for fellow, names in questions.items():
             make = self._columns.column
             identities, kinds = make([each for _, each in names]), make([int(kind) for kind, _ in names], "uint32")
-            self._exchange.send(fellow, AskKnown(identities, kinds))
+            self._messenger.send(fellow, NamesRequest(identities, kinds))
 
     @property
     def deadline(self) -> float | None:
@@ -214,22 +214,22 @@ class Unknown:
         due += [until for until, _ in self._after.values()]
         return min(due, default=None)
 
-    def tell(self, asker: Contact, message: AskKnown, tell: Callable[[Contact, int, bool], None]) -> None:
+    def tell(self, asker: Contact, message: NamesRequest, tell: Callable[[Contact, int, bool], None]) -> None:
         """Answer which names this peer knows; ``tell`` sends the records or the end of a known one."""
         known = []
         for name, kind in zip(as_list(message.identities), as_list(message.kinds), strict=True):
             found = self._home.known(name, subscription=bool(kind))
-            if found is Known.UNKNOWN and not self._exchange.recovery.caught_up:
+            if found is Known.UNKNOWN and not self._messenger.recovery.caught_up:
                 found = Known.UNSURE
             elif found is Known.UNKNOWN and not kind and name in self._home.left:
                 found = Known.LEFT
             if found in (Known.LIVES, Known.ENDED):
                 tell(asker, name, bool(kind))
             known.append(int(found))
-        answer = TellKnown(message.identities, message.kinds, self._columns.column(known, "uint32"))
+        answer = NamesResponse(message.identities, message.kinds, self._columns.column(known, "uint32"))
         self._by_key.reply(asker, answer)
 
-    def told(self, sender: Contact, message: TellKnown) -> None:
+    def told(self, sender: Contact, message: NamesResponse) -> None:
         """Take the answer of another replica about names."""
         columns = (as_list(message.identities), as_list(message.kinds), as_list(message.known))
         for number, kind, known in zip(*columns, strict=True):
@@ -244,12 +244,12 @@ class Unknown:
 
     def _judge(self, name: Name, case: _Case) -> None:
         """Decide whether a name is gone."""
-        exchange = self._exchange
-        if case.unheard or not case.asked or not exchange.recovery.caught_up or exchange.members.copies_missing:
+        messenger = self._messenger
+        if case.unheard or not case.asked or not messenger.recovery.caught_up or messenger.members.copies_missing:
             return
-        if exchange.members.somebody_missing and not name[0] and name[1] in self._home.left:
+        if messenger.members.somebody_missing and not name[0] and name[1] in self._home.left:
             return
-        primary = exchange.rank(subscription_home(name[1])) == 0
+        primary = messenger.rank(subscription_home(name[1])) == 0
         self._gone[name] = primary
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
@@ -268,7 +268,7 @@ class Unknown:
         lives = self._home.known(name, subscription=subscription) is Known.LIVES
         if case is not None:
             if lives and case.answers:
-                self._after[name] = (self._exchange.now + AFTER_SECONDS, case.answers)
+                self._after[name] = (self._messenger.now + AFTER_SECONDS, case.answers)
                 case.answers = []
             self._close((subscription, name), case)
             if not lives:
@@ -286,7 +286,7 @@ class Unknown:
         del self._cases[name]
         self._drop(case.answers)
         for message in case.requests:
-            self._exchange.to_self.append(message)
+            self._messenger.to_self.append(message)
 
     def _drop(self, answers: list[Held]) -> None:
         self.rows -= sum(map(_rows_of, answers))
@@ -297,4 +297,4 @@ class Unknown:
 
 
 def _rows_of(message: Held) -> int:
-    return len(message.identity if isinstance(message, KeepWithdrawn) else message.rows)
+    return len(message.identity if isinstance(message, KeepRetracted) else message.rows)

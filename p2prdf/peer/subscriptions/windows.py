@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from p2prdf import keys
 from p2prdf.continuous.home import Home, Subscription
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.event_watermarks import Watermarks
 from p2prdf.peer.progress.low_watermark import Known
 from p2prdf.peer.progress.retention import Retention, hash_of_stream
@@ -74,16 +74,16 @@ class Windows:
     """The queries with windows that this peer evaluates."""
 
     def __init__(
-        self, exchange: Exchange, home: Home, evaluations: Evaluations, retention: Retention,
+        self, messenger: Messenger, home: Home, evaluations: Evaluations, retention: Retention,
         never_whole: Callable[[Subscription, str], None],
     ):  # fmt: skip
         """``never_whole`` ends a subscription with windows that can never be complete, with the reason."""
         self._never_whole = never_whole
-        self._exchange = exchange
+        self._messenger = messenger
         self._home = home
         self._evaluations = evaluations
         self._retention = retention
-        self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
+        self._watermarks = Watermarks(messenger.config.stream_idle_seconds)
         self._read: dict[int, _Read] = {}
         """By subscription, the streams that its query reads."""
         self.streams: frozenset[int] = frozenset()
@@ -110,7 +110,7 @@ class Windows:
             self._read[subscription.number] = read
             self.streams |= read.streams
             self.urgent = self.urgent or read.every <= _URGENT_MS
-            self._fresh[subscription.number] = self._exchange.clock
+            self._fresh[subscription.number] = self._messenger.clock
 
     def learn(self, known: Known) -> None:
         """Take the reports of all peers at a cut."""
@@ -120,7 +120,7 @@ class Windows:
         delivered = {each.number: each for each in held if each.delivered}
         self._note({number: each for number, each in self._read.items() if number in delivered})
         self._fresh = {number: at for number, at in self._fresh.items() if number in delivered}
-        if self._watermarks.learn(known, self.streams, self._exchange.now):
+        if self._watermarks.learn(known, self.streams, self._messenger.now):
             others = (each for each in delivered.values() if each.number not in self._fresh)
             self._advance(others, self._watermarks.upto)
         if known.elements is not None:

@@ -260,10 +260,10 @@ class _Run:
 
     def _parcel(self) -> bytes:
         if self.source.rng.random() < 0.1:
-            found = self.source.taken(lambda each: isinstance(each, m.Parcel))
+            found = self.source.taken(lambda each: isinstance(each, m.Envelope))
             if found is not None:
                 return found
-        return self.source.made(m.Parcel)
+        return self.source.made(m.Envelope)
 
 
 def _encoded(message: Any) -> bytes:

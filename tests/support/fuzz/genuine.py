@@ -66,14 +66,14 @@ class Maker:
     def message(self, kind: type) -> Any:
         """Return a message of a type."""
         rng = self.rng
-        if kind is m.Parcel:
+        if kind is m.Envelope:
             inner = self.message(rng.choice(Message.__args__))  # type: ignore[attr-defined]  # it is a union
-            return m.Parcel(self._number(), rng.choice([0, self._number()]), inner)
+            return m.Envelope(self._number(), rng.choice([0, self._number()]), inner)
         if kind in (m.IndexQuery, m.Forward):
             return self._step(kind)
         if kind is m.KeepSubscription:
             return self._kept()
-        self._rows = 1 << rng.randrange(4) if kind is m.Summary else rng.randint(0, _FEW_ROWS)
+        self._rows = 1 << rng.randrange(4) if kind is m.BucketDigests else rng.randint(0, _FEW_ROWS)
         if kind is m.Answers:
             groups = self._numbers(TOP)
             return m.Answers(groups, self._rows_of(len(groups), rng.randint(0, 3)), rng.randrange(5))
@@ -168,10 +168,10 @@ class Maker:
         rng, name = self.rng, field.name
         top = _TOPS.get(name, TOP)
         match field.metadata.get("kind", "object"):
-            case "terms" if kind is m.AdvertiseWords:
+            case "terms" if kind is m.AdvertiseKeywords:
                 return self._terms([quads.worded(each, ("tea", "pot")) for each in _IRIS[:5]])
             case "terms":
-                resources = name in "sp" and kind not in (m.GetRates, m.AskCounts)
+                resources = name in "sp" and kind not in (m.RatesRequest, m.CountsRequest)
                 return self._terms(_IRIS if resources else _IRIS + _LITERALS)
             case "term_columns":
                 return self._columns(rng.randint(0, 1 if kind is m.ClientPublish else 3))

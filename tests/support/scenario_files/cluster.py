@@ -24,7 +24,6 @@ from p2prdf.wire.contract import (
     Completed,
     ContactLost,
     ContactSeen,
-    DoorsMet,
     Effect,
     Ended,
     FindOwner,
@@ -32,9 +31,10 @@ from p2prdf.wire.contract import (
     OwnersFound,
     Persist,
     Request,
+    SeedsReached,
     Send,
 )
-from p2prdf.wire.messages import Acknowledge, Contact, Message, Parcel
+from p2prdf.wire.messages import Acknowledge, Contact, Envelope, Message
 from scenario_files.readable import Readable
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Cluster(World):
             if contact != node.contact:
                 self.submit(node, ContactSeen(contact))
         self.submit(node, self._owners(node, node.contact.key))
-        self.submit(node, DoorsMet())
+        self.submit(node, SeedsReached())
         self.submit(node, ClusterEntered())
 
     def _owners(self, node: Node, key: int) -> OwnersFound:
@@ -205,7 +205,7 @@ class Cluster(World):
 
     # --- messages --------------------------------------------------------------------------------
 
-    def send(self, node: Node, to: Contact, parcel: Parcel) -> None:
+    def send(self, node: Node, to: Contact, parcel: Envelope) -> None:
         """Send a message, unless its receiver is down or a link is cut; print it in either case."""
         target = self.by_key[to.key]
         name = type(parcel.message).__name__
@@ -214,7 +214,7 @@ class Cluster(World):
         if self._reason(node, target) is None:
             super().send(node, to, parcel)
 
-    def _print_sent(self, node: Node, target: Node, parcel: Parcel, name: str) -> None:
+    def _print_sent(self, node: Node, target: Node, parcel: Envelope, name: str) -> None:
         self.sent.append(name)
         transfer = node.index, target.index, parcel.transfer
         again = " again" if parcel.transfer and transfer in self._transfers else ""
@@ -254,7 +254,7 @@ class Cluster(World):
             if self._shows(name, sender.host, node.contact.host):
                 self.print_line(f"{sender.host} -> {node.contact.host}: {name} in flight  [lost: {reason}]")
 
-    def _parcels(self, node: Node, frame: bytes) -> list[Parcel]:
+    def _parcels(self, node: Node, frame: bytes) -> list[Envelope]:
         assert node.codec is not None
         return node.codec.decode(memoryview(frame)[_LENGTH_BYTES:], trusted=True)
 
@@ -276,7 +276,7 @@ class Cluster(World):
         match effect:
             case Persist(message):
                 assert node.codec is not None
-                self.machines[node.index].disk.append(node.codec.encode((Parcel(0, 0, message),)))
+                self.machines[node.index].disk.append(node.codec.encode((Envelope(0, 0, message),)))
             case FindOwner(key):
                 self.schedule(0.0, self._find_owner, node, self.machines[node.index].incarnation, key)
             case Completed() | Notify() | Ended():

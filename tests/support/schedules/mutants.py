@@ -28,28 +28,28 @@ from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer
 from p2prdf.peer.entry import entry
-from p2prdf.peer.entry.dedup import RecentlySettled
-from p2prdf.peer.entry.entry import Entry
+from p2prdf.peer.entry.dedup import RecentlyStable
+from p2prdf.peer.entry.entry import ClientEdge
 from p2prdf.peer.joins.engine import Engine
-from p2prdf.peer.joins.index_advertisements import Roles
-from p2prdf.peer.joins.keyword_index import Words
+from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
+from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.network.batches import TripleBatch, unmarked
 from p2prdf.peer.network.cluster import Cluster
-from p2prdf.peer.network.completions import Tokens
-from p2prdf.peer.network.inbox import Arrivals
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.completions import Completions
+from p2prdf.peer.network.inbox import Inbox
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.quorum import MISSING_SECONDS, Members
 from p2prdf.peer.network.recovery import Recovery
-from p2prdf.peer.progress.low_watermark import LowMarks, UnderWay
+from p2prdf.peer.progress.low_watermark import LowWatermarks, UnderWay
 from p2prdf.peer.replication import staging as accepted
-from p2prdf.peer.replication.anti_entropy import Repair
-from p2prdf.peer.replication.redelivery import RollForward
-from p2prdf.peer.subscriptions.coordinator import Host
+from p2prdf.peer.replication.anti_entropy import AntiEntropy
+from p2prdf.peer.replication.redelivery import Redelivery
+from p2prdf.peer.subscriptions.coordinator import Coordinator
 from p2prdf.peer.subscriptions.delivery import Delivery
 from p2prdf.peer.subscriptions.evaluation import Evaluations
 from p2prdf.peer.subscriptions.opening import Opening
-from p2prdf.peer.subscriptions.replication import Records
-from p2prdf.peer.subscriptions.unresolved import Unknown
+from p2prdf.peer.subscriptions.replication import RecordReplication
+from p2prdf.peer.subscriptions.unresolved import Unresolved
 from p2prdf.store import columnar
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.columnar_state import ColumnarState
@@ -59,7 +59,7 @@ from p2prdf.store.light_state import IDENTITY, LightState
 from p2prdf.store.result_log import ResultLog, withdrawals
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.contract import Bookmark, Effect
-from p2prdf.wire.messages import SURE, Contact, IndexTriples, MembersKnown, Want
+from p2prdf.wire.messages import SURE, Contact, Fetch, IndexTriples, MembersKnown
 from schedules.failures.days import run_day
 from schedules.failures.scenario import Verdict
 from schedules.failures.world import FailingWorld
@@ -200,13 +200,13 @@ def _no_rejoin() -> list[Change]:
 
 
 def _no_repair() -> list[Change]:
-    def wake(self: Repair) -> None:
-        recovery = self._exchange.recovery
+    def wake(self: AntiEntropy) -> None:
+        recovery = self._messenger.recovery
         if not recovery.caught_up:
             recovery.caught_up = True
-            self._exchange.signals.caught_up.emit()
+            self._messenger.signals.caught_up.emit()
 
-    return [(Repair, "wake", wake)]
+    return [(AntiEntropy, "wake", wake)]
 
 
 def _repair_unjoined() -> list[Change]:
@@ -238,7 +238,7 @@ def _alone_everywhere() -> list[Change]:
 
 
 def _no_roll_forward() -> list[Change]:
-    return [(RollForward, "_finish", lambda *_: None)]
+    return [(Redelivery, "_finish", lambda *_: None)]
 
 
 def _removals_at_once() -> list[Change]:
@@ -246,7 +246,7 @@ def _removals_at_once() -> list[Change]:
 
 
 def _no_roll_forward_after_restart() -> list[Change]:
-    return [(RollForward, "finish_all", lambda *_: None)]
+    return [(Redelivery, "finish_all", lambda *_: None)]
 
 
 def _discard_unmatched() -> list[Change]:
@@ -273,7 +273,7 @@ def _no_commit_wait() -> list[Change]:
 
 def _count_others_copies() -> list[Change]:
     """A triple that its receiver forwards without storing counts as a copy."""
-    return [(Arrivals, "keep", lambda *_: ())]
+    return [(Inbox, "keep", lambda *_: ())]
 
 
 def _forget_on_restart() -> list[Change]:
@@ -282,17 +282,17 @@ def _forget_on_restart() -> list[Change]:
 
 def _late_roles() -> list[Change]:
     """Triples from before the advertisement of an index are not put into it."""
-    return [(Roles, "_route", lambda *_: None), (Roles, "missing", lambda *_: 0)]
+    return [(IndexAdvertisements, "_route", lambda *_: None), (IndexAdvertisements, "missing", lambda *_: 0)]
 
 
 def _lost_words() -> list[Change]:
     """A publisher claims to use the keyword index for words that queries wait for, but does not."""
-    return [(Words, "indexed", lambda *_: None)]
+    return [(KeywordIndex, "indexed", lambda *_: None)]
 
 
 def _late_words() -> list[Change]:
     """Texts from before the advertisement of a word are not indexed under it."""
-    return [(Words, "_add_to", lambda *_, **__: None)]
+    return [(KeywordIndex, "_add_to", lambda *_, **__: None)]
 
 
 def _words_unknown() -> list[Change]:
@@ -302,10 +302,10 @@ def _words_unknown() -> list[Change]:
 
 def _give_up_lost() -> list[Change]:
     """In-flight messages to a lost peer are dropped."""
-    return [(Exchange, "give_up", _only_forget)]
+    return [(Messenger, "give_up", _only_forget)]
 
 
-def _only_forget(self: Exchange, contact: Contact, *, left: bool = False) -> list[Transfer]:
+def _only_forget(self: Messenger, contact: Contact, *, left: bool = False) -> list[Transfer]:
     self.cache.lost(contact)
     self._ring_changed()
     for transfer in self.outbox.lost(contact):
@@ -314,7 +314,7 @@ def _only_forget(self: Exchange, contact: Contact, *, left: bool = False) -> lis
 
 
 def _spare_the_returned() -> list[Change]:
-    return [(Tokens, "fewer", lambda _: None)]
+    return [(Completions, "fewer", lambda _: None)]
 
 
 def _begun_before_live() -> list[Change]:
@@ -329,7 +329,7 @@ def _begun_before_live() -> list[Change]:
 
 
 def _settled_forgotten() -> list[Change]:
-    return [(RecentlySettled, "places_left", lambda *_: None)]
+    return [(RecentlyStable, "places_left", lambda *_: None)]
 
 
 def _settled_early() -> list[Change]:
@@ -347,10 +347,11 @@ def _narrow_forever() -> list[Change]:
 
 def _one_round_of_leaving() -> list[Change]:
     """A leaving peer accepts new items until its end."""
-    return [(Repair, "closing", property(lambda _: False, lambda *_: None)), (Repair, "_offer_closed", _leave_at_once)]
+    return [(AntiEntropy, "closing", property(lambda _: False, lambda *_: None)), (AntiEntropy, "_offer_closed",
+        _leave_at_once)]
 
 
-def _leave_at_once(self: Repair, request: int) -> None:
+def _leave_at_once(self: AntiEntropy, request: int) -> None:
     self._offers.pop(request, None)
     if not self._offers and self._on_left is not None:
         done, self._on_left = self._on_left, None
@@ -359,7 +360,7 @@ def _leave_at_once(self: Repair, request: int) -> None:
 
 def _gone_alone() -> list[Change]:
     """A leaving peer reports a complete handoff with any number of other peers."""
-    return [(Repair, "_enough_stay", lambda _: True)]
+    return [(AntiEntropy, "_enough_stay", lambda _: True)]
 
 
 def _known_late() -> list[Change]:
@@ -369,16 +370,16 @@ def _known_late() -> list[Change]:
 
 def _one_keeper_of_records() -> list[Change]:
     """A record in flight to a lost peer counts as a copy if there is no other peer."""
-    return [(Records, "_send_when_enough", Records._send)]
+    return [(RecordReplication, "_send_when_enough", RecordReplication._send)]
 
 
 def _without_origin() -> list[Change]:
     """Anti-entropy transfers parts of incomplete publications without their origin."""
 
-    def with_origin(_: RollForward, message: IndexTriples) -> Iterator[IndexTriples]:
+    def with_origin(_: Redelivery, message: IndexTriples) -> Iterator[IndexTriples]:
         yield message
 
-    return [(RollForward, "with_origin", with_origin)]
+    return [(Redelivery, "with_origin", with_origin)]
 
 
 def _lost_together() -> list[Change]:
@@ -411,34 +412,34 @@ def _marks_without_outbox() -> list[Change]:
 
 def _late_look() -> list[Change]:
     """Peers examine in-flight work at the end of a turn after the cut, not at the cut."""
-    original = LowMarks.passing
+    original = LowWatermarks.passing
 
-    def passing(self: LowMarks, remote: int = 0) -> None:
+    def passing(self: LowWatermarks, remote: int = 0) -> None:
         cut = self._cut
         original(self, remote)
         if self._cut != cut and self._low is not None:
             self._low = UnderWay()
 
-    original_wake = LowMarks.wake
+    original_wake = LowWatermarks.wake
 
-    def wake(self: LowMarks) -> None:
+    def wake(self: LowWatermarks) -> None:
         if self._low is not None:
             self._low = self._under_way()
         original_wake(self)
 
-    return [(LowMarks, "passing", passing), (LowMarks, "wake", wake)]
+    return [(LowWatermarks, "passing", passing), (LowWatermarks, "wake", wake)]
 
 
 def _outbox_at_the_end() -> list[Change]:
     """Peers examine the outbox at the end of a turn, without earlier messages of a split turn."""
-    original = LowMarks.wake
+    original = LowWatermarks.wake
 
-    def wake(self: LowMarks) -> None:
-        if self._exchange.put_since_cut is not None:
-            self._exchange.put_since_cut = list(self._exchange.outbox.messages())
+    def wake(self: LowWatermarks) -> None:
+        if self._messenger.put_since_cut is not None:
+            self._messenger.put_since_cut = list(self._messenger.outbox.messages())
         original(self)
 
-    return [(LowMarks, "wake", wake)]
+    return [(LowWatermarks, "wake", wake)]
 
 
 def _acknowledged_in_open_turns() -> list[Change]:
@@ -448,7 +449,7 @@ def _acknowledged_in_open_turns() -> list[Change]:
     def wake(self: Peer, *, now: float) -> list[Effect]:
         effects = original(self, now=now)
         if self.turn_open:
-            self._exchange.flush_acknowledgements()
+            self._messenger.flush_acknowledgements()
             effects += self._end()
         return effects
 
@@ -457,8 +458,8 @@ def _acknowledged_in_open_turns() -> list[Change]:
 
 def _own_clock_only() -> list[Change]:
     """Only the own clock passes a cut; the stamps of messages are ignored."""
-    original = LowMarks.passing
-    return [(LowMarks, "passing", lambda self, _=0: original(self))]
+    original = LowWatermarks.passing
+    return [(LowWatermarks, "passing", lambda self, _=0: original(self))]
 
 
 def _unsteady_marks() -> list[Change]:
@@ -552,14 +553,14 @@ def _never_sure() -> list[Change]:
 
 
 def _bookmark_before_answers() -> list[Change]:
-    return [(ResultLog, "handed_out", property(lambda _: True)), (Entry, "_tell_bookmark", _tell_at_once)]
+    return [(ResultLog, "handed_out", property(lambda _: True)), (ClientEdge, "_tell_bookmark", _tell_at_once)]
 
 
-def _tell_at_once(self: Entry, local: Any) -> None:
+def _tell_at_once(self: ClientEdge, local: Any) -> None:
     if local.reaching is not None:
         local.bookmark = local.reaching[2]
         local.reaching = None
-        self._exchange.effects.append(Bookmark(local.number, local.bookmark))
+        self._messenger.effects.append(Bookmark(local.number, local.bookmark))
 
 
 def _told_before_copies() -> list[Change]:
@@ -632,26 +633,26 @@ def _bare_contents_not_repaired() -> list[Change]:
 
 
 def _ends_untold() -> list[Change]:
-    return [(Records, "tell_subscriber", lambda *_: None), (entry, "_RENEW_SECONDS_MAX", 86_400.0)]
+    return [(RecordReplication, "tell_subscriber", lambda *_: None), (entry, "_RENEW_SECONDS_MAX", 86_400.0)]
 
 
 def _strangers_unheard() -> list[Change]:
-    return [(Repair, "heard_stranger", lambda _: None)]
+    return [(AntiEntropy, "heard_stranger", lambda _: None)]
 
 
 def _ended_unheard() -> list[Change]:
     """A group ends with its last local subscription, unless a member is known to be missing."""
-    original = Host._end
+    original = Coordinator._end
 
-    def end(self: Host, subscription: Subscription, done: Callable[[], None] = lambda: None) -> None:
+    def end(self: Coordinator, subscription: Subscription, done: Callable[[], None] = lambda: None) -> None:
         group = subscription.group
         original(self, subscription, done)
         last = self.home.known(group.identity, subscription=False) is Known.UNKNOWN
-        if last and not self._exchange.members.somebody_missing:
-            self.records.end_group(group.identity, self._exchange.tick())
+        if last and not self._messenger.members.somebody_missing:
+            self.records.end_group(group.identity, self._messenger.tick())
             self._end_group(group)
 
-    return [(Host, "_end", end)]
+    return [(Coordinator, "_end", end)]
 
 
 def _staged_not_in_snapshots() -> list[Change]:
@@ -659,7 +660,7 @@ def _staged_not_in_snapshots() -> list[Change]:
 
 
 def _unknown_withdrawals_refused() -> list[Change]:
-    return [(Unknown, "hold_withdrawn", lambda *_: False)]
+    return [(Unresolved, "hold_withdrawn", lambda *_: False)]
 
 
 def _over_not_in_snapshots() -> list[Change]:
@@ -671,14 +672,14 @@ def _ended_rows_unanswered() -> list[Change]:
 
     Either of the two rules alone breaks the cycle of requests.
     """
-    original = Repair.want
+    original = AntiEntropy.want
 
-    def want(self: Repair, sender: Contact, message: Want) -> None:
+    def want(self: AntiEntropy, sender: Contact, message: Fetch) -> None:
         if self._offer_again_at is not None:
             self._heard_of_offers()
         original(self, sender, message)
 
-    return [(Engine, "_note_ended", lambda *_: None), (Repair, "want", want)]
+    return [(Engine, "_note_ended", lambda *_: None), (AntiEntropy, "want", want)]
 
 
 MUTANTS: Final[dict[str, Mutant]] = {

@@ -18,7 +18,7 @@ from p2prdf.peer import Pace, Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import contract
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Parcel
+from p2prdf.wire.messages import Acknowledge, Contact, Envelope, IndexTriples
 from p2prdf_node.driver import Clock, Driver
 from p2prdf_node.inbox import ROWS_MAX
 from p2prdf_node.journal import Journal
@@ -116,7 +116,7 @@ class Node:
         stamp = hlc.from_seconds(self.clock())
         times, events = np.full(count, stamp, np.uint64), np.arange(first, first + count, dtype=np.uint64)
         message = IndexTriples(*self.triples(first, count), times, events, np.full(count, 1, np.uint32))
-        self.driver.receive(Parcel(self.transfer, stamp, message), FAR, self.wire)
+        self.driver.receive(Envelope(self.transfer, stamp, message), FAR, self.wire)
 
     async def close(self):
         while self.disk.work:
@@ -300,7 +300,7 @@ async def test_acknowledgements_of_others_are_taken_in_before_parcels_that_wait(
     busy = busy_node(tmp_path)
     for number in range(5):
         busy.receive(number, 1)
-    busy.driver.receive(Parcel(0, 0, Acknowledge(np.array([77], np.uint64))), FAR, busy.wire)
+    busy.driver.receive(Envelope(0, 0, Acknowledge(np.array([77], np.uint64))), FAR, busy.wire)
     taken = []
     receive = busy.peer.receive
     busy.peer.receive = lambda parcel, **rest: (taken.append(type(parcel.message)), receive(parcel, **rest))[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.wire.messages import Acknowledge, Contact, Leaving, Parcel
+from p2prdf.wire.messages import Acknowledge, Contact, Envelope, Leaving
 from p2prdf_node.inbox import PARCELS_MAX, Inbox
 
 SENDER, OTHER = Contact(1, "127.0.0.1", 7400), Contact(2, "127.0.0.1", 7401)
@@ -35,7 +35,7 @@ class Wire:
 
 def put(inbox, wire, count, message=None):
     for number in range(1, count + 1):
-        inbox.put(Parcel(number, 0, message or Leaving()), SENDER, wire)
+        inbox.put(Envelope(number, 0, message or Leaving()), SENDER, wire)
 
 
 def taken(inbox, count, *, urgent=False):
@@ -75,7 +75,7 @@ def test_a_connection_that_brings_too_much_is_held_until_half_of_it_is_taken():
 def test_a_connection_that_fails_when_it_is_released_keeps_no_other_held():
     inbox, bad, good = Inbox(), Wire(fails=True), Wire()
     put(inbox, bad, PARCELS_MAX + 1)
-    inbox.put(Parcel(1, 0, Leaving()), OTHER, good)
+    inbox.put(Envelope(1, 0, Leaving()), OTHER, good)
     taken(inbox, PARCELS_MAX + 2)
     inbox.release()
     assert bad.aborted
@@ -86,7 +86,7 @@ def test_a_copy_of_a_parcel_that_waits_is_dropped_and_one_of_a_parcel_that_was_t
     inbox, wire = Inbox(), Wire()
     put(inbox, wire, 2)
     put(inbox, wire, 2)
-    inbox.put(Parcel(1, 0, Leaving()), OTHER, wire)
+    inbox.put(Envelope(1, 0, Leaving()), OTHER, wire)
     assert (len(inbox), inbox.repeated) == (3, 2)
     assert taken(inbox, 1) == [1]
     put(inbox, wire, 1)
@@ -96,5 +96,5 @@ def test_a_copy_of_a_parcel_that_waits_is_dropped_and_one_of_a_parcel_that_was_t
 def test_parcels_without_a_number_are_all_kept():
     inbox, wire = Inbox(), Wire()
     for _ in range(2):
-        inbox.put(Parcel(0, 0, Leaving()), SENDER, wire)
+        inbox.put(Envelope(0, 0, Leaving()), SENDER, wire)
     assert len(inbox) == 2

@@ -14,7 +14,7 @@ from p2prdf.columns import ARRAYS
 from p2prdf.errors import LocalProtocolError
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Parcel
+from p2prdf.wire.messages import Acknowledge, Contact, Envelope, IndexTriples
 from p2prdf_node import transport
 from p2prdf_node.connection import Connection, Connections
 from p2prdf_node.transport import Links, PeerInlet, bind_pair, rows_of
@@ -109,7 +109,7 @@ class Side:
 
 
 def parcel(number):
-    return Parcel(number, 0, Acknowledge(ARRAYS.column([number])))
+    return Envelope(number, 0, Acknowledge(ARRAYS.column([number])))
 
 
 def numbers(side):
@@ -227,7 +227,7 @@ async def test_a_receiver_that_does_not_read_gets_as_much_as_fits_and_the_rest_i
         await b.until(lambda: b.received)
         posted = 1
         while not a.links.counts["dropped_full"]:
-            a.links.post(b.contact, Parcel(posted, 0, big))
+            a.links.post(b.contact, Envelope(posted, 0, big))
             a.links.flush()
             posted += 1
             await asyncio.sleep(0)
@@ -287,7 +287,7 @@ def test_both_sockets_get_the_same_port():
 def test_rows_are_those_of_the_message():
     column = ARRAYS.column([1, 2, 3])
     triples = IndexTriples(column, column, column, column, column, column)
-    assert rows_of(Parcel(1, 0, triples)) == 3
+    assert rows_of(Envelope(1, 0, triples)) == 3
     assert rows_of(parcel(1)) == 1
 
 

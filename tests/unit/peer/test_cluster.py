@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from p2prdf.columns import LISTS
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.network.cluster import STEADY_SECONDS, Cluster
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.contract import Persist, Send, Trace
 from p2prdf.wire.messages import FORMER_MAX, ClusterKnown, Contact
 
@@ -24,7 +24,7 @@ class Network:
         self.contacts = [Contact(key, f"peer-{key}", 1) for key in range(1, count + 1)]
         self.now = 1000.0
         self.settled = True
-        self.exchanges: dict[int, Exchange] = {}
+        self.exchanges: dict[int, Messenger] = {}
         self.clusters: dict[int, Cluster] = {}
         self.kept: dict[int, list[ClusterKnown]] = {}
         self.traces: dict[int, list[Trace]] = {}
@@ -35,13 +35,13 @@ class Network:
     def start(self, contact: Contact) -> Cluster:
         """Begin an incarnation of a peer, with the records that the former one kept."""
         config = PeerConfig(replicas=3, copies_min=2, durable=True)
-        exchange = Exchange(contact, config, LISTS, draw=self.random.getrandbits)
-        exchange.observe(self.now)
-        exchange.recovery.caught_up = True
-        cluster = Cluster(exchange, settled=lambda: self.settled)
+        messenger = Messenger(contact, config, LISTS, draw=self.random.getrandbits)
+        messenger.observe(self.now)
+        messenger.recovery.caught_up = True
+        cluster = Cluster(messenger, settled=lambda: self.settled)
         for record in self.kept.get(contact.key, [])[-1:]:
             cluster.restore(record)
-        self.exchanges[contact.key], self.clusters[contact.key] = exchange, cluster
+        self.exchanges[contact.key], self.clusters[contact.key] = messenger, cluster
         self.traces[contact.key] = []
         self.kept.setdefault(contact.key, [])
         return cluster
@@ -99,13 +99,13 @@ def two_clusters(seed: int = 0) -> Network:
 
 def test_the_first_peer_in_sync_names_the_cluster_and_the_others_adopt_the_name() -> None:
     network = Network(3)
-    for exchange in network.exchanges.values():
-        exchange.recovery.caught_up = False
+    for messenger in network.exchanges.values():
+        messenger.recovery.caught_up = False
     network.meet(1, 2, 3)
     network.run(60.0)
     assert network.identities == {0}
-    for exchange in network.exchanges.values():
-        exchange.recovery.caught_up = True
+    for messenger in network.exchanges.values():
+        messenger.recovery.caught_up = True
     network.run()
     (identity,) = network.identities
     assert identity

@@ -7,12 +7,12 @@ import pytest
 
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.replication import anti_entropy as repair
-from p2prdf.peer.replication.anti_entropy import Repair
+from p2prdf.peer.replication.anti_entropy import AntiEntropy
 from p2prdf.peer.replication.digests import Changes, Items
 from p2prdf.wire.contract import OwnersFound, Send
-from p2prdf.wire.messages import Contact, Differing, Given, Offer, Summary, Totals, Want
+from p2prdf.wire.messages import BucketDigests, Contact, DigestDiff, Fetch, FetchDone, IdentityList, RootDigests
 
 ONE, OTHER = Contact(1 << 60, "one", 1), Contact(2 << 60, "other", 1)
 KIND = 3
@@ -53,17 +53,17 @@ class Side:
     """One of two peers that keep everything both."""
 
     def __init__(self, own, other, identities):
-        self.exchange = Exchange(own, PeerConfig(replicas=2, copies_min=1, repair_seconds=SECONDS), ARRAYS)
-        self.exchange.seen(other)
-        self.exchange.owners_found(OwnersFound(0, (own, other), complete=True))
-        self.exchange.observe(1000.0)
+        self.messenger = Messenger(own, PeerConfig(replicas=2, copies_min=1, repair_seconds=SECONDS), ARRAYS)
+        self.messenger.seen(other)
+        self.messenger.owners_found(OwnersFound(0, (own, other), complete=True))
+        self.messenger.observe(1000.0)
         self.things = Things(identities)
-        self.repair = Repair(self.exchange, [self.things], [], lambda message: iter([message]), 0)
-        self.exchange.recovery.caught_up = True
+        self.repair = AntiEntropy(self.messenger, [self.things], [], lambda message: iter([message]), 0)
+        self.messenger.recovery.caught_up = True
         self.repair._compare_anew(gained=False)
 
     def sent(self):
-        effects, self.exchange.effects = self.exchange.effects, []
+        effects, self.messenger.effects = self.messenger.effects, []
         return [each.parcel.message for each in effects if isinstance(each, Send)]
 
 
@@ -79,17 +79,17 @@ def rounds(monkeypatch):
         monkeypatch.setattr(repair, "IDENTITIES_MAX", AT_A_TIME)
         random = np.random.default_rng(7)
         one, other = (Side(*each, random.integers(1, 1 << 63, COUNT)) for each in ((ONE, OTHER), (OTHER, ONE)))
-        one.exchange.observe(1010.0)
+        one.messenger.observe(1010.0)
         one.repair.wake()
         answer = {
-            Totals: lambda message: other.repair.totals(ONE, message),
-            Summary: lambda message: other.repair.summary(ONE, message),
-            Want: lambda message: other.repair.want(ONE, message),
+            RootDigests: lambda message: other.repair.totals(ONE, message),
+            BucketDigests: lambda message: other.repair.summary(ONE, message),
+            Fetch: lambda message: other.repair.want(ONE, message),
         }
         take = {
-            Differing: lambda message: one.repair.differing(OTHER, message),
-            Offer: lambda message: one.repair.offer(OTHER, message),
-            Given: lambda message: one.repair.given_all(OTHER, message),
+            DigestDiff: lambda message: one.repair.differing(OTHER, message),
+            IdentityList: lambda message: one.repair.offer(OTHER, message),
+            FetchDone: lambda message: one.repair.given_all(OTHER, message),
         }
         asked = []
         while one.repair._open or one.repair._queue or one.repair._to_look_at:
@@ -98,7 +98,7 @@ def rounds(monkeypatch):
             for message in one.sent():
                 if type(message) in answer:
                     answer[type(message)](message)
-                if isinstance(message, Summary):
+                if isinstance(message, BucketDigests):
                     asked.append(message.first)
             for message in other.sent():
                 if type(message) in take:
@@ -129,13 +129,13 @@ def test_after_a_long_pass_there_is_a_long_rest_if_much_was_done(rounds, monkeyp
     monkeypatch.setattr(repair, "FRESH_ITEMS_PER_SECOND", 1 << 30)
 
     def slowly(one, _, count):
-        one.exchange.observe(one.exchange.now + 0.2)
+        one.messenger.observe(one.messenger.now + 0.2)
         if count == 1:
             one.things.add(1)
 
     _, one = rounds(slowly)
-    took = one.exchange.now - 1010.0
+    took = one.messenger.now - 1010.0
     assert took > 3.0
     one.repair.wake()
     rest = 4 * (took - SECONDS) if a_second == 1 else SECONDS
-    assert one.repair._due == pytest.approx(one.exchange.now + rest)
+    assert one.repair._due == pytest.approx(one.messenger.now + rest)

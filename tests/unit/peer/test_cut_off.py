@@ -19,7 +19,7 @@ from p2prdf.wire.contract import (
     Unsubscribe,
     Unsubscribed,
 )
-from p2prdf.wire.messages import AskKnown, EndSubscription, GroupsGone
+from p2prdf.wire.messages import EndSubscription, GroupsGone, NamesRequest
 
 JOIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s", "o"))
 TRIPLES = (("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>"))
@@ -171,7 +171,7 @@ def test_a_query_without_subscriptions_ends_when_all_its_replicas_have_confirmed
     pair.submit(LOW, Unsubscribe(50, number))
     pair.pass_time(0.1)
     heard = [type(each) for each in (*low, *high)]
-    assert heard.count(AskKnown) == 1
+    assert heard.count(NamesRequest) == 1
     assert heard.count(EndSubscription) == 2  # of the subscription, and then of its group
     assert GroupsGone in heard
 

@@ -8,7 +8,7 @@ from peer_pair import HIGH, LOW, Pair
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer.replication.anti_entropy import OFFER_SECONDS
 from p2prdf.rdf.query import ConjunctiveQuery
-from p2prdf.wire.messages import Forward, GroupsGone, IndexQuery, Parcel, Want
+from p2prdf.wire.messages import Envelope, Fetch, Forward, GroupsGone, IndexQuery
 
 MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 CHAIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s", "o"))
@@ -17,7 +17,7 @@ CHAIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s",
 def receive(pair, at, message):
     """Let one of the peers take in a message of the other once more."""
     peer, sender = pair.peers[at.key], LOW if at is HIGH else HIGH
-    pair._carry_out(peer, peer.receive(Parcel(0, 0, message), sender=sender, now=pair.now))
+    pair._carry_out(peer, peer.receive(Envelope(0, 0, message), sender=sender, now=pair.now))
     pair.pass_time(0.0)
 
 
@@ -46,13 +46,13 @@ def test_a_comparisons_fetch_is_no_answer_to_the_offer_of_a_leaving_peer():
     """Fetches of others' comparisons came all the time, so it never repeated an offer that was lost on the way."""
     pair = Pair(ARRAYS, replicas=2, copies_min=1)
     pair.compare()
-    repair = pair.peers[LOW.key]._repair
+    repair = pair.peers[LOW.key]._anti_entropy
     repair.leave(lambda _: None)
     repair._offer_again_at = due = pair.now + OFFER_SECONDS
     pair.now += 1.0
     kind = repair._order[0]
-    pair.peers[LOW.key]._exchange.observe(pair.now)
-    repair.want(HIGH, Want(1, kind, True, ARRAYS.column([])))
+    pair.peers[LOW.key]._messenger.observe(pair.now)
+    repair.want(HIGH, Fetch(1, kind, True, ARRAYS.column([])))
     assert repair._offer_again_at == due
-    repair.want(HIGH, Want(1, kind, False, ARRAYS.column([])))
+    repair.want(HIGH, Fetch(1, kind, False, ARRAYS.column([])))
     assert repair._offer_again_at == pair.now + OFFER_SECONDS

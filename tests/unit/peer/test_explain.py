@@ -15,7 +15,7 @@ from p2prdf.peer.explain.explanation import STEPS_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire.contract import ContactLost, Explain, Explained, Failed, Publish, Subscribe, Subscribed, Unsubscribe
-from p2prdf.wire.messages import AskCounts, TellCounts
+from p2prdf.wire.messages import CountsRequest, CountsResponse
 
 MATERIALS = {"arrays": ARRAYS, "lists": LISTS}
 CHAIN = "SELECT ?a ?c { ?a <u:p> ?b . ?b <u:q> ?c }"
@@ -299,7 +299,7 @@ def test_a_peer_that_does_not_answer_is_named_as_missing(columns):
     pair = made(columns, **COPIES)
     number = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(6))
-    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._host._exchange.rank(number) == 0)
+    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._host._messenger.rank(number) == 0)
     other = HIGH if home is LOW else LOW
     pair.cut = True
     said = explained(pair, home, subscription=number)
@@ -327,7 +327,7 @@ def test_a_coordinator_that_does_not_answer_is_given_up(columns):
 def test_a_coordinator_reports_that_its_subscribers_node_is_gone(columns):
     pair = made(columns, **COPIES)
     number = subscribed(pair, CHAIN)
-    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._host._exchange.rank(number) == 0)
+    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._host._messenger.rank(number) == 0)
     other = HIGH if home is LOW else LOW
     number = subscribed(pair, CHAIN, at=other)
     pair.cut = True
@@ -353,8 +353,8 @@ def test_counts_that_nobody_asked_for_are_dropped(columns):
     explanations = pair.peers[LOW.key]._explanations
     make = columns.column
     empty = [make([]) for _ in range(5)]
-    explanations.counted(HIGH, TellCounts(4711, *empty))
-    asked = AskCounts(1, 0, make([5]), make([9]), make([7]), make([7]), make([0]), make([0]), make([0]))
+    explanations.counted(HIGH, CountsResponse(4711, *empty))
+    asked = CountsRequest(1, 0, make([5]), make([9]), make([7]), make([7]), make([0]), make([0]), make([0]))
     assert [int(each) for each in explanations._counts.take(asked).waiting] == [0], "an unknown leaf, a step beyond it"
 
 
@@ -370,7 +370,7 @@ def test_ended_rows_make_no_count_negative_from_any_start_time(columns):
     make, found = columns.column, []
     for since in (0, 1 << 63, (1 << 63) + 1, (1 << 64) - 1):
         columns_asked = [make([each] * len(leaves), "uint32") for each in (1, 7, 7, 0, 0, 0)]
-        asked = AskCounts(1, since, make(leaves), *columns_asked)
+        asked = CountsRequest(1, since, make(leaves), *columns_asked)
         for told in [each.take(asked) for each in counts]:
             found += [(int(waiting), int(over)) for waiting, over in zip(told.waiting, told.over, strict=True)]
     assert any(over for _, over in found), "else nothing could be taken from nothing"

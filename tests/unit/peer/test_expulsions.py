@@ -28,7 +28,7 @@ def peer_of(**config):
 
 def report(peer, sender, expelled, stamp=STAMP, member=LIAR.key, transfer=1):
     message = Expulsions([member], [stamp], [int(expelled)])
-    return peer.receive(messages.Parcel(transfer, STAMP, message), sender=sender, now=NOW)
+    return peer.receive(messages.Envelope(transfer, STAMP, message), sender=sender, now=NOW)
 
 
 def expel(peer, member=LIAR.key, expelled=True, request=7):
@@ -76,7 +76,7 @@ def test_member_that_reports_many_decisions_leaves_room_for_others():
     peer = peer_of()
     members = list(range(100, 3_000))
     message = Expulsions(members, [STAMP] * len(members), [1] * len(members))
-    peer.receive(messages.Parcel(1, STAMP, message), sender=LIAR, now=NOW)
+    peer.receive(messages.Envelope(1, STAMP, message), sender=LIAR, now=NOW)
     report(peer, HIGH, True)
     report(peer, OTHER, True)
     assert peer.expelled == {LIAR.key}
@@ -116,7 +116,7 @@ def test_expelled_member_is_not_heard():
     expel(peer)
     before = peer.status()["triples"]
     message = messages.IndexTriples([0], [0], [0], [STAMP], [0], [2])
-    assert not peer.receive(messages.Parcel(9, STAMP, message), sender=LIAR, now=NOW)
+    assert not peer.receive(messages.Envelope(9, STAMP, message), sender=LIAR, now=NOW)
     peer.wake(now=NOW)
     assert peer.status()["triples"] == before
 

@@ -7,11 +7,11 @@ import pytest
 
 from p2prdf.columns import ARRAYS, as_list
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.peer.replication.anti_entropy import GIVEN_SECONDS, Repair
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.replication.anti_entropy import GIVEN_SECONDS, AntiEntropy
 from p2prdf.peer.replication.digests import Changes, Items
 from p2prdf.wire.contract import OwnersFound, Send
-from p2prdf.wire.messages import Contact, Given, Offer, Want
+from p2prdf.wire.messages import Contact, Fetch, FetchDone, IdentityList
 
 ONE, OTHER, THIRD = Contact(1 << 60, "one", 1), Contact(2 << 60, "other", 1), Contact(3 << 60, "third", 1)
 HOMES, ELSE = 18, 3
@@ -45,29 +45,29 @@ class Taker:
     """A peer that is offered its new data; ``taken`` counts how often all handoffs were complete."""
 
     def __init__(self):
-        self.exchange = Exchange(ONE, PeerConfig(replicas=3, copies_min=1), ARRAYS)
-        self.exchange.observe(1000.0)
-        self.exchange.seen(OTHER)
-        self.exchange.seen(THIRD)
-        self.exchange.owners_found(OwnersFound(0, (ONE, OTHER, THIRD), complete=True))
+        self.messenger = Messenger(ONE, PeerConfig(replicas=3, copies_min=1), ARRAYS)
+        self.messenger.observe(1000.0)
+        self.messenger.seen(OTHER)
+        self.messenger.seen(THIRD)
+        self.messenger.owners_found(OwnersFound(0, (ONE, OTHER, THIRD), complete=True))
         kinds = [Things(HOMES), Things(ELSE)]
-        self.repair = Repair(self.exchange, kinds, [HOMES], lambda message: iter([message]), 0)
+        self.repair = AntiEntropy(self.messenger, kinds, [HOMES], lambda message: iter([message]), 0)
         self.taken = 0
-        self.exchange.signals.handoff_done.connect(self._taken)
+        self.messenger.signals.handoff_done.connect(self._taken)
 
     def _taken(self):
         self.taken += 1
 
     def offered(self, request, identities, *, sender=OTHER, kind=HOMES):
         """Take an offer; return the wanted identities of it."""
-        make, self.exchange.effects = self.exchange.columns.column, []
+        make, self.messenger.effects = self.messenger.columns.column, []
         buckets = make([0] * len(identities), "uint32")
-        self.repair.offer(sender, Offer(request, kind, False, False, buckets, make(identities)))
-        sent = [each.parcel.message for each in self.exchange.effects if isinstance(each, Send)]
-        return [identity for message in sent if isinstance(message, Want) for identity in as_list(message.identities)]
+        self.repair.offer(sender, IdentityList(request, kind, False, False, buckets, make(identities)))
+        sent = [each.parcel.message for each in self.messenger.effects if isinstance(each, Send)]
+        return [identity for message in sent if isinstance(message, Fetch) for identity in as_list(message.identities)]
 
     def given(self, request, *, sender=OTHER):
-        self.repair.given_all(sender, Given(request, HOMES))
+        self.repair.given_all(sender, FetchDone(request, HOMES))
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ def taker():
 
 def test_wanted_coordinator_items_are_awaited_until_their_sender_reports_them_sent(taker):
     assert taker.offered(5, [HERE, 1, 2]) == [1, 2]
-    assert taker.exchange.recovery.receiving
+    assert taker.messenger.recovery.receiving
     taker.given(6)
     taker.given(5, sender=THIRD)
-    assert taker.exchange.recovery.receiving
+    assert taker.messenger.recovery.receiving
     taker.given(5)
-    assert not taker.exchange.recovery.receiving
+    assert not taker.messenger.recovery.receiving
     assert taker.taken == 1
     taker.given(5)
     assert taker.taken == 1
@@ -92,7 +92,7 @@ def test_all_senders_are_waited_for(taker):
     taker.offered(5, [1])
     taker.offered(5, [1, 2], sender=THIRD)
     taker.given(5)
-    assert taker.exchange.recovery.receiving
+    assert taker.messenger.recovery.receiving
     taker.given(5, sender=THIRD)
     assert taker.taken == 1
 
@@ -100,26 +100,26 @@ def test_all_senders_are_waited_for(taker):
 @pytest.mark.parametrize(("identities", "kind"), [([HERE], HOMES), ([1], ELSE)])
 def test_present_items_and_items_of_other_types_are_not_awaited(taker, identities, kind):
     taker.offered(5, identities, kind=kind)
-    assert not taker.exchange.recovery.receiving
+    assert not taker.messenger.recovery.receiving
 
 
 def test_a_lost_sender_is_not_waited_for(taker):
     taker.offered(5, [1])
     taker.offered(6, [2], sender=THIRD)
     taker.repair.contact_lost(OTHER)
-    assert taker.exchange.recovery.receiving
+    assert taker.messenger.recovery.receiving
     taker.repair.contact_lost(THIRD)
-    assert not taker.exchange.recovery.receiving
+    assert not taker.messenger.recovery.receiving
     assert taker.taken == 1
 
 
 def test_a_silent_sender_is_not_waited_for_for_ever(taker):
     taker.offered(5, [1])
     assert taker.repair.deadline <= 1000.0 + GIVEN_SECONDS
-    taker.exchange.observe(1000.0 + GIVEN_SECONDS - 0.01)
+    taker.messenger.observe(1000.0 + GIVEN_SECONDS - 0.01)
     taker.repair.wake()
-    assert taker.exchange.recovery.receiving
-    taker.exchange.observe(1000.0 + GIVEN_SECONDS)
+    assert taker.messenger.recovery.receiving
+    taker.messenger.observe(1000.0 + GIVEN_SECONDS)
     taker.repair.wake()
-    assert not taker.exchange.recovery.receiving
+    assert not taker.messenger.recovery.receiving
     assert taker.taken == 1

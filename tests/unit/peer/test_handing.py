@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from p2prdf.peer.replication.bootstrap import Handing
+from p2prdf.peer.replication.bootstrap import Handoff
 from p2prdf.peer.replication.digests import Items
-from p2prdf.wire.messages import Contact, Summary
+from p2prdf.wire.messages import BucketDigests, Contact
 
 KIND = 18
 ONE, OTHER = Contact(1, "one", 1), Contact(2, "other", 1)
-QUESTION = Summary(7, KIND, 5, np.zeros(1, np.uint64), 0)
+QUESTION = BucketDigests(7, KIND, 5, np.zeros(1, np.uint64), 0)
 
 
 def _items(*identities: int) -> Items:
@@ -24,7 +24,7 @@ class _Offers:
 
     def __init__(self) -> None:
         self.sent: list[tuple[Contact, list[int]]] = []
-        self.handing = Handing(self._offer)
+        self.handing = Handoff(self._offer)
 
     def _offer(self, to, kind, items):
         assert kind == KIND

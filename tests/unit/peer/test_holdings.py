@@ -13,7 +13,7 @@ from store_tables import new_tables
 from p2prdf import hlc, keys
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.joins.items import table_kinds
-from p2prdf.peer.replication.digests import BUCKET_ITEMS, BUCKETS_MAX, Changes, Holdings, Items
+from p2prdf.peer.replication.digests import BUCKET_ITEMS, BUCKETS_MAX, Changes, DigestIndex, Items
 from p2prdf.rdf import quads
 from p2prdf.store import columnar_forget, triple_table
 
@@ -25,7 +25,7 @@ def map_of(random: Random, count: int = PEERS) -> ReplicaMap:
     return ReplicaMap([(random.getrandbits(64), number, "") for number in range(count)], "kademlia", 3)
 
 
-def check(held: Holdings, found: ReplicaMap, items: Items, random: Random) -> None:
+def check(held: DigestIndex, found: ReplicaMap, items: Items, random: Random) -> None:
     """Compare with a pass over all items; nobody has said to have any of them."""
     identities = sorted(items.identities.tolist())
     assert sorted(held.all().identities.tolist()) == identities
@@ -56,7 +56,7 @@ def check(held: Holdings, found: ReplicaMap, items: Items, random: Random) -> No
 
 
 class _NoEngine:
-    cutter = None
+    chunker = None
 
 
 @settings(max_examples=16, deadline=None)
@@ -65,7 +65,7 @@ def test_triples_that_come_and_change_are_kept_up_with_under_any_view(seed, mate
     random = Random(seed)
     tables, dictionary = new_tables(material)
     kinds = table_kinds(tables, _NoEngine())
-    held = {kind.number: Holdings(kind) for kind in kinds}
+    held = {kind.number: DigestIndex(kind) for kind in kinds}
     terms = [dictionary.intern(f"<{number}>") for number in range(12)]
     found, make = map_of(random), tables.columns
     forget_after = triple_table._TOUCHED_MAX
@@ -98,7 +98,7 @@ def test_digests_follow_elements_while_old_ones_are_dropped(seed, material):
     random = Random(seed)
     tables, dictionary = new_tables(material)
     kinds = [kind for kind in table_kinds(tables, _NoEngine()) if kind.number in range(8, 16)]
-    held = {kind.number: Holdings(kind) for kind in kinds}
+    held = {kind.number: DigestIndex(kind) for kind in kinds}
     terms = [dictionary.intern(f"<{number}>") for number in range(12)]
     on = dictionary.intern(quads.streamed("<p>", "<urn:s>"))
     stream = keys.term_hash("<urn:s>")
@@ -144,7 +144,7 @@ class Given:
 def test_removed_items_leave_the_digests_and_no_item_is_read_twice(dense):
     random = Random(3)
     source, found = Given(dense), map_of(random)
-    held = Holdings(source)
+    held = DigestIndex(source)
     for places in (range(100), range(7), [3, 5, 99], []):
         items = source.give(places, random, whole=True)
         for _ in range(2):
@@ -157,7 +157,7 @@ def test_there_are_more_buckets_when_there_is_more(monkeypatch):
     """Only for that reason the table is summed up again: the cost is spread over the new items."""
     random = Random(4)
     source, found = Given(dense=True), map_of(random)
-    held, sizes, spread = Holdings(source), [], []
+    held, sizes, spread = DigestIndex(source), [], []
     monkeypatch.setattr(held, "_spread", lambda found, was=held._spread: (spread.append(1), was(found)))
     count = 0
     while count < 40 * BUCKET_ITEMS:
@@ -179,7 +179,7 @@ def test_an_item_known_to_be_elsewhere_is_not_offered_to_its_replica_while_that_
     random = Random(6)
     source, found = Given(dense), map_of(random)
     items = source.give(range(400), random, whole=True)
-    held = Holdings(source)
+    held = DigestIndex(source)
     held.update(found)
     foreign = held.elsewhere()
     assert 100 < len(foreign) < 300
@@ -210,7 +210,7 @@ def test_an_item_known_to_be_elsewhere_is_not_offered_to_its_replica_while_that_
 def test_the_memory_of_others_items_is_bounded():
     random = Random(9)
     source, found = Given(dense=False), map_of(random)
-    held = Holdings(source)
+    held = DigestIndex(source)
     for _ in range(12):
         items = source.give(range(2000), random, whole=True)
         held.update(found)
@@ -225,7 +225,7 @@ def test_an_item_that_changed_is_another_one_and_the_others_are_remembered(dense
     random = Random(8)
     source, found = Given(dense), map_of(random)
     before = source.give(range(50), random, whole=True)
-    held = Holdings(source)
+    held = DigestIndex(source)
     held.update(found)
     foreign = held.elsewhere()
     for number in range(1, PEERS):

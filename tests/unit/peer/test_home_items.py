@@ -15,8 +15,8 @@ from p2prdf.wire.messages import (
     Answers,
     KeepAcknowledged,
     KeepAnswers,
+    KeepRetracted,
     KeepSubscription,
-    KeepWithdrawn,
     Rows,
 )
 
@@ -50,7 +50,7 @@ class Pair:
     def acknowledged(self, *identities):
         return KeepAcknowledged(self.subscription.number, self.columns.column(identities))
 
-    def exchange(self):
+    def messenger(self):
         """Let each send everything to the other, as repair does: both have sent before either receives."""
         here, there = list(self.one.items.everything()), list(self.other.items.everything())
         for message in here:
@@ -67,11 +67,11 @@ def test_answers_of_leaves_are_sent_as_links_send_them_and_retractions_by_name(c
         pair.one.take(message)
     [record, withdrawn, answers] = pair.one.items.everything()
     assert isinstance(record, KeepSubscription)
-    assert isinstance(withdrawn, KeepWithdrawn)
+    assert isinstance(withdrawn, KeepRetracted)
     assert isinstance(answers, Answers)
     assert (withdrawn.leaf, as_list(withdrawn.identity)) == (pair.leaf, [6, 7])
     assert (as_list(answers.rows.identity), as_list(answers.rows.oldest)) == ([5], [25])
-    pair.exchange()
+    pair.messenger()
     assert equal(pair.one, pair.other)
     assert pair.other.home.leaf(pair.leaf).answers.youngest == 40  # when the latest was removed, too
 
@@ -82,7 +82,7 @@ def test_an_answer_that_is_younger_elsewhere_differs_and_the_younger_is_taken(co
     pair.one.take(pair.answer(5, 25))
     pair.other.take(pair.answer(5, 35))
     assert not equal(pair.one, pair.other)
-    pair.exchange()
+    pair.messenger()
     assert equal(pair.one, pair.other)
     assert pair.one.home.leaf(pair.leaf).answers.oldest == [35]
 
@@ -156,8 +156,8 @@ def test_replicas_become_equal_after_any_messages_to_either(columns, seed):
             replica.take(message)
             if rng.random() < 0.1:
                 replica.items.items()
-    pair.exchange()
-    pair.exchange()
+    pair.messenger()
+    pair.messenger()
     third = Replica(TermDictionary(), columns)
     pair.one.tell(third)
     assert equal(pair.one, pair.other, third)

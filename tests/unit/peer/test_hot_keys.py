@@ -17,10 +17,9 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound, Publish, Send
 from p2prdf.wire.messages import (
     Acknowledge,
-    AskLoad,
     Contact,
+    Envelope,
     Forward,
-    GetRates,
     Groups,
     GroupsGone,
     HoldSubKeys,
@@ -28,10 +27,11 @@ from p2prdf.wire.messages import (
     IndexTriples,
     KeepGroups,
     KeyDepth,
-    Parcel,
-    Rates,
+    LoadRequest,
+    LoadResponse,
+    RatesRequest,
+    RatesResponse,
     Rows,
-    TellLoad,
 )
 
 PEERS = tuple(Contact(at << 61, f"peer-{at}", 1) for at in range(8))
@@ -65,7 +65,7 @@ class Bench:
     @property
     def view(self) -> int:
         """The number of the peer's view of the ring."""
-        return self.peer._exchange.view
+        return self.peer._messenger.view
 
     def _carry_out(self, effects) -> None:
         for effect in effects:
@@ -80,7 +80,7 @@ class Bench:
 
     def take(self, sender: Contact, message) -> None:
         """Hand in a message and let the peer work it off."""
-        self._carry_out(self.peer.receive(Parcel(0, 0, message), sender=sender, now=self.now))
+        self._carry_out(self.peer.receive(Envelope(0, 0, message), sender=sender, now=self.now))
         self.wake()
 
     def wake(self) -> None:
@@ -416,8 +416,8 @@ def test_rates_count_all_sub_keys(columns):
     term, role, position = (bench.columns.column([each], "uint32") for each in (0, P, 0))
     predicate = bench.columns.column(bench.dictionary.intern_all([PREDICATE]), "uint32")
     bench.now += 5.0  # by then it is stable and knows the indexes in use
-    bench.take(OTHER, GetRates(1, OTHER, position, role, term, predicate, term))
-    ((_, rates),) = bench.to_send(Rates)
+    bench.take(OTHER, RatesRequest(1, OTHER, position, role, term, predicate, term))
+    ((_, rates),) = bench.to_send(RatesResponse)
     assert as_list(rates.counts) == [3 * 2 + 1]
 
 
@@ -545,8 +545,8 @@ def busy(columns, many: int = 100, **config: Any) -> Bench:
 
 def answer(bench: Bench, arrivals: int) -> None:
     """Let all peers asked give the same answer."""
-    for to, message in bench.to_send(AskLoad):
-        bench.take(to, TellLoad(message.request, arrivals, 10.0))
+    for to, message in bench.to_send(LoadRequest):
+        bench.take(to, LoadResponse(message.request, arrivals, 10.0))
 
 
 def test_a_key_is_split_when_it_carries_more_than_a_share_of_the_mean(columns):
@@ -566,14 +566,14 @@ def test_a_key_is_not_split_when_all_are_as_busy(columns):
 
 def test_a_key_below_the_floor_is_nobodys_concern(columns):
     bench = busy(columns, many=20)
-    assert bench.to_send(AskLoad) == []
+    assert bench.to_send(LoadRequest) == []
 
 
 def test_with_hot_keys_off_a_peer_reports_its_load_but_asks_nobody(columns):
     bench = busy(columns, hot_keys=False)
-    assert bench.to_send(AskLoad) == []
-    bench.take(OTHER, AskLoad(1))
-    assert bench.to_send(TellLoad) == [(OTHER, TellLoad(1, 100, 10.0))]
+    assert bench.to_send(LoadRequest) == []
+    bench.take(OTHER, LoadRequest(1))
+    assert bench.to_send(LoadResponse) == [(OTHER, LoadResponse(1, 100, 10.0))]
 
 
 def test_the_next_depth_follows_from_the_rate_of_sub_key_0(columns):
@@ -595,21 +595,21 @@ def test_the_next_depth_follows_from_the_rate_of_sub_key_0(columns):
 
 def test_answers_that_nobody_asked_for_change_nothing(columns):
     bench = busy(columns)
-    asked = bench.to_send(AskLoad)
+    asked = bench.to_send(LoadRequest)
     request = asked[0][1].request
     for to, _ in asked[1:]:
-        bench.take(to, TellLoad(request, 20, 10.0))
-        bench.take(to, TellLoad(request, 20, 10.0))
-    bench.take(asked[0][0], TellLoad(request + 1, 20, 10.0))
+        bench.take(to, LoadResponse(request, 20, 10.0))
+        bench.take(to, LoadResponse(request, 20, 10.0))
+    bench.take(asked[0][0], LoadResponse(request + 1, 20, 10.0))
     assert bench.peer.split_keys == {}
-    bench.take(asked[0][0], TellLoad(request, 20, 0.0))  # it has just started and can report nothing
+    bench.take(asked[0][0], LoadResponse(request, 20, 0.0))  # it has just started and can report nothing
     assert bench.peer.split_keys == {(P, KEY): 3}
 
 
 def test_the_answers_that_came_are_enough_after_an_interval(columns):
     bench = busy(columns)
-    to, message = bench.to_send(AskLoad)[0]
-    bench.take(to, TellLoad(message.request, 20, 10.0))
+    to, message = bench.to_send(LoadRequest)[0]
+    bench.take(to, LoadResponse(message.request, 20, 10.0))
     assert bench.peer.split_keys == {}
     bench.pass_interval()
     bench.take(SENDER, bench.triples(0))
@@ -632,13 +632,13 @@ def test_a_key_is_split_no_further_than_its_rows_make_worth_while(columns):
 
 def test_a_peer_reports_the_arrivals_of_its_last_interval(columns):
     bench = busy(columns, many=40)
-    bench.take(OTHER, AskLoad(9))
-    ((receiver, told),) = bench.to_send(TellLoad)
+    bench.take(OTHER, LoadRequest(9))
+    ((receiver, told),) = bench.to_send(LoadResponse)
     assert receiver == OTHER
     assert (told.request, told.arrivals, told.seconds) == (9, 40, 10.0)
     bench.now += 100.0
-    bench.take(OTHER, AskLoad(10))
-    assert bench.to_send(TellLoad) == [(OTHER, TellLoad(10, 1, 100.0))]
+    bench.take(OTHER, LoadRequest(10))
+    assert bench.to_send(LoadResponse) == [(OTHER, LoadResponse(10, 1, 100.0))]
 
 
 @pytest.mark.parametrize(

@@ -11,26 +11,26 @@ import pytest
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.network.messenger import Exchange
-from p2prdf.peer.progress.low_watermark import CALM_CUTS, PEERS_PER_CUT, Known, LowMarks, Source
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.progress.low_watermark import CALM_CUTS, PEERS_PER_CUT, Known, LowWatermarks, Source
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
     Contact,
-    ElementMark,
+    Fetch,
     Forward,
     Groups,
+    IdentityList,
     IndexQuery,
     IndexTriples,
     KeepAnswers,
-    KeepWithdrawn,
-    LowMark,
-    Offer,
+    KeepRetracted,
+    LowWatermark,
+    PublisherReport,
     Rows,
-    SourceMark,
-    Want,
-    WatchLowMarks,
+    StreamReport,
+    WatchWatermarks,
 )
 
 OWN, OTHER = Contact(1 << 60, "own", 1), Contact(2 << 60, "other", 1)
@@ -52,25 +52,25 @@ class Marks:
     """Low watermarks of one peer, with another one beside it."""
 
     def __init__(self):
-        self.exchange = Exchange(OWN, PeerConfig(), ARRAYS)
+        self.messenger = Messenger(OWN, PeerConfig(), ARRAYS)
         self.steady, self.owes = True, False
-        self.exchange.recovery.requires(lambda: self.steady)
+        self.messenger.recovery.requires(lambda: self.steady)
         self.known: list[Known] = []
         self.said: list[Source] = []
-        self.marks = LowMarks(
-            self.exchange, lambda: self.owes, self.known.append, lambda _: tuple(self.said)
+        self.marks = LowWatermarks(
+            self.messenger, lambda: self.owes, self.known.append, lambda _: tuple(self.said)
         )
-        self.exchange.seen(OTHER)
-        self.exchange.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
+        self.messenger.seen(OTHER)
+        self.messenger.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
         self.at(START)
 
     def at(self, now, clock=0):
         """Let it be ``now``, or get something stamped ``clock``."""
-        self.exchange.observe(now)
+        self.messenger.observe(now)
         self.marks.passing(clock)
 
     def sent(self, kind):
-        effects, self.exchange.effects = self.exchange.effects, []
+        effects, self.messenger.effects = self.messenger.effects, []
         sent = [each.parcel.message for each in effects if isinstance(each, Send)]
         return [message for message in sent if isinstance(message, kind)]
 
@@ -79,15 +79,15 @@ class Marks:
         return [each.upto for each in self.known]
 
     def tell(self, low, cut=CUT, view=None, busy=(), many=False):
-        view = self.exchange.view if view is None else view
-        self.marks.take(OTHER, LowMark(cut * CALM_CUTS, low, view, column(*busy), many))
+        view = self.messenger.view if view is None else view
+        self.marks.take(OTHER, LowWatermark(cut * CALM_CUTS, low, view, column(*busy), many))
 
 
 @pytest.fixture
 def watched() -> Marks:
     """Low watermarks sent to the other peer."""
     marks = Marks()
-    marks.marks.watch(OTHER, WatchLowMarks())
+    marks.marks.watch(OTHER, WatchWatermarks())
     marks.at(START)
     return marks
 
@@ -106,7 +106,7 @@ def test_nothing_is_done_while_nobody_wants_it():
     marks.at(START + 5)
     marks.marks.wake()
     assert marks.marks.deadline is None
-    assert not marks.sent((LowMark, WatchLowMarks))
+    assert not marks.sent((LowWatermark, WatchWatermarks))
 
 
 def rows(*born):
@@ -128,22 +128,22 @@ def groups(since, *ids):
         (KeepAnswers(1, column(1), column(22), ()), 22),
         (IndexQuery(None, 0, groups(11)), 11),  # type: ignore[arg-type]
         (IndexQuery(None, 0, groups(11), refresh=12), 12),  # type: ignore[arg-type]
-        (Offer(1, 0, asked=False, more=False, buckets=column(), identities=column()), 0),
-        (Want(1, 0, asked=False, identities=column()), 0),
+        (IdentityList(1, 0, asked=False, more=False, buckets=column(), identities=column()), 0),
+        (Fetch(1, 0, asked=False, identities=column()), 0),
         (None, (1 << 64) - 1),
     ],
 )
 def test_a_message_under_way_holds_the_mark_back_until_it_is_acknowledged(watched, message, low):
     if message is not None:
-        watched.exchange.send(OTHER, message)
+        watched.messenger.send(OTHER, message)
     watched.at(START + 0.5)
     watched.marks.wake()
-    (told,) = watched.sent(LowMark)
-    assert (told.cut, told.low, told.view, told.many) == (CUT * CALM_CUTS, low, watched.exchange.view, False)
-    watched.exchange.acknowledged(OTHER, column(1))
+    (told,) = watched.sent(LowWatermark)
+    assert (told.cut, told.low, told.view, told.many) == (CUT * CALM_CUTS, low, watched.messenger.view, False)
+    watched.messenger.acknowledged(OTHER, column(1))
     watched.at(START + 1.5)
     watched.marks.wake()
-    (told,) = watched.sent(LowMark)
+    (told,) = watched.sent(LowWatermark)
     assert (told.cut, told.low) == ((CUT + 1) * CALM_CUTS, (1 << 64) - 1)
 
 
@@ -158,38 +158,38 @@ HOME, ELSEWHERE = 7 << 44, 5 << 44
         (Answers(column(HOME | 5, HOME | 6), rows(33)), [HOME]),
         (IndexQuery(None, 0, groups(11, HOME | 9)), [HOME]),  # type: ignore[arg-type]
         (KeepAnswers(HOME | 77, column(1), column(22), ()), [HOME]),
-        (KeepWithdrawn(HOME | 9, 33, column(1)), [HOME]),
+        (KeepRetracted(HOME | 9, 33, column(1)), [HOME]),
         (triples(70), []),
         (None, []),
     ],
 )
 def test_coordinators_with_messages_in_flight_are_reported_with_any_stamp(watched, message, busy):
     if message is not None:
-        watched.exchange.send(OTHER, message)
+        watched.messenger.send(OTHER, message)
     watched.at(CUT)
-    watched.exchange.acknowledged(OTHER, column(1))
+    watched.messenger.acknowledged(OTHER, column(1))
     watched.marks.wake()
-    (told,) = watched.sent(LowMark)
+    (told,) = watched.sent(LowWatermark)
     assert (list(told.busy), told.many) == (busy, False)
 
 
 def test_messages_that_enter_flight_in_the_turn_of_a_cut_are_reported_too(watched):
     watched.at(CUT)
-    watched.exchange.send(OTHER, Answers(column(HOME | 5), rows(33)))
+    watched.messenger.send(OTHER, Answers(column(HOME | 5), rows(33)))
     watched.marks.wake()
-    assert [list(each.busy) for each in watched.sent(LowMark)] == [[HOME]]
+    assert [list(each.busy) for each in watched.sent(LowWatermark)] == [[HOME]]
 
 
 def test_beyond_a_bound_of_coordinators_none_is_reported(watched):
     for place in range(300):
-        watched.exchange.send(OTHER, Answers(column(place << 44 | 5), rows(33)))
+        watched.messenger.send(OTHER, Answers(column(place << 44 | 5), rows(33)))
     watched.at(CUT)
     watched.marks.wake()
-    assert [(list(each.busy), each.many) for each in watched.sent(LowMark)] == [([], True)]
+    assert [(list(each.busy), each.many) for each in watched.sent(LowWatermark)] == [([], True)]
 
 
 def test_a_watermark_carries_its_cut_and_the_places_with_messages_in_flight(wanting):
-    wanting.exchange.send(OTHER, Forward(None, 0, groups(1, HOME | 9), rows(hlc.from_seconds(2000.0))))  # type: ignore[arg-type]
+    wanting.messenger.send(OTHER, Forward(None, 0, groups(1, HOME | 9), rows(hlc.from_seconds(2000.0))))  # type: ignore[arg-type]
     wanting.at(CUT)
     wanting.marks.wake()
     wanting.tell(hlc.from_seconds(950.0), busy=[ELSEWHERE])
@@ -204,57 +204,57 @@ def test_a_watermark_carries_its_cut_and_the_places_with_messages_in_flight(want
 
 def test_messages_waiting_for_their_window_count_too():
     marks = Marks()
-    marks.exchange.outbox._window = 1
-    marks.marks.watch(OTHER, WatchLowMarks())
+    marks.messenger.outbox._window = 1
+    marks.marks.watch(OTHER, WatchWatermarks())
     marks.at(START)
     for time in (50, 40, 60):
-        marks.exchange.send(OTHER, triples(time))
+        marks.messenger.send(OTHER, triples(time))
     marks.at(START + 1)
     marks.marks.wake()
-    assert [each.low for each in marks.sent(LowMark)] == [40]
+    assert [each.low for each in marks.sent(LowWatermark)] == [40]
 
 
 def test_a_cut_is_taken_before_later_stamps_and_again_at_the_end_of_the_turn(watched):
     """A message acknowledged by one stamped after the cut was in flight at the cut; so was queued work."""
-    watched.exchange.send(OTHER, triples(50))
+    watched.messenger.send(OTHER, triples(50))
     watched.at(START + 0.2, clock=hlc.from_seconds(CUT))  # the other's clock is ahead
-    watched.exchange.acknowledged(OTHER, column(1))
-    watched.exchange.send(OTHER, triples(60))
+    watched.messenger.acknowledged(OTHER, column(1))
+    watched.messenger.send(OTHER, triples(60))
     watched.marks.wake()
-    assert [(each.cut / CALM_CUTS, each.low) for each in watched.sent(LowMark)] == [(CUT, 50)]
-    assert watched.exchange.tick() > hlc.from_seconds(CUT)  # nothing is stamped before the cut any more
+    assert [(each.cut / CALM_CUTS, each.low) for each in watched.sent(LowWatermark)] == [(CUT, 50)]
+    assert watched.messenger.tick() > hlc.from_seconds(CUT)  # nothing is stamped before the cut any more
     watched.at(START + 1.6)
-    watched.exchange.send(OTHER, triples(40))
+    watched.messenger.send(OTHER, triples(40))
     watched.marks.wake()
-    assert [(each.cut / CALM_CUTS, each.low) for each in watched.sent(LowMark)] == [(CUT + 1, 40)]
+    assert [(each.cut / CALM_CUTS, each.low) for each in watched.sent(LowWatermark)] == [(CUT + 1, 40)]
 
 
 def test_a_clock_that_is_far_ahead_makes_no_cut(watched):
     watched.at(START + 0.2, clock=hlc.from_seconds(CUT + 3600.0))
     watched.marks.wake()
-    assert not watched.sent(LowMark)
-    assert watched.exchange.tick() < hlc.from_seconds(CUT)
+    assert not watched.sent(LowWatermark)
+    assert watched.messenger.tick() < hlc.from_seconds(CUT)
 
 
 def test_the_first_cut_is_the_first_one_after_a_request():
     marks = Marks()
     marks.at(START + 0.4)
-    marks.marks.watch(OTHER, WatchLowMarks())
+    marks.marks.watch(OTHER, WatchWatermarks())
     marks.at(CUT + 0.1)  # passed before anybody looked, perhaps
     marks.marks.wake()
-    assert not marks.sent(LowMark)
+    assert not marks.sent(LowWatermark)
     assert marks.marks.deadline == CUT + 1
     marks.at(CUT + 1.0)
-    assert marks.marks.deadline == marks.exchange.now
+    assert marks.marks.deadline == marks.messenger.now
     marks.marks.wake()
-    assert [each.cut / CALM_CUTS for each in marks.sent(LowMark)] == [CUT + 1]
+    assert [each.cut / CALM_CUTS for each in marks.sent(LowWatermark)] == [CUT + 1]
 
 
 def test_a_watcher_that_does_not_renew_gets_no_more_watermarks(watched):
     for second in range(8):
         watched.at(CUT + second)
         watched.marks.wake()
-    assert [each.cut / CALM_CUTS for each in watched.sent(LowMark)] == list(range(CUT, CUT + 5))
+    assert [each.cut / CALM_CUTS for each in watched.sent(LowWatermark)] == list(range(CUT, CUT + 5))
     assert watched.marks.deadline is None
 
 
@@ -265,26 +265,26 @@ def test_a_peer_that_may_lack_data_reports_an_unknown_watermark(watched, why):
         case "steady":
             watched.steady = False
         case "parked":
-            watched.exchange.park([], lambda: None)
+            watched.messenger.park([], lambda: None)
         case "short":
-            members = watched.exchange.members
+            members = watched.messenger.members
             members._config = PeerConfig(replicas=3, copies_min=3)
             members.most = 3
         case "view":
-            watched.exchange._view = 0
+            watched.messenger._view = 0
     watched.at(CUT)
     watched.marks.wake()
-    assert [each.low for each in watched.sent(LowMark)] == [0]
+    assert [each.low for each in watched.sent(LowWatermark)] == [0]
 
 
 def test_the_least_watermark_counts_once_all_have_reported(wanting):
-    wanting.exchange.send(OTHER, triples(hlc.from_seconds(900.0) + 7))
+    wanting.messenger.send(OTHER, triples(hlc.from_seconds(900.0) + 7))
     wanting.at(CUT)
     wanting.marks.wake()
     assert wanting.learned == []
     wanting.tell(hlc.from_seconds(950.0))
     assert wanting.learned == [hlc.from_seconds(900.0) - 1]  # and nothing more of that millisecond
-    wanting.exchange.acknowledged(OTHER, column(1))
+    wanting.messenger.acknowledged(OTHER, column(1))
     wanting.at(CUT + 1)
     wanting.tell(hlc.from_seconds(950.0), CUT + 1)
     wanting.marks.wake()
@@ -328,41 +328,41 @@ def test_others_are_asked_again_and_again_but_only_while_a_watermark_is_wanted(w
     for tenth in range(60):
         wanting.at(START + tenth / 10)
         wanting.marks.wake()
-    assert len(wanting.sent(WatchLowMarks)) == 3
+    assert len(wanting.sent(WatchWatermarks)) == 3
     wanting.marks.wanted = False
     for tenth in range(60, 120):
         wanting.at(START + tenth / 10)
         wanting.marks.wake()
-    assert not wanting.sent(WatchLowMarks)
+    assert not wanting.sent(WatchWatermarks)
 
 
 def test_with_many_peers_cuts_are_rarer(watched):
     random = Random(1)
     for number in range(3 * PEERS_PER_CUT):
-        watched.exchange.seen(Contact(random.getrandbits(64), "many", number + 2))
-    watched.exchange.outbox = SimpleNamespace(messages=lambda: iter([Acknowledge(column())]))
+        watched.messenger.seen(Contact(random.getrandbits(64), "many", number + 2))
+    watched.messenger.outbox = SimpleNamespace(messages=lambda: iter([Acknowledge(column())]))
     told = []
     for second in range(4):
         watched.at(CUT + second)
         watched.marks.wake()
-        told += [each.cut / CALM_CUTS for each in watched.sent(LowMark)]
+        told += [each.cut / CALM_CUTS for each in watched.sent(LowWatermark)]
     assert len(told) == 1
     assert told[0] % 4 == 0
 
 
 def test_an_urgent_watcher_gets_eight_watermarks_a_second_and_others_one(watched):
     other = Contact(1 << 62, "calm", 7)
-    watched.marks.watch(other, WatchLowMarks())
-    watched.marks.watch(OTHER, WatchLowMarks(urgent=True))
+    watched.marks.watch(other, WatchWatermarks())
+    watched.marks.watch(OTHER, WatchWatermarks(urgent=True))
     told: dict[int, list[int]] = {OTHER.key: [], other.key: []}
     for eighth in range(1, 17):
         watched.at(CUT + eighth / CALM_CUTS)
-        assert watched.marks.deadline == watched.exchange.now
+        assert watched.marks.deadline == watched.messenger.now
         watched.marks.wake()
-        for effect in watched.exchange.effects:
-            if isinstance(effect, Send) and isinstance(effect.parcel.message, LowMark):
+        for effect in watched.messenger.effects:
+            if isinstance(effect, Send) and isinstance(effect.parcel.message, LowWatermark):
                 told[effect.to.key].append(effect.parcel.message.cut)
-        watched.exchange.effects = []
+        watched.messenger.effects = []
     first = CUT * CALM_CUTS
     assert told == {OTHER.key: list(range(first + 1, first + 17)), other.key: [first + 8, first + 16]}
 
@@ -370,11 +370,11 @@ def test_an_urgent_watcher_gets_eight_watermarks_a_second_and_others_one(watched
 def test_others_are_told_at_once_of_an_urgent_request(wanting):
     wanting.at(START)
     wanting.marks.wake()
-    assert wanting.sent(WatchLowMarks) == [WatchLowMarks()]
+    assert wanting.sent(WatchWatermarks) == [WatchWatermarks()]
     wanting.marks.urgent = True
     wanting.at(START + 0.1)
     wanting.marks.wake()
-    assert wanting.sent(WatchLowMarks) == [WatchLowMarks(urgent=True)]
+    assert wanting.sent(WatchWatermarks) == [WatchWatermarks(urgent=True)]
     wanting.at(CUT + 0.125)
     wanting.marks.wake()
     wanting.tell(hlc.from_seconds(950.0), CUT + 0.125)
@@ -395,7 +395,7 @@ def element(seconds, mark=SOME):
 def watched_for_streams() -> Marks:
     """Low watermarks and stream watermarks sent to the other peer."""
     marks = Marks()
-    marks.marks.watch(OTHER, WatchLowMarks(streams=(column(1, 5),)))
+    marks.marks.watch(OTHER, WatchWatermarks(streams=(column(1, 5),)))
     marks.at(START)
     return marks
 
@@ -411,13 +411,13 @@ def following() -> Marks:
 
 def sources_mark(cut, view, number):
     one = column(number)
-    return SourceMark(cut, view, one, one, one, one, one, np.zeros(1, np.uint32))
+    return PublisherReport(cut, view, one, one, one, one, one, np.zeros(1, np.uint32))
 
 
 def told(marks, cut=CUT):
     marks.at(cut)
     marks.marks.wake()
-    return marks.sent((LowMark, ElementMark, SourceMark))
+    return marks.sent((LowWatermark, StreamReport, PublisherReport))
 
 
 @pytest.mark.parametrize(
@@ -430,17 +430,17 @@ def told(marks, cut=CUT):
 )
 def test_elements_in_flight_are_reported_by_stream_and_hold_no_low_watermark_back(watched_for_streams, messages):
     for message in messages:
-        watched_for_streams.exchange.send(OTHER, message)
+        watched_for_streams.messenger.send(OTHER, message)
     elements, _, low = told(watched_for_streams)
-    assert isinstance(elements, ElementMark)
+    assert isinstance(elements, StreamReport)
     assert set(elements.times.tolist()) == {element(5), element(9, ANOTHER)}
     assert low.low == (1 << 64) - 1
 
 
 def test_a_watcher_of_low_watermarks_alone_hears_nothing_of_streams(watched):
     watched.said = [Source(1, 2, 3, 4)]
-    watched.exchange.send(OTHER, triples(element(5)))
-    assert [type(each) for each in told(watched)] == [LowMark]
+    watched.messenger.send(OTHER, triples(element(5)))
+    assert [type(each) for each in told(watched)] == [LowWatermark]
 
 
 def test_publishers_watermarks_at_the_cut_are_reported_and_not_later_ones(watched_for_streams):
@@ -448,23 +448,23 @@ def test_publishers_watermarks_at_the_cut_are_reported_and_not_later_ones(watche
     watched_for_streams.at(CUT)
     watched_for_streams.said = [Source(1, 2, 3, 1000)]
     watched_for_streams.marks.wake()
-    _, sources, _ = watched_for_streams.sent((LowMark, ElementMark, SourceMark))
+    _, sources, _ = watched_for_streams.sent((LowWatermark, StreamReport, PublisherReport))
     columns = (sources.streams, sources.publishers, sources.began, sources.upto, sources.openings, sources.ended)
     assert [each.tolist() for each in columns] == [[1, 5], [2, 6], [3, 7], [4, 8], [0, 9], [0, 1]]
 
 
 def test_each_peer_is_sent_the_streams_that_it_asked_about(watched_for_streams):
     other = Contact(5 << 60, "third", 1)
-    watched_for_streams.marks.watch(other, WatchLowMarks(streams=(column(7),)))
+    watched_for_streams.marks.watch(other, WatchWatermarks(streams=(column(7),)))
     watched_for_streams.said = [Source(1, 2, 3, 4), Source(7, 6, 7, 8), Source(8, 6, 7, 8)]
-    one, two = (each for each in told(watched_for_streams) if isinstance(each, SourceMark))
+    one, two = (each for each in told(watched_for_streams) if isinstance(each, PublisherReport))
     assert [each.streams.tolist() for each in (one, two)] == [[1], [7]]
 
 
 def test_watching_one_more_stream_asks_at_once_and_watching_many_asks_in_parts(following, monkeypatch):
     def asked():
         following.marks.wake()
-        return [each.streams[0].tolist() for each in following.sent(WatchLowMarks)]
+        return [each.streams[0].tolist() for each in following.sent(WatchWatermarks)]
 
     assert asked() == [[1, 9]]
     following.at(START + 0.1)
@@ -482,19 +482,19 @@ def test_nothing_is_said_of_elements_where_not_all_are_known(watched_for_streams
         case "steady":
             watched_for_streams.steady = False
         case "old":  # a query on its way: its answers cannot be known
-            watched_for_streams.exchange.send(OTHER, IndexQuery(None, 0, groups(1)))  # type: ignore[arg-type]
+            watched_for_streams.messenger.send(OTHER, IndexQuery(None, 0, groups(1)))  # type: ignore[arg-type]
         case "many":
-            watched_for_streams.exchange.send(OTHER, triples(*(element(5, mark) for mark in range(300))))
-    assert [type(each) for each in told(watched_for_streams)] == [SourceMark, LowMark]
+            watched_for_streams.messenger.send(OTHER, triples(*(element(5, mark) for mark in range(300))))
+    assert [type(each) for each in told(watched_for_streams)] == [PublisherReport, LowWatermark]
 
 
 def test_stream_watermarks_reported_by_all_are_known_with_the_low_watermark(following):
     following.said = [Source(1, 2, 3, 4)]
-    following.exchange.send(OTHER, triples(element(5), element(6, ANOTHER)))
+    following.messenger.send(OTHER, triples(element(5), element(6, ANOTHER)))
     following.at(CUT)
     following.marks.wake()
-    cut, view = CUT * CALM_CUTS, following.exchange.view
-    following.marks.take_elements(OTHER, ElementMark(cut, view, column(element(4))))
+    cut, view = CUT * CALM_CUTS, following.messenger.view
+    following.marks.take_elements(OTHER, StreamReport(cut, view, column(element(4))))
     following.marks.take_sources(OTHER, sources_mark(cut, view, 9))
     following.tell((1 << 64) - 1)
     (known,) = following.known
@@ -502,14 +502,14 @@ def test_stream_watermarks_reported_by_all_are_known_with_the_low_watermark(foll
     assert set(known.sources) == {Source(1, 2, 3, 4), Source(9, 9, 9, 9, 9)}
 
 
-@pytest.mark.parametrize("lost", [ElementMark, SourceMark])
+@pytest.mark.parametrize("lost", [StreamReport, PublisherReport])
 def test_a_missing_report_of_elements_or_publishers_leaves_the_stream_unknown(following, lost):
     """Otherwise a publisher might be taken for gone, because a peer's report about it was lost on the way."""
     following.at(CUT)
     following.marks.wake()
-    cut, view = CUT * CALM_CUTS, following.exchange.view
-    if lost is SourceMark:
-        following.marks.take_elements(OTHER, ElementMark(cut, view, column(element(4))))
+    cut, view = CUT * CALM_CUTS, following.messenger.view
+    if lost is PublisherReport:
+        following.marks.take_elements(OTHER, StreamReport(cut, view, column(element(4))))
     else:
         following.marks.take_sources(OTHER, sources_mark(cut, view, 9))
     following.tell((1 << 64) - 1)
@@ -517,19 +517,19 @@ def test_a_missing_report_of_elements_or_publishers_leaves_the_stream_unknown(fo
 
 
 def test_marks_of_another_view_or_unasked_for_are_not_taken(following, wanting):
-    for marks, view in ((following, 77), (wanting, wanting.exchange.view)):
+    for marks, view in ((following, 77), (wanting, wanting.messenger.view)):
         marks.at(CUT)
         marks.marks.wake()
-        marks.marks.take_elements(OTHER, ElementMark(CUT * CALM_CUTS, view, column()))
+        marks.marks.take_elements(OTHER, StreamReport(CUT * CALM_CUTS, view, column()))
         marks.tell((1 << 64) - 1)
         assert [each.elements for each in marks.known] == [None]
 
 
 def test_messages_of_a_split_turn_hold_the_watermark_back_though_acknowledged_before_its_end(watched):
     watched.at(CUT + 0.001)
-    watched.exchange.send(OTHER, triples(hlc.from_seconds(CUT - 10)))
-    watched.exchange.acknowledged(OTHER, column(*[each.number for each in watched.exchange.outbox._open.values()]))
-    assert not len(watched.exchange.outbox)
+    watched.messenger.send(OTHER, triples(hlc.from_seconds(CUT - 10)))
+    watched.messenger.acknowledged(OTHER, column(*[each.number for each in watched.messenger.outbox._open.values()]))
+    assert not len(watched.messenger.outbox)
     watched.marks.wake()
-    (mark,) = watched.sent(LowMark)
+    (mark,) = watched.sent(LowWatermark)
     assert mark.low == hlc.from_seconds(CUT - 10)

@@ -38,26 +38,26 @@ from p2prdf.wire.contract import (
 from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
-    AskLoad,
     AttachSubscription,
     CloseSubscription,
     Contact,
     Deliver,
     EndSubscription,
-    GetRates,
+    Envelope,
+    Fetch,
     HoldSubKeys,
+    IdentityList,
     IndexTriples,
     KeyDepth,
+    LoadRequest,
+    LoadResponse,
     NotOwner,
-    Offer,
-    Parcel,
+    RatesRequest,
     RenewSubscriptions,
     Rows,
     SubscriptionClosed,
     SubscriptionOpened,
     SubscriptionRefused,
-    TellLoad,
-    Want,
 )
 
 
@@ -165,7 +165,7 @@ def test_a_holder_overtaken_by_its_own_abandoned_attempt_is_told(pair):
     pair.ended.clear()
     peer = pair.peers[home.key]
     for transfer, request, subscriber in ((1, 50, entry), (2, 51, home)):
-        late = Parcel(1 << 40 | transfer, 0, AttachSubscription(request, number, subscriber, nothing))
+        late = Envelope(1 << 40 | transfer, 0, AttachSubscription(request, number, subscriber, nothing))
         pair._carry_out(peer, peer.receive(late, sender=entry, now=pair.now))
     assert [(each.subscription, each.code) for each in pair.ended] == [(number, "unavailable")]
     pair.submit(entry, Attach(53, number, nothing))
@@ -187,7 +187,7 @@ def test_a_premature_notice_of_another_holder_is_checked_once_attached(pair):
     asked = []
     opened = SubscriptionOpened(50, number, 0, 60.0, ("s", "o"), (0,), 1)
     for transfer, told in enumerate((SubscriptionClosed(49, number, elsewhere=True), opened, opened), 1):
-        effects = peer.receive(Parcel(1 << 40 | transfer, 0, told), sender=home, now=pair.now)
+        effects = peer.receive(Envelope(1 << 40 | transfer, 0, told), sender=home, now=pair.now)
         parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
         asked.append([list(each.requests) for each in parcels if isinstance(each, RenewSubscriptions)])
         attached = any(isinstance(each, Completed) and isinstance(each.outcome, Attached) for each in effects)
@@ -231,13 +231,13 @@ def test_a_leaving_peer_offers_everything_once_more_after_late_answers_to_the_fi
 
     def offers(effects):
         parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
-        return [each for each in parcels if isinstance(each, Offer) and not each.asked]
+        return [each for each in parcels if isinstance(each, IdentityList) and not each.asked]
 
     first = offers(peer.submit(Leave(70), now=pair.now))
     assert first
     effects = []
     for transfer, each in enumerate([*first, first[0]], 1):
-        nothing = Parcel(1 << 40 | transfer, 0, Want(each.request, each.kind, False, pair.columns.column([])))
+        nothing = Envelope(1 << 40 | transfer, 0, Fetch(each.request, each.kind, False, pair.columns.column([])))
         effects += peer.receive(nothing, sender=HIGH, now=pair.now)
     effects += peer.wake(now=pair.now)
     assert not any(isinstance(each, Completed) for each in effects)
@@ -253,7 +253,7 @@ def test_a_leaving_peer_repeats_an_unanswered_offer(pair):
     pair.cut = True
     pair.submit(LOW, Leave(70))
     for contact in (LOW, HIGH):  # no message in flight between them is ever sent again
-        pair.peers[contact.key]._exchange.outbox.lost(HIGH if contact is LOW else LOW)
+        pair.peers[contact.key]._messenger.outbox.lost(HIGH if contact is LOW else LOW)
     pair.cut = False
     pair.pass_time(3.0)
     assert 70 not in pair.completed
@@ -271,7 +271,7 @@ def test_a_leaving_peer_waits_longer_after_each_unanswered_offer(pair):
 
     def last(effects):
         parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
-        return max((each.request for each in parcels if isinstance(each, Offer)), default=0)
+        return max((each.request for each in parcels if isinstance(each, IdentityList)), default=0)
 
     newest, rounds = last(peer.submit(Leave(70), now=pair.now)), []
     for seconds in range(1, 60):
@@ -288,7 +288,7 @@ def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
     pair.cut = True
     pair.submit(entry, Attach(50, number, pair.columns.column([])))
     peer = pair.peers[entry.key]
-    told = Parcel(1 << 40, 0, SubscriptionClosed(50, number, elsewhere=True))
+    told = Envelope(1 << 40, 0, SubscriptionClosed(50, number, elsewhere=True))
     pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
     assert isinstance(pair.completed[50], Failed)
     assert pair.peers[entry.key].status()["subscriptions_here"] == 0
@@ -341,7 +341,7 @@ def test_all_clients_that_end_a_subscription_here_hear_of_it_before_its_holder(p
     peer = pair.peers[entry.key]
     for transfer, request in enumerate((51, 52), 1):
         assert pair.ended == []
-        told = Parcel(1 << 40 | transfer, 0, SubscriptionClosed(request, number))
+        told = Envelope(1 << 40 | transfer, 0, SubscriptionClosed(request, number))
         pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
         assert pair.completed[request] == Unsubscribed(number)
     assert len(pair.ended) == 1
@@ -386,7 +386,7 @@ def test_a_refused_unsubscribe_does_not_delay_the_news_of_anothers_unsubscribe()
     pair.submit(entry, Unsubscribe(51, number))
     peer, pair.cut = pair.peers[entry.key], False
     refused = SubscriptionRefused(51, "not-allowed", "another client's")
-    effects = peer.receive(Parcel(1 << 40, 0, refused), sender=home, now=pair.now)
+    effects = peer.receive(Envelope(1 << 40, 0, refused), sender=home, now=pair.now)
     assert any(isinstance(each, Send) and isinstance(each.parcel.message, RenewSubscriptions) for each in effects)
     assert pair.completed.get(51) is None
 
@@ -396,7 +396,7 @@ def test_a_subscriber_without_a_notice_of_an_end_hears_of_it_soon_after():
     pair = replicas()
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
     make = pair.columns.column
-    ended = Parcel(1 << 40, 0, EndSubscription(make([number]), make([0]), make([hlc.from_seconds(pair.now)])))
+    ended = Envelope(1 << 40, 0, EndSubscription(make([number]), make([0]), make([hlc.from_seconds(pair.now)])))
     for contact, other in ((LOW, HIGH), (HIGH, LOW)):
         peer = pair.peers[contact.key]
         pair._carry_out(peer, peer.receive(ended, sender=other, now=pair.now))
@@ -447,7 +447,7 @@ def test_attaching_a_subscription_that_ends_meanwhile_is_refused_in_any_order_of
         pair.submit(entry, Unsubscribe(51, number))
     answers = SubscriptionClosed(51 * told, number), SubscriptionOpened(50, number, 0, 60.0, ("s", "o"), (0,), 1)
     for transfer, answer in enumerate(answers, 1):
-        pair._carry_out(peer, peer.receive(Parcel(1 << 40 | transfer, 0, answer), sender=home, now=pair.now))
+        pair._carry_out(peer, peer.receive(Envelope(1 << 40 | transfer, 0, answer), sender=home, now=pair.now))
     assert isinstance(pair.completed[50], Failed)
     assert pair.completed[50].code == "subscription-gone"
     assert pair.completed.get(51) == (Unsubscribed(number) if told else None)
@@ -467,7 +467,7 @@ def test_news_of_an_end_from_others_wait_for_the_answer_to_the_own_request(pair)
     pair.submit(entry, Unsubscribe(51, number))
     for transfer, request in enumerate((0, 51), 1):
         assert (51 in pair.completed, len(pair.ended)) == (False, 0)
-        told = Parcel(1 << 40 | transfer, 0, SubscriptionClosed(request, number))
+        told = Envelope(1 << 40 | transfer, 0, SubscriptionClosed(request, number))
         pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
     assert pair.completed[51] == Unsubscribed(number)
     assert len(pair.ended) == 1
@@ -483,7 +483,7 @@ def test_an_attachment_is_not_confirmed_when_it_was_ended_before_all_replicas_kn
     for transfer, asked in enumerate((
         AttachSubscription(50, number, other, nothing), CloseSubscription(51, number, home),
     ), 1):  # fmt: skip
-        sent += peer.receive(Parcel(1 << 40 | transfer, 0, asked), sender=other, now=pair.now)
+        sent += peer.receive(Envelope(1 << 40 | transfer, 0, asked), sender=other, now=pair.now)
     pair.ended.clear()
     heard = pair.listen(other)
     pair._carry_out(peer, sent)
@@ -553,8 +553,8 @@ def test_an_acknowledgement_from_another_peer_closes_nothing(pair):
     peer = pair.peers[LOW.key]
     numbers = pair.columns.column(range(1, 2000))
     stranger = Contact(77, "x", 1)
-    pair._carry_out(peer, peer.receive(Parcel(0, 0, Acknowledge(numbers)), sender=stranger, now=pair.now))
-    pair._carry_out(peer, peer.receive(Parcel(0, 0, Acknowledge(numbers)), sender=HIGH, now=pair.now))
+    pair._carry_out(peer, peer.receive(Envelope(0, 0, Acknowledge(numbers)), sender=stranger, now=pair.now))
+    pair._carry_out(peer, peer.receive(Envelope(0, 0, Acknowledge(numbers)), sender=HIGH, now=pair.now))
     assert request not in pair.completed
     pair.cut = False
     pair.pass_time(30.0)
@@ -600,7 +600,7 @@ def test_answers_for_several_coordinators_are_passed_on_without_an_address_cache
     groups = [(1 << 64) - (at << 40) >> 20 << 20 for at in (1, 2)]
     column, stamps = columns.column, columns.column([5, 5])
     rows = Rows(column([0, 1], "uint32"), column([8, 9]), stamps, stamps, ())
-    effects = peer.receive(Parcel(1, 0, Answers(column(groups), rows)), sender=HIGH, now=1.0)
+    effects = peer.receive(Envelope(1, 0, Answers(column(groups), rows)), sender=HIGH, now=1.0)
     wanted = [each.key for each in effects if isinstance(each, FindOwner)]
     assert wanted == groups
     for key in wanted:
@@ -635,8 +635,8 @@ def test_a_bad_message_is_refused_and_nothing_else(pair, roles):
     peer = pair.peers[LOW.key]
     make = pair.columns.column
     some_term = [pair.dictionary.intern("<p>")] * len(roles)
-    message = GetRates(1, HIGH, *(make(each, "uint32") for each in ([0] * len(roles), roles, *[some_term] * 3)))
-    pair._carry_out(peer, peer.receive(Parcel(0, 0, message), sender=HIGH, now=pair.now))
+    message = RatesRequest(1, HIGH, *(make(each, "uint32") for each in ([0] * len(roles), roles, *[some_term] * 3)))
+    pair._carry_out(peer, peer.receive(Envelope(0, 0, message), sender=HIGH, now=pair.now))
     assert [each.event for each in pair.traces] == ["message-refused"]
     assert peer.status()["refused"] == 1
 
@@ -645,8 +645,8 @@ _KEY = st.integers(0, (1 << 64) - 1) | st.sampled_from([LOW.key, HIGH.key, 2, 3]
 _PLACE = (st.sampled_from(keys.SPLIT_ROLES), _KEY, st.integers(0, keys.DEPTH_MAX))
 _CONTACT = st.builds(Contact, _KEY, st.just("somewhere"), st.just(1))
 _ANYTHING = st.one_of(
-    st.builds(AskLoad, st.integers(0, 9)),
-    st.builds(TellLoad, st.integers(0, 9), st.integers(0, (1 << 64) - 1), st.floats()),
+    st.builds(LoadRequest, st.integers(0, 9)),
+    st.builds(LoadResponse, st.integers(0, 9), st.integers(0, (1 << 64) - 1), st.floats()),
     st.builds(HoldSubKeys, *_PLACE),
     st.builds(KeyDepth, *_PLACE),
     st.lists(_CONTACT, max_size=3).map(tuple).map(NotOwner),
@@ -671,7 +671,7 @@ def test_no_message_about_loads_depths_and_owners_raises_or_loses_a_triple(said,
             message = IndexTriples(*one, stamp, stamp, columns.full(1, roles, "uint32"), hops, view)
         else:
             message = Acknowledge(columns.column(each.transfers)) if isinstance(each, Acknowledge) else each
-        pair._carry_out(low, low.receive(Parcel(0, 0, message), sender=HIGH, now=pair.now))
+        pair._carry_out(low, low.receive(Envelope(0, 0, message), sender=HIGH, now=pair.now))
         pair.pass_time(0.3)
     assert not [each for each in pair.traces if each.event == "message-refused"]
     if not any(isinstance(each, NotOwner) for each in said):  # a peer that never existed cannot be reached
@@ -686,7 +686,7 @@ def test_a_flood_of_keys_fills_no_table_beyond_its_bound(pair, kind):
     low = pair.peers[LOW.key]
     near = HIGH.key if kind is KeyDepth else 0  # a sender hears the depth of another peer's keys
     for at in range(4200):
-        low.receive(Parcel(0, 0, kind(keys.P, near ^ at, 1)), sender=HIGH, now=pair.now)
+        low.receive(Envelope(0, 0, kind(keys.P, near ^ at, 1)), sender=HIGH, now=pair.now)
     hot = low._engine.hot
     assert max(len(hot._known), len(hot._held)) == 4096
     assert not hot._splits
@@ -702,7 +702,7 @@ def test_solutions_are_handed_on_in_order_and_once_however_they_were_cut(data):
     subscription = HIGH.key >> 20 << 20 | 5
     peer.submit(Subscribe(1, QUERY), now=1.0)
     opened = SubscriptionOpened(1, subscription, 1, 60.0, ("s", "o"), (0,))
-    peer.receive(Parcel(0, 0, opened), sender=HIGH, now=1.0)
+    peer.receive(Envelope(0, 0, opened), sender=HIGH, now=1.0)
     last = data.draw(st.integers(1, 25))
     chunks = []
     for epoch in [5, 6, *data.draw(st.lists(st.sampled_from([5, 6]), max_size=3))]:
@@ -714,7 +714,7 @@ def test_solutions_are_handed_on_in_order_and_once_however_they_were_cut(data):
             start += size
     told: dict[int, list[int]] = {5: [], 6: []}
     for chunk in data.draw(st.permutations(chunks)):
-        for effect in peer.receive(Parcel(0, 0, chunk), sender=HIGH, now=1.0):
+        for effect in peer.receive(Envelope(0, 0, chunk), sender=HIGH, now=1.0):
             if isinstance(effect, Notify):
                 assert effect.first == len(told[effect.epoch]) + 1
                 told[effect.epoch].extend(as_list(effect.identity))

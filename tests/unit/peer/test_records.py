@@ -8,7 +8,7 @@ import pytest
 from standing_homes import Replica
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
-from p2prdf.peer.subscriptions.replication import Records
+from p2prdf.peer.subscriptions.replication import RecordReplication
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.result_log import EARLY_MAX
 from p2prdf.wire.messages import WITHDRAWN, Contact, KeepAcknowledged, KeepAnswers
@@ -24,13 +24,13 @@ class Setting:
         self.replica = Replica(TermDictionary(), columns)
         self.subscription = self.replica.open(text, 20)
         self.sent, self.persisted, self.told_elsewhere = [], [], []
-        exchange = SimpleNamespace(
+        messenger = SimpleNamespace(
             own=OWN, columns=columns, now=0.0, replicated=True, persist=self.persisted.append,
             members=SimpleNamespace(short_of_peers=False), fellows=lambda _: [FELLOW],
             send=lambda _, message, __=(): self.sent.append(message), rank=lambda _: 0,
         )  # fmt: skip
-        self.records = Records(
-            exchange, None, self.replica.home, kept=print, changed=lambda _: None, learned=print, orphan=print,
+        self.records = RecordReplication(
+            messenger, None, self.replica.home, kept=print, changed=lambda _: None, learned=print, orphan=print,
             late=print, told_elsewhere=self.told_elsewhere.append,
         )  # fmt: skip
 
@@ -89,14 +89,14 @@ def test_only_remembered_acknowledgements_are_sent_to_others(columns):
 
 def test_a_record_counts_as_kept_by_others_when_there_are_others():
     setting = Setting()
-    exchange, held, waiting = setting.records._exchange, [], []
-    exchange.members.short_of_peers = True
-    exchange.hold, exchange.release = held.extend, lambda tokens: [held.remove(each) for each in tokens]
-    exchange.wait_for_peers = waiting.append
+    messenger, held, waiting = setting.records._messenger, [], []
+    messenger.members.short_of_peers = True
+    messenger.hold, messenger.release = held.extend, lambda tokens: [held.remove(each) for each in tokens]
+    messenger.wait_for_peers = waiting.append
     setting.records.tell_subscription(setting.subscription, (77,))
     assert setting.persisted
     assert (held, setting.sent) == ([77], [])
-    exchange.members.short_of_peers = False
+    messenger.members.short_of_peers = False
     waiting.pop()()
     assert setting.sent == setting.persisted
     assert held == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.peer.network.batches import TripleBatch
-from p2prdf.peer.replication.recent_batches import JOINED_ROWS, RememberedBatches
+from p2prdf.peer.replication.recent_batches import JOINED_ROWS, RecentBatches
 
 
 def _batch(columns, first: int, rows: int, published: int) -> TripleBatch:
@@ -26,7 +26,7 @@ def _batch(columns, first: int, rows: int, published: int) -> TripleBatch:
 @given(given_batches=st.lists(st.tuples(st.integers(1, 2 * JOINED_ROWS), st.integers(0, 19)), max_size=60))
 def test_the_last_rows_are_all_there_under_their_indexes(columns, given_batches):
     bound = 2000
-    remembered, first, rows = RememberedBatches(columns, bound), 0, []
+    remembered, first, rows = RecentBatches(columns, bound), 0, []
     for count, published in given_batches:
         remembered.add(_batch(columns, first, count, published))
         rows += [(number, published) for number in range(first, first + count)]
@@ -42,7 +42,7 @@ def test_the_last_rows_are_all_there_under_their_indexes(columns, given_batches)
 
 
 def test_single_triples_take_few_bytes_and_do_not_retain_their_frame():
-    remembered = RememberedBatches(ARRAYS, 10_000)
+    remembered = RecentBatches(ARRAYS, 10_000)
     for number in range(5000):
         remembered.add(_batch(ARRAYS, number, 1, 3))
     batches = list(remembered)

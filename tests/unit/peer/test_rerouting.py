@@ -14,12 +14,12 @@ from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
     Contact,
+    Envelope,
     Forward,
     Groups,
     IndexQuery,
     IndexTriples,
     OpenSubscription,
-    Parcel,
     Rows,
 )
 
@@ -69,9 +69,9 @@ def test_a_message_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
     relay, sender = [each for each in PEERS if each != end][:2]
     dictionary = TermDictionary()
     peer = make_peer(relay, dictionary, columns)
-    parcel = Parcel(7, 0, messages(dictionary, columns)[kind])
+    parcel = Envelope(7, 0, messages(dictionary, columns)[kind])
 
-    def take(what: Parcel, origin: Contact) -> list[Send]:
+    def take(what: Envelope, origin: Contact) -> list[Send]:
         effects = peer.receive(what, sender=origin, now=1000.0) + peer.wake(now=1000.0)
         return [each for each in effects if isinstance(each, Send)]
 
@@ -79,7 +79,7 @@ def test_a_message_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
     assert onward.to == end
     assert onward.parcel.message.hops == 1
     assert not [each for each in take(parcel, sender) if isinstance(each.parcel.message, Acknowledge | kind)]
-    arrived = Parcel(0, 0, Acknowledge(columns.column([onward.parcel.transfer])))
+    arrived = Envelope(0, 0, Acknowledge(columns.column([onward.parcel.transfer])))
     ((to, numbers),) = [
         (each.to, as_list(each.parcel.message.transfers))
         for each in take(arrived, end)
@@ -101,7 +101,7 @@ def test_rows_that_wait_for_any_triple_go_to_the_new_owners_of_a_lost_peers_buck
     peer = make_peer(own, dictionary, columns)
     sample = messages(dictionary, columns)
     for kind in (IndexQuery, IndexTriples):
-        peer.receive(Parcel(0, 0, sample[kind]), sender=PEERS[0], now=1000.0)
+        peer.receive(Envelope(0, 0, sample[kind]), sender=PEERS[0], now=1000.0)
         effects = peer.wake(now=1000.0)
     assert lost in receivers(effects)
 
@@ -120,7 +120,7 @@ def test_a_message_to_all_replicas_is_in_flight_to_each_once_however_many_are_lo
         peer._host.to_all(key, wherever)
     for lost in PEERS[1:9]:
         peer.submit(ContactLost(lost), now=1001.0)
-        under_way = [each for each in peer._exchange.outbox.messages() if each is wherever]
+        under_way = [each for each in peer._messenger.outbox.messages() if each is wherever]
         assert 0 < len(under_way) < len(PEERS)
 
 

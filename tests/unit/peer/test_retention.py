@@ -190,9 +190,9 @@ def test_nothing_is_dropped_while_a_subscriber_wants_all_and_has_had_no_report()
 def test_a_restarted_peer_has_dropped_the_expired_elements(columns, compacted, monkeypatch):
     pair = Kept(columns, durable=True)
     disk: list = []
-    persist = pair.peers[HIGH.key]._exchange.persist
+    persist = pair.peers[HIGH.key]._messenger.persist
     monkeypatch.setattr(
-        pair.peers[HIGH.key]._exchange, "persist", lambda message: (disk.append(message), persist(message))
+        pair.peers[HIGH.key]._messenger, "persist", lambda message: (disk.append(message), persist(message))
     )
     pair.at(*range(40, 60))
     pair.say(150_000 - 1)

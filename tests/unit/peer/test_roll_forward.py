@@ -38,13 +38,13 @@ def _columns(peer: Peer, rows):
 def _note(peer: Peer, *rows, complete=0):
     batch = TripleBatch(*_columns(peer, [(*row, ALL_ROLES) for row in rows]))
     batch.origin, batch.published, batch.began, batch.complete = ORIGIN, ALL_ROLES, BEGAN, complete
-    peer._engine.roll_forward.note(batch)
+    peer._engine.redelivery.note(batch)
 
 
 def _given(peer: Peer, *rows) -> dict[tuple[int, ...], list[int]]:
     """Return, per origin and published indexes, the rows that go out, each as subject, stamp and event."""
     found = {}
-    for message in peer._engine.roll_forward.with_origin(IndexTriples(*_columns(peer, rows))):
+    for message in peer._engine.redelivery.with_origin(IndexTriples(*_columns(peer, rows))):
         columns = (message.s, message.time, message.event, message.roles)
         found[message.origin, message.published, message.began] = sorted(zip(*map(as_list, columns), strict=True))
     return found
@@ -80,7 +80,7 @@ def test_a_triple_of_another_publication_time_or_content_has_no_origin(peer, row
 
 def test_a_complete_publication_has_no_origin_any_more(peer):
     _note(peer, (1, 2, 3, STAMP, 91))
-    peer._engine.roll_forward.told(ORIGIN, BEGAN, STAMP)
+    peer._engine.redelivery.told(ORIGIN, BEGAN, STAMP)
     assert _given(peer, (1, 2, 3, STAMP, 0, SPO)) == {(0, 0, 0): [(1, STAMP, 0, SPO)]}
 
 
@@ -92,16 +92,16 @@ def _told(effects) -> dict[int, tuple[int, int]]:
 
 
 def test_a_new_incarnation_is_reported_during_publications_and_to_newcomers_too(peer):
-    now, roll_forward = 1_000_000.0, peer._engine.roll_forward
+    now, redelivery = 1_000_000.0, peer._engine.redelivery
     peer.submit(ContactSeen(Contact(2, "other", 1)), now=now)
     stamp = hlc.from_seconds(now) + 5
-    roll_forward.begin(stamp)
-    life = {2: (roll_forward.began, stamp - 1)}
+    redelivery.begin(stamp)
+    life = {2: (redelivery.began, stamp - 1)}
     assert _told(peer.wake(now=now + 0.5)) == {}
     assert _told(peer.wake(now=now + 1.5)) == life
     assert _told(peer.submit(ContactSeen(Contact(3, "third", 1)), now=now + 1.6)) == {3: life[2]}
     for contact in (Contact(2, "other", 1), Contact(3, "third", 1)):
-        peer._exchange.outbox.lost(contact)  # so that it is not sent again
+        peer._messenger.outbox.lost(contact)  # so that it is not sent again
     assert _told(peer.wake(now=now + 3.0)) == {}
 
 
@@ -113,16 +113,16 @@ def test_a_redelivered_publication_is_in_flight_here_until_it_has_arrived(column
     peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
     _note(peer, (*pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"]), STAMP, 91))
     pair.cut = True
-    peer._engine.roll_forward.finish(ORIGIN)
+    peer._engine.redelivery.finish(ORIGIN)
     pair.pass_time(0.1)
-    roll_forward = peer._engine.roll_forward
-    under_way = roll_forward.complete()
+    redelivery = peer._engine.redelivery
+    under_way = redelivery.complete()
     pair.cut = False
     pair.pass_time(5.0)
     message = next(each for each in heard if isinstance(each, IndexTriples))
-    assert (message.origin, message.published, message.began) == (LOW.key, ALL_ROLES, roll_forward.began)
+    assert (message.origin, message.published, message.began) == (LOW.key, ALL_ROLES, redelivery.began)
     assert as_list(message.time) == [STAMP]
-    assert message.complete <= under_way < message.stamp <= roll_forward.complete()
+    assert message.complete <= under_way < message.stamp <= redelivery.complete()
 
 
 @pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
@@ -134,7 +134,7 @@ def test_a_publication_redelivered_by_several_is_sent_on_once(columns):
     terms = pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>", "<urn:x>"])
     for rows in ([(*terms[:3], STAMP, 91)], [(*terms[:3], STAMP, 91), (*terms[1:], STAMP, 92)]):
         _note(peer, *rows)
-    peer._engine.roll_forward.finish_all()
+    peer._engine.redelivery.finish_all()
     pair.pass_time(5.0)
     sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
     assert sorted(event for each in sent for event in as_list(each.event)) == [91, 92]
@@ -151,11 +151,11 @@ def test_a_publication_of_an_unseen_origin_is_redelivered_unless_it_is_reported_
         _note(peer, (*pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"]), STAMP, 91))
         pair.pass_time(STRANGER_SECONDS / 2)
         if complete:
-            peer._engine.roll_forward.told(ORIGIN, BEGAN, STAMP)
+            peer._engine.redelivery.told(ORIGIN, BEGAN, STAMP)
         pair.pass_time(STRANGER_SECONDS)
         sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
         assert [as_list(each.event) for each in sent] == ([] if complete else [[91]])
-        assert not peer._engine.roll_forward.remembered
+        assert not peer._engine.redelivery.remembered
 
 
 def test_a_publication_redelivered_for_one_unseen_peer_is_not_redelivered_for_another():
@@ -164,7 +164,7 @@ def test_a_publication_redelivered_for_one_unseen_peer_is_not_redelivered_for_an
     pair.pass_time(30.0)
     peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
     row = (*pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"]), STAMP, 91)
-    rolling = peer._engine.roll_forward
+    rolling = peer._engine.redelivery
 
     def finished(events: list[int]) -> bool:
         heard.clear()

@@ -16,11 +16,11 @@ from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.continuous.records import Known
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.peer.network.recovery import Recovery
-from p2prdf.peer.subscriptions.unresolved import Unknown
+from p2prdf.peer.subscriptions.unresolved import Unresolved
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.wire.contract import ContactSeen, Subscribe, Subscribed
-from p2prdf.wire.messages import Contact, IndexTriples, Rows, TellKnown
+from p2prdf.wire.messages import Contact, IndexTriples, NamesResponse, Rows
 
 MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
 GROUP = 5 << 16
@@ -66,17 +66,17 @@ def _caught_up():
 @MATERIALS
 def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns):
     recorded = []
-    exchange = SimpleNamespace(
+    messenger = SimpleNamespace(
         now=10.0, columns=columns, replicated=True, trace=print, recovery=_caught_up()
     )
     home = SimpleNamespace(known=lambda _, *, subscription: Known.UNKNOWN if subscription else Known.LIVES)
-    unknown = Unknown(exchange, None, home, recorded.append)
+    unknown = Unresolved(messenger, None, home, recorded.append)
     answers = SimpleNamespace(rows=Rows(*(columns.column([1]) for _ in range(4)), ()))
     assert unknown.hold_answers(GROUP, answers, Contact(3, "holder", 1))
     for subscriptions in (1, 2, 3):
         unknown.learned(GROUP, subscription=False)
         assert recorded == [answers] * subscriptions
-    exchange.now += 21.0
+    messenger.now += 21.0
     unknown.wake()
     unknown.learned(GROUP, subscription=False)
     assert len(recorded) == 3
@@ -86,18 +86,18 @@ def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns
 @MATERIALS
 def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(columns):
     """Bookmarks wait while answers wait for a record; a query that is about to end gets none any more."""
-    exchange = SimpleNamespace(
+    messenger = SimpleNamespace(
         now=10.0, columns=columns, replicated=True, trace=print, recovery=_caught_up(),
         members=SimpleNamespace(copies_missing=True),
     )
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN)
-    unknown = Unknown(exchange, None, home, print)
+    unknown = Unresolved(messenger, None, home, print)
     answers = SimpleNamespace(rows=Rows(*(columns.column([1]) for _ in range(4)), ()))
     fellow = Contact(3, "holder", 1)
     assert unknown.hold_answers(GROUP, answers, fellow)
     for known, lacking in ((Known.UNSURE, True), (Known.UNKNOWN, True), (Known.LEFT, False)):
         names = columns.column([GROUP]), columns.column([0], "uint32"), columns.column([int(known)], "uint32")
-        unknown.told(fellow, TellKnown(*names))
+        unknown.told(fellow, NamesResponse(*names))
         assert unknown.lacking == lacking
     assert unknown.rows == 1, "it has not ended yet"
     unknown.when_nowhere(GROUP + (1 << 16), print)
@@ -110,7 +110,7 @@ def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(colu
 @pytest.mark.parametrize("missing", [True, False])
 def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(columns, missing):
     """The missing peer alone may know a subscriber; and the holders of rows would not take the end back."""
-    exchange = SimpleNamespace(
+    messenger = SimpleNamespace(
         now=10.0, columns=columns, replicated=True, trace=print,
         members=SimpleNamespace(copies_missing=False, somebody_missing=missing),
         recovery=_caught_up(), rank=lambda _: 0, fellows=lambda _: [],
@@ -118,9 +118,9 @@ def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(colum
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN, left={GROUP: None})
     told = []
     by_key = SimpleNamespace(reply=lambda *each: told.append(each))
-    unknown = Unknown(exchange, by_key, home, print)
+    unknown = Unresolved(messenger, by_key, home, print)
     unknown.hold_holder(GROUP, Contact(3, "holder", 1))
-    exchange.now += 21.0
+    messenger.now += 21.0
     unknown.wake()
     assert bool(told) != missing
 
@@ -129,7 +129,7 @@ def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(colum
 def test_triples_left_out_for_a_late_subscription_are_joined_again(columns):
     peer = Peer(LOW, PeerConfig(replicas=2, copies_min=1), TermDictionary(), columns, Random(1))
     engine, joined = peer._engine, []
-    peer._exchange.signals.index_widened.connect(lambda: joined.append(1))
+    peer._messenger.signals.index_widened.connect(lambda: joined.append(1))
     engine._tables._widened, engine._tables._skipped = True, False
     engine._widened(0)
     assert not joined  # nothing had been left out

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from p2prdf.hlc import GONE
-from p2prdf.peer.entry.dedup import RecentlySettled
+from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.wire.messages import SURE, WITHDRAWN
 
 MATERIALS = {"lists": list, "arrays": lambda numbers: np.array(numbers, np.uint64)}
@@ -18,13 +18,13 @@ def column(request):
 
 
 def test_in_the_epoch_at_hand_nothing_is_looked_up(column):
-    settled = RecentlySettled()
+    settled = RecentlyStable()
     settled.add(1, column([10, 11]), 7, 0.0)
     assert settled.places_left(1, column([10, 11]), 7) is None
 
 
 def test_in_another_epoch_acknowledged_answers_are_left_out(column):
-    settled = RecentlySettled()
+    settled = RecentlyStable()
     settled.add(1, column([10, 11]), 7, 0.0)
     settled.add(1, column([2**64 - 1]), 7, 1.0)
     assert settled.places_left(1, column([9, 10, 12, 2**64 - 1]), 6) == [0, 2]
@@ -35,7 +35,7 @@ def test_in_another_epoch_acknowledged_answers_are_left_out(column):
 
 def test_answers_acknowledged_in_several_epochs_are_left_out_of_each_other_one(column):
     """Two alternating coordinators may both report acknowledged answers, and some of their messages are late."""
-    settled = RecentlySettled(seconds=120.0)
+    settled = RecentlyStable(seconds=120.0)
     settled.add(1, column([10, 11]), 7, 0.0)
     settled.add(1, column([12]), 8, 1.0)
     settled.add(1, column([13]), 7, 2.0)
@@ -48,7 +48,7 @@ def test_answers_acknowledged_in_several_epochs_are_left_out_of_each_other_one(c
 
 
 def test_in_another_epoch_a_retraction_of_an_acknowledged_answer_is_confirmed(column):
-    settled = RecentlySettled()
+    settled = RecentlyStable()
     settled.add(1, column([10, 11 ^ WITHDRAWN]), 7, 0.0)
     identities = column([10 ^ WITHDRAWN, 11, 12 ^ WITHDRAWN, 10, 10 ^ WITHDRAWN])
     times = column([GONE | 5, GONE | 6, GONE | 7, 8, GONE | SURE | 9])
@@ -61,7 +61,7 @@ def test_in_another_epoch_a_retraction_of_an_acknowledged_answer_is_confirmed(co
 
 
 def test_it_is_forgotten_after_its_time(column):
-    settled = RecentlySettled(seconds=120.0)
+    settled = RecentlyStable(seconds=120.0)
     settled.add(1, column([10]), 7, 0.0)
     settled.add(2, column([20]), 7, 60.0)
     settled.add(2, column([21]), 7, 120.0)
@@ -71,7 +71,7 @@ def test_it_is_forgotten_after_its_time(column):
 
 
 def test_the_oldest_is_forgotten_when_there_is_too_much(column):
-    settled = RecentlySettled(most=3)
+    settled = RecentlyStable(most=3)
     settled.add(1, column([10, 11]), 7, 0.0)
     settled.add(1, column([12, 13]), 7, 1.0)
     assert settled.places_left(1, column([10, 11, 12, 13]), 6) == [0, 1]

@@ -11,7 +11,7 @@ from peer_pair import HIGH, LOW, Pair
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.end_of_stream import OPENINGS_MAX, STREAMS_MAX, StreamEnds
 from p2prdf.peer.progress.low_watermark import Source
 from p2prdf.wire.contract import EndStream, Failed, Leave, StreamEnded
@@ -25,9 +25,9 @@ class Ends:
     """Ends at one peer."""
 
     def __init__(self, columns=ARRAYS):
-        self.exchange = Exchange(LOW, PeerConfig(stream_idle_seconds=IDLE, durable=True), columns)
-        self.exchange.observe(1000.0)
-        self.ends = StreamEnds(self.exchange)
+        self.messenger = Messenger(LOW, PeerConfig(stream_idle_seconds=IDLE, durable=True), columns)
+        self.messenger.observe(1000.0)
+        self.ends = StreamEnds(self.messenger)
         self.columns = columns
 
     def take(self, *rows):
@@ -38,7 +38,7 @@ class Ends:
 
     @property
     def kept(self):
-        effects, self.exchange.effects = self.exchange.effects, []
+        effects, self.messenger.effects = self.messenger.effects, []
         return len(effects)
 
 
@@ -60,9 +60,9 @@ def test_the_largest_promise_and_the_earliest_time_stay_in_any_order_of_arrival(
 
 def test_a_closed_publisher_is_reported_while_its_older_heartbeats_may_exist(ends):
     ends.take((STREAM, 1, 11, 50, 100))
-    ends.exchange.observe(1000.0 + 2 * IDLE)
+    ends.messenger.observe(1000.0 + 2 * IDLE)
     assert len(ends.told(STREAM)) == 2
-    ends.exchange.observe(1000.1 + 2 * IDLE)
+    ends.messenger.observe(1000.1 + 2 * IDLE)
     assert set(ends.told(STREAM)) == {Source(STREAM, 0, 50, 100, 0, ended=True)}
 
 

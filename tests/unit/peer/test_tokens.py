@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.peer.network.completions import Tokens
+from p2prdf.peer.network.completions import Completions
 
 
 class Undertaking:
@@ -12,7 +12,7 @@ class Undertaking:
 
     def __init__(self, spare: int):
         self.spare = spare
-        self.tokens = Tokens(lambda: self.spare)
+        self.tokens = Completions(lambda: self.spare)
         self.done = 0
         self.number = self.tokens.token(self._finish, sparing=True)
 

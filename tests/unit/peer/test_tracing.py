@@ -11,7 +11,7 @@ import pytest
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.tracing import LIVE_MAX, LIVE_SECONDS, SPANS_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
@@ -189,30 +189,30 @@ def test_an_untraced_publication_is_not_even_looked_at(monkeypatch):
     assert not calls
 
 
-def _exchange() -> Exchange:
-    exchange = Exchange(Contact(1, "a", 1), PeerConfig(), ARRAYS)
-    exchange.observe(1000.0)
-    return exchange
+def _messenger() -> Messenger:
+    messenger = Messenger(Contact(1, "a", 1), PeerConfig(), ARRAYS)
+    messenger.observe(1000.0)
+    return messenger
 
 
 def test_traces_spans_and_the_time_they_are_followed_are_bounded():
-    exchange = _exchange()
-    traces = exchange.traces
+    messenger = _messenger()
+    traces = messenger.traces
     for _ in range(LIVE_MAX + 5):
-        traces.begin(exchange.tick_apart(), None)
+        traces.begin(messenger.tick_apart(), None)
     assert (len(traces), traces.begun, traces.refused) == (LIVE_MAX, LIVE_MAX, 5)
     stamp = next(iter(traces._live))
     for _ in range(SPANS_MAX):
         traces.tell(stamp, "index", 1, 2, 1000.0, {})
     assert traces.cut == 1  # reported when it was taken
-    exchange.observe(1000.0 + LIVE_SECONDS)
+    messenger.observe(1000.0 + LIVE_SECONDS)
     assert traces.found((np.array([stamp], np.uint64),)) == {}
     assert not traces.active
 
 
 def test_a_stamp_stays_with_its_first_trace():
-    exchange = _exchange()
-    traces = exchange.traces
+    messenger = _messenger()
+    traces = messenger.traces
     one = [np.array([value], np.uint64) for value in (7, 1, 1, 5, 0)]
     other = [np.array([value], np.uint64) for value in (7, 1, 2, 6, 0)]
     traces.told(Traced(1, *one))
@@ -221,14 +221,14 @@ def test_a_stamp_stays_with_its_first_trace():
 
 
 def test_a_stamp_drawn_apart_is_after_all_before_it_and_near_the_clock():
-    exchange = _exchange()
-    last = exchange.tick()
+    messenger = _messenger()
+    last = messenger.tick()
     for _ in range(100):
-        stamp = exchange.tick_apart()
+        stamp = messenger.tick_apart()
         assert last < stamp
-        assert exchange.tick() > stamp
-        last = exchange.clock
-    apart = {exchange.tick_apart() & 0xFFFF for _ in range(50)}
+        assert messenger.tick() > stamp
+        last = messenger.clock
+    apart = {messenger.tick_apart() & 0xFFFF for _ in range(50)}
     assert len(apart) > 40
     assert max(apart) - min(apart) > 4096
-    assert abs(hlc.seconds(_exchange().tick_apart()) - 1000.0) < 0.002
+    assert abs(hlc.seconds(_messenger().tick_apart()) - 1000.0) < 0.002

@@ -10,12 +10,21 @@ import pytest
 from p2prdf import hlc
 from p2prdf.columns import ARRAYS, as_list
 from p2prdf.peer import Pace, Peer, PeerConfig
-from p2prdf.peer.network.messenger import Exchange
+from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.pace import STEP_SECONDS
 from p2prdf.peer.replication.deferred import Deferred
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Send
-from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Offer, Parcel, Summary, Totals, Want
+from p2prdf.wire.messages import (
+    Acknowledge,
+    BucketDigests,
+    Contact,
+    Envelope,
+    Fetch,
+    IdentityList,
+    IndexTriples,
+    RootDigests,
+)
 
 OWN, OTHER = Contact(1 << 60, "own", 1), Contact(2 << 60, "other", 1)
 HOME, ROWS = 18, 16
@@ -40,7 +49,7 @@ class Slow:
         s, p, o = (np.array([self.terms.intern(f"<urn:{name}{transfer}>")], np.uint32) for name in "spo")
         times, events = np.array([stamp], np.uint64), np.array([transfer], np.uint64)
         message = IndexTriples(s, p, o, times, events, np.ones(1, np.uint32))
-        return self.peer.receive(Parcel(transfer, stamp, message), sender=OTHER, now=NOW)
+        return self.peer.receive(Envelope(transfer, stamp, message), sender=OTHER, now=NOW)
 
     def wake(self):
         """Return the effects of each call until the turn is over."""
@@ -139,27 +148,28 @@ class Questions:
     """Deferred questions of a peer: every step of its spends a budget."""
 
     def __init__(self, budget=STEP_SECONDS):
-        self.exchange = Exchange(OWN, PeerConfig(), ARRAYS, pace=Pace(budget))
+        self.messenger = Messenger(OWN, PeerConfig(), ARRAYS, pace=Pace(budget))
         self.answered = []
-        self.deferred = Deferred(self.exchange, dict.fromkeys((Totals, Summary, Offer, Want), self._answer), (HOME,))
+        self.deferred = Deferred(self.messenger, dict.fromkeys((RootDigests, BucketDigests, IdentityList, Fetch),
+            self._answer), (HOME,))
 
     def _answer(self, _, message):
         self.answered.append(message)
 
     def ask(self, transfer, message):
-        assert self.exchange.arrivals.begin(OTHER, transfer)
+        assert self.messenger.inbox.begin(OTHER, transfer)
         self.deferred.add(OTHER, message)
-        self.exchange.arrivals.end()
+        self.messenger.inbox.end()
 
     def work(self):
-        self.exchange.pace.begin("repair")
+        self.messenger.pace.begin("repair")
         self.deferred.wake()
-        return self.exchange.arrivals.take_done().get(OTHER, [])
+        return self.messenger.inbox.take_done().get(OTHER, [])
 
 
 def test_a_turn_answers_as_many_questions_as_its_share_allows_and_acknowledges_only_these():
     questions = Questions()
-    offers = [Offer(number, ROWS, True, False, [], []) for number in (1, 2, 3)]
+    offers = [IdentityList(number, ROWS, True, False, [], []) for number in (1, 2, 3)]
     for number, offer in enumerate(offers, 1):
         questions.ask(number, offer)
     assert [questions.work(), questions.work(), questions.work()] == [[1], [2], [3]]
@@ -169,7 +179,7 @@ def test_a_turn_answers_as_many_questions_as_its_share_allows_and_acknowledges_o
 
 def test_questions_about_coordinators_are_answered_first():
     questions = Questions()
-    other, home = Want(1, ROWS, True, []), Want(2, HOME, True, [])
+    other, home = Fetch(1, ROWS, True, []), Fetch(2, HOME, True, [])
     questions.ask(1, other)
     questions.ask(2, home)
     questions.work()
@@ -179,8 +189,8 @@ def test_questions_about_coordinators_are_answered_first():
 
 def test_a_question_that_is_asked_again_replaces_the_one_that_waits():
     questions = Questions(budget=1.0)
-    first, again = Summary(1, ROWS, VIEW, [0]), Summary(2, ROWS, VIEW, [0])
-    for number, message in enumerate((first, Totals(3, VIEW, [], []), again), 1):
+    first, again = BucketDigests(1, ROWS, VIEW, [0]), BucketDigests(2, ROWS, VIEW, [0])
+    for number, message in enumerate((first, RootDigests(3, VIEW, [], []), again), 1):
         questions.ask(number, message)
     assert sorted(questions.work()) == [1, 2, 3], "the replaced one is acknowledged, too"
     assert questions.answered[0] == again
@@ -189,5 +199,5 @@ def test_a_question_that_is_asked_again_replaces_the_one_that_waits():
 
 def test_a_repeated_transfer_of_a_question_that_waits_is_left_to_its_first_copy():
     questions = Questions()
-    questions.ask(1, Want(1, ROWS, True, []))
-    assert not questions.exchange.arrivals.begin(OTHER, 1)
+    questions.ask(1, Fetch(1, ROWS, True, []))
+    assert not questions.messenger.inbox.begin(OTHER, 1)

@@ -16,7 +16,7 @@ from p2prdf.peer.subscriptions import unresolved as unknown
 from p2prdf.peer.subscriptions.delivery import Delivery
 from p2prdf.peer.subscriptions.unresolved import ASK_SECONDS, GROUP_SECONDS
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.wire.messages import Contact, KeepWithdrawn, TellKnown
+from p2prdf.wire.messages import Contact, KeepRetracted, NamesResponse
 
 OWN, FELLOW = Contact(1, "own", 1), Contact(2, "fellow", 2)
 MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
@@ -33,16 +33,16 @@ class Setting:
         self.group = self.subscription.group.identity
         self.persisted, self.changed, self.refused = [], [], 0
         self.rank = 0
-        self.exchange = SimpleNamespace(
+        self.messenger = SimpleNamespace(
             own=OWN, columns=columns, now=0.0, replicated=True, restoring=False, persist=self.persisted.append,
             rank=lambda _: self.rank, recovery=Recovery(replicated=True), fellows=lambda _: [FELLOW],
             send=lambda *_: None, members=SimpleNamespace(copies_missing=False, somebody_missing=False),
-            arrivals=SimpleNamespace(refuse=self._refuse), trace=lambda *_, **__: None, signals=Signals(),
+            inbox=SimpleNamespace(refuse=self._refuse), trace=lambda *_, **__: None, signals=Signals(),
             obsolete_if=lambda *_: None, config=PeerConfig(),
         )  # fmt: skip
-        self.exchange.recovery.caught_up = True
+        self.messenger.recovery.caught_up = True
         self.delivery = Delivery(
-            self.exchange, None, self.replica.home, SimpleNamespace(cutter=None), dictionary, None,
+            self.messenger, None, self.replica.home, SimpleNamespace(chunker=None), dictionary, None,
             orphan=print, late=print, too_large=print,
         )  # fmt: skip
         self.unknown = self.delivery.unknown
@@ -52,7 +52,7 @@ class Setting:
         self.refused += 1
 
     def withdraw(self, *identities, leaf=0):
-        message = KeepWithdrawn(leaf or self.group, 30, self.replica.columns.column(identities))
+        message = KeepRetracted(leaf or self.group, 30, self.replica.columns.column(identities))
         self.delivery.withdrawn(message)
         return message
 
@@ -67,17 +67,17 @@ class Setting:
 
     def others_know_nothing(self):
         """Let the time come at which a group that no replica knows is over."""
-        self.exchange.now += GROUP_SECONDS + ASK_SECONDS
+        self.messenger.now += GROUP_SECONDS + ASK_SECONDS
         self.unknown.wake()
         make = self.replica.columns.column
-        self.unknown.told(FELLOW, TellKnown(make([self.group]), make([0], "uint32"), make([0], "uint32")))
+        self.unknown.told(FELLOW, NamesResponse(make([self.group]), make([0], "uint32"), make([0], "uint32")))
 
 
 @MATERIALS
 @pytest.mark.parametrize("in_step", [True, False])
 def test_a_retraction_for_an_unknown_group_is_acknowledged_and_applied_once_the_group_is_known(columns, in_step):
     setting = Setting(columns)
-    setting.exchange.recovery.caught_up = in_step
+    setting.messenger.recovery.caught_up = in_step
     message = setting.withdraw(5, 6)
     assert (setting.refused, setting.persisted) == (0, [message])
     assert list(setting.unknown.messages()) == [message], "a snapshot holds it"
@@ -106,7 +106,7 @@ def test_a_retraction_for_an_ended_group_is_acknowledged():
 
 def test_a_retraction_is_held_while_a_former_incarnation_is_restored_though_the_ring_is_not_known():
     setting = Setting()
-    setting.exchange.restoring, setting.rank = True, -1
+    setting.messenger.restoring, setting.rank = True, -1
     setting.withdraw(5)
     assert setting.unknown.rows == 1
     setting.learn()

@@ -24,14 +24,14 @@ class Home:
 
     def __init__(self):
         config = SimpleNamespace(stream_idle_seconds=IDLE)
-        self.exchange = SimpleNamespace(now=0.0, clock=CUT, config=config)
+        self.messenger = SimpleNamespace(now=0.0, clock=CUT, config=config)
         self.retention = SimpleNamespace(respected_after=0, respects=lambda _: True, whole_from=lambda *_: 0)
         self.subscriptions = {}
         self.told: list[tuple[int, int]] = []
         evaluations = SimpleNamespace(known_upto=lambda each, upto, *_: self.told.append((each.number, upto)))
         self.ended: list[int] = []
         self.windows = Windows(  # only the parts that it uses
-            self.exchange, self, evaluations, self.retention,  # type: ignore[arg-type]
+            self.messenger, self, evaluations, self.retention,  # type: ignore[arg-type]
             lambda each, _: self.ended.append(each.number),
         )  # fmt: skip
 
@@ -56,13 +56,13 @@ def home() -> Home:
     found = Home()
     found.begin(1)
     found.learn(400)
-    found.exchange.now = IDLE
+    found.messenger.now = IDLE
     assert found.learn(500) == [(1, 500)]
     return found
 
 
 def test_a_later_subscription_gets_watermarks_when_the_earlier_elements_it_finds_have_arrived(home):
-    home.exchange.clock = CUT + 5
+    home.messenger.clock = CUT + 5
     home.begin(2)
     assert home.told == [(1, 500)], "nothing is known of what it finds"
     assert home.learn(600, at=CUT + 5) == [(1, 600)], "the cut was before it began"

@@ -12,7 +12,7 @@ from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import worded
 from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Publish, Send
-from p2prdf.wire.messages import AdvertiseWords, Contact, IndexTriples, Parcel
+from p2prdf.wire.messages import AdvertiseKeywords, Contact, Envelope, IndexTriples
 
 OWN, OTHER, THIRD = (Contact(at << 62, f"peer-{at}", 1) for at in range(3))
 P, Q = "<urn:p>", "<urn:q>"
@@ -47,7 +47,7 @@ class Bench:
         self.wake()
 
     def take(self, message, sender: Contact = OTHER) -> None:
-        self._carry_out(self.peer.receive(Parcel(0, 0, message), sender=sender, now=self.now))
+        self._carry_out(self.peer.receive(Envelope(0, 0, message), sender=sender, now=self.now))
         self.wake()
 
     def wake(self) -> None:
@@ -56,7 +56,7 @@ class Bench:
 
     def advertise(self, *predicates: str, since: int = SINCE) -> None:
         """Advertise to the peer that queries wait under keywords."""
-        self.take(AdvertiseWords(self.terms(predicates), self.columns.full(len(predicates), since)))
+        self.take(AdvertiseKeywords(self.terms(predicates), self.columns.full(len(predicates), since)))
 
     def terms(self, texts) -> Any:
         return self.columns.column(self.dictionary.intern_all(texts), "uint32")
@@ -119,17 +119,17 @@ def test_triples_from_a_sender_with_the_same_keywords_are_left_as_they_are(bench
     bench.advertise(TEA)
     bench.arrive(("<urn:s>", P, '"tea"'), words=bench.peer._engine.words.digest)
     assert not bench.indexed
-    assert not any(isinstance(message, AdvertiseWords) for _, message in bench.sent)
+    assert not any(isinstance(message, AdvertiseKeywords) for _, message in bench.sent)
 
 
 def test_triples_from_a_sender_with_other_keywords_are_indexed_and_the_sender_is_told(bench):
     bench.advertise(TEA, RIO)
     bench.arrive(("<urn:s>", P, '"tea"'), words=5)
     assert bench.indexed == {(TEA, '"tea"')}
-    told = [message for to, message in bench.sent if to == OTHER and isinstance(message, AdvertiseWords)]
+    told = [message for to, message in bench.sent if to == OTHER and isinstance(message, AdvertiseKeywords)]
     assert [bench.dictionary.texts(as_list(message.predicates)) for message in told] == [[TEA, RIO]]
     bench.arrive(("<urn:r>", P, '"tea"'), words=5)
-    assert len([message for _, message in bench.sent if isinstance(message, AdvertiseWords)]) == 1, "once in a while"
+    assert len([message for _, message in bench.sent if isinstance(message, AdvertiseKeywords)]) == 1, "once in a while"
 
 
 def test_triples_without_a_digest_of_keywords_are_indexed(bench):
@@ -158,7 +158,7 @@ def test_a_late_keyword_counts_for_stored_triples(bench):
 def test_keywords_survive_a_restart_and_their_entries_are_added_again(bench):
     bench.arrive(("<urn:s>", P, '"tea"'))
     bench.advertise(TEA)
-    told = [message for message in bench.peer.snapshot() if isinstance(message, AdvertiseWords)]
+    told = [message for message in bench.peer.snapshot() if isinstance(message, AdvertiseKeywords)]
     assert len(told) == 1
     assert bench.dictionary.texts(as_list(told[0].predicates)) == [TEA]
     assert as_list(told[0].since) == [SINCE]
@@ -182,7 +182,7 @@ def test_a_newcomer_and_a_peer_that_asks_for_indexes_are_told_the_keywords(bench
     bench.sent.clear()
     late = Contact(3 << 62, "late", 1)
     bench.submit(ContactSeen(late))
-    assert [to for to, message in bench.sent if isinstance(message, AdvertiseWords)] == [late]
+    assert [to for to, message in bench.sent if isinstance(message, AdvertiseKeywords)] == [late]
 
 
 def test_an_advertisement_that_is_no_keyword_is_left_out(bench):

@@ -27,7 +27,7 @@ from p2prdf.wire.contract import (
     Trace,
     WantBookmarks,
 )
-from p2prdf.wire.messages import Forward, GroupLeases, IndexQuery, IndexTriples, MembersKnown, Parcel
+from p2prdf.wire.messages import Envelope, Forward, GroupLeases, IndexQuery, IndexTriples, MembersKnown
 from p2prdf.wire.stamps import latest
 
 NOW = 1_800_000_000.0
@@ -222,7 +222,7 @@ def test_a_message_with_a_stamp_from_the_future_is_neither_taken_in_nor_acknowle
     message = IndexTriples(*row, make([ahead]), make([1]), make([127], "uint32"), published=127)
     for removed in (0, hlc.GONE):
         told = replace(message, time=make([ahead | removed]))
-        effects = high.receive(Parcel(77, low.clock, told), sender=LOW, now=pair.now)
+        effects = high.receive(Envelope(77, low.clock, told), sender=LOW, now=pair.now)
         effects += high.wake(now=pair.now)
         assert [each for each in effects if isinstance(each, Trace) and each.event == "stamp-refused"]
         acknowledged = [as_list(each.parcel.message.transfers) for each in effects if "Acknowledge" in str(each)[:200]]
@@ -247,7 +247,7 @@ def test_leases_of_groups_from_the_future_end_like_those_that_are_made_now():
     assert max(leases(alone.peer)) <= NOW + 300.0 + 60.0
     held = [each for each in alone.peer.snapshot() if isinstance(each, IndexQuery | Forward)]
     group = as_list(held[0].groups.ids)[0]
-    make = alone.peer._exchange.columns.column
+    make = alone.peer._messenger.columns.column
     told = GroupLeases(make([group]), make([hlc.from_seconds(NOW + 365 * 24 * HOUR)]))
-    alone.peer.receive(Parcel(1, alone.peer.clock, told), sender=HIGH, now=alone.now)
+    alone.peer.receive(Envelope(1, alone.peer.clock, told), sender=HIGH, now=alone.now)
     assert max(leases(alone.peer)) <= alone.now + 300.0 + 60.0

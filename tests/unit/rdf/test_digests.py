@@ -8,7 +8,7 @@ from p2prdf.errors import FalseDigest, RemoteProtocolError
 from p2prdf.rdf import dictionary
 from p2prdf.rdf.dictionary import TermDictionary, digests_of
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.messages import Contact, GetRates, Parcel
+from p2prdf.wire.messages import Contact, Envelope, RatesRequest
 
 TRUE, FALSE = "<urn:e:alice>", "<urn:evil:mallory>"
 
@@ -64,7 +64,7 @@ def test_frame_of_a_peer_with_a_false_digest_is_a_typed_refusal():
     liar = FrameCodec(sender)
     term = sender.intern(TRUE)
     sender._texts[term] = FALSE
-    body = liar.encode([Parcel(1, 0, GetRates(1, _contact(), [0], [1], [term], [term], [term]))])[4:]
+    body = liar.encode([Envelope(1, 0, RatesRequest(1, _contact(), [0], [1], [term], [term], [term]))])[4:]
     with pytest.raises(FalseDigest) as refused:
         FrameCodec(receiver).decode(body, trusted=True)
     assert isinstance(refused.value, RemoteProtocolError)

@@ -9,7 +9,7 @@ from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.sim.handover import handed_over
 from p2prdf.sim.workload import conjunctive_query
-from p2prdf.wire.messages import Forward, GroupsGone, IndexTriples, Nodes, Parcel, Rows
+from p2prdf.wire.messages import Envelope, Forward, GroupsGone, IndexTriples, Nodes, Rows
 from p2prdf.wire.messages import Groups as GroupColumns
 
 PLAN = make_plan(conjunctive_query([("?x", "<urn:p>", "?y")], ["?x"]), [0], Algorithm.CSBV)
@@ -29,12 +29,12 @@ BIG = (1 << 64) - 1
     ids=lambda message: type(message).__name__,
 )
 def test_there_and_back_changes_nothing(message):
-    parcel = Parcel(9, 10, message)
+    parcel = Envelope(9, 10, message)
     there = handed_over(parcel, ARRAYS)
     assert handed_over(there, LISTS) == parcel
 
 
 def test_arrays_have_the_widths_that_columnar_tables_work_with():
-    there = handed_over(Parcel(0, 0, IndexTriples([1], [2], [3], [BIG], [5], [6])), ARRAYS).message
+    there = handed_over(Envelope(0, 0, IndexTriples([1], [2], [3], [BIG], [5], [6])), ARRAYS).message
     assert (there.s.dtype, there.time.dtype, there.roles.dtype) == (np.uint32, np.uint64, np.uint32)
     assert as_list(there.time) == [BIG]

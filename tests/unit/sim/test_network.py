@@ -10,12 +10,12 @@ import pytest
 from p2prdf.errors import LocalProtocolError
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.network import Network
-from p2prdf.wire.messages import Acknowledge, AskRoles, FindNode, Nodes
+from p2prdf.wire.messages import Acknowledge, FindNode, IndexesRequest, Nodes
 
 
 def test_a_calm_network_delivers_once_after_the_same_delay():
     network = Network(CALM, random.Random(1))
-    assert [network.fate(AskRoles()) for _ in range(5)] == [[0.005]] * 5
+    assert [network.fate(IndexesRequest()) for _ in range(5)] == [[0.005]] * 5
     assert network.counts.hops == 5
 
 
@@ -23,7 +23,7 @@ def test_faults_happen_about_as_often_as_said():
     faults = Faults(0.0, 0.1, straggler_probability=0.1, straggler_seconds=5.0, loss_probability=0.2,
                     duplicate_probability=0.3)  # fmt: skip
     network = Network(faults, random.Random(2))
-    fates = [network.fate(AskRoles()) for _ in range(10_000)]
+    fates = [network.fate(IndexesRequest()) for _ in range(10_000)]
     counts = network.counts
     assert counts.lost == pytest.approx(2_000, rel=0.1)
     assert counts.duplicated == pytest.approx(3_000, rel=0.1)
@@ -34,12 +34,12 @@ def test_faults_happen_about_as_often_as_said():
 
 def test_counts_tell_the_way_there_from_the_way_back():
     network = Network(CALM, random.Random(3))
-    for message in (FindNode(1, 2), Nodes(1, ()), Acknowledge([1]), AskRoles(), AskRoles()):
+    for message in (FindNode(1, 2), Nodes(1, ()), Acknowledge([1]), IndexesRequest(), IndexesRequest()):
         network.fate(message)
     counts = network.counts
     assert (counts.hops, counts.hops_without_replies, counts.data_transfers) == (5, 3, 2)
     assert (counts.lookup_requests, counts.lookup_replies, counts.acknowledgements) == (1, 1, 1)
-    assert counts.as_dict()["messages"] == {"Acknowledge": 1, "AskRoles": 2, "FindNode": 1, "Nodes": 1}
+    assert counts.as_dict()["messages"] == {"Acknowledge": 1, "IndexesRequest": 2, "FindNode": 1, "Nodes": 1}
 
 
 @pytest.mark.parametrize(

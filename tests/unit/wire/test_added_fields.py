@@ -24,12 +24,12 @@ RECORD = m.KeepSubscription(
 
 def parts(message: object) -> list[object]:
     """Return the fields of a message in a frame, its number first."""
-    body = FrameCodec(TermDictionary(), LISTS).encode([m.Parcel(0, 0, message)])[4:]
+    body = FrameCodec(TermDictionary(), LISTS).encode([m.Envelope(0, 0, message)])[4:]
     return msgpack.unpackb(body)[2][0][3]
 
 
 def decoded(fields: list[object]) -> object:
-    body = msgpack.packb([6, [], [[NUMBERS[m.Parcel], 0, 0, fields]]])
+    body = msgpack.packb([6, [], [[NUMBERS[m.Envelope], 0, 0, fields]]])
     (parcel,) = FrameCodec(TermDictionary(), LISTS).decode(body)
     return parcel.message
 
@@ -69,20 +69,21 @@ def test_an_added_field_is_checked() -> None:
 
 
 @pytest.mark.parametrize(("message", "written"), [
-    (m.MembersKnown(3), 1), (m.MembersKnown(3, 2), 2), (m.Summary(1, 2, 3, [0]), 5), (m.Summary(1, 2, 3, [0], 0, 1), 6),
-    (m.Offer(1, 2, True, False, [0], [5]), 6), (m.Offer(1, 2, True, False, [0], [5], 0, False, 7), 9),
-    (m.MembersKnown(3, 0, True), 3), (m.Summary(1, 2, 3, [0], 0, 0, True), 7),
-    (m.Summary(1, 2, 3, [0], began=1 << 40), 8), (m.Offer(1, 2, True, False, [0], [5], began=1 << 40), 11),
-    (m.Offer(1, 2, True, False, [0], [5], complete=True), 12),
+    (m.MembersKnown(3), 1), (m.MembersKnown(3, 2), 2), (m.BucketDigests(1, 2, 3, [0]), 5), (m.BucketDigests(1, 2, 3,
+        [0], 0, 1), 6),
+    (m.IdentityList(1, 2, True, False, [0], [5]), 6), (m.IdentityList(1, 2, True, False, [0], [5], 0, False, 7), 9),
+    (m.MembersKnown(3, 0, True), 3), (m.BucketDigests(1, 2, 3, [0], 0, 0, True), 7),
+    (m.BucketDigests(1, 2, 3, [0], began=1 << 40), 8), (m.IdentityList(1, 2, True, False, [0], [5], began=1 << 40), 11),
+    (m.IdentityList(1, 2, True, False, [0], [5], complete=True), 12),
 ])  # fmt: skip
 def test_the_recovery_state_of_an_empty_peer_is_written_if_it_is_set(message: object, written: int) -> None:
     assert len(parts(message)) == 1 + written
     assert decoded(parts(message)) == message
 
 
-@pytest.mark.parametrize("message", [m.MembersKnown(3, 4), m.Summary(1, 2, 3, [0], 0, 4), m.Offer(
+@pytest.mark.parametrize("message", [m.MembersKnown(3, 4), m.BucketDigests(1, 2, 3, [0], 0, 4), m.IdentityList(
     1, 2, True, False, [0], [5], 4, 7
-), m.Offer(1, 2, True, False, [0], [5], 0, False, 1 << 21)])  # fmt: skip
+), m.IdentityList(1, 2, True, False, [0], [5], 0, False, 1 << 21)])  # fmt: skip
 def test_a_recovery_state_outside_of_its_range_is_refused(message: object) -> None:
     with pytest.raises(RemoteProtocolError):
         decoded(parts(message))

@@ -134,9 +134,9 @@ class Maker:
         return m.Groups(*[self.numbers(TOP, np.uint64) for _ in range(4)], self.term_columns(params))
 
     def message(self, kind: type) -> Any:
-        if kind is m.Parcel:
+        if kind is m.Envelope:
             inner = self.draw(st.sampled_from(m.Message.__args__))
-            return m.Parcel(self.draw(st.integers(0, TOP)), self.draw(st.integers(0, TOP)), self.message(inner))
+            return m.Envelope(self.draw(st.integers(0, TOP)), self.draw(st.integers(0, TOP)), self.message(inner))
         if kind in (m.IndexQuery, m.Forward):
             plan = self.plan()
             step = self.draw(st.sampled_from(waiting_alone(plan) if kind is m.IndexQuery else range(len(plan.order))))
@@ -151,9 +151,9 @@ class Maker:
             self.rows = self.draw(st.integers(0, 40))
             groups = self.numbers(TOP, np.uint64)
             return m.Answers(groups, self.rows_of(len(groups), self.draw(st.integers(0, 3))), 1)
-        if kind is m.AdvertiseWords:
+        if kind is m.AdvertiseKeywords:
             self.rows = self.draw(st.integers(0, 40))
-            return m.AdvertiseWords(self.terms(WORDED), self.numbers(TOP, np.uint64))
+            return m.AdvertiseKeywords(self.terms(WORDED), self.numbers(TOP, np.uint64))
         if kind is m.Traced:
             self.rows = self.draw(st.integers(0, 40))
             return m.Traced(self.draw(st.integers(1, 4)), *(self.numbers(TOP, np.uint64) for _ in range(5)))
@@ -173,8 +173,8 @@ class Maker:
                 drawn = self.draw(st.permutations(range(len(leaf.patterns))))
                 order += tuple(len(order) + each for each in drawn)
             return m.KeepSubscription(query=query, order=order, **numbers)
-        most = 32 if kind in (m.Totals, m.Differing) else 40
-        self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, most))
+        most = 32 if kind in (m.RootDigests, m.DigestDiff) else 40
+        self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.BucketDigests else self.draw(st.integers(0, most))
         fields = [self.field(kind, field) for field in dataclasses.fields(kind)]
         if kind is m.ClientListIntroduced:
             fields[3] = fields[3][: len(fields[3]) // 3 * 3]
@@ -197,7 +197,7 @@ class Maker:
         }
         match field.metadata.get("kind", "object"):
             case "terms":
-                resources = field.name in "sp" and kind not in (m.GetRates, m.AskCounts)
+                resources = field.name in "sp" and kind not in (m.RatesRequest, m.CountsRequest)
                 ours = [QUALIFIED] if kind is m.IndexTriples else []
                 return self.terms(IRIS + ours if resources else IRIS + LITERALS)
             case "term_columns":
@@ -336,7 +336,7 @@ def test_a_frame_between_peers_may_have_more_distinct_terms_than_a_column_has_ro
     count = codec.ROWS_MAX // 4  # of three columns, with digests of two numbers each
     s, p, o = (np.array(here.intern_all([f"<urn:{x}:{n}>" for n in range(count)]), np.uint32) for x in "spo")
     one = ARRAYS.full(count, 1)
-    parcel = m.Parcel(1, 2, m.IndexTriples(s, p, o, one, one, ARRAYS.full(count, 1, np.uint32)))
+    parcel = m.Envelope(1, 2, m.IndexTriples(s, p, o, one, one, ARRAYS.full(count, 1, np.uint32)))
     frame = FrameCodec(here, ARRAYS).encode([parcel])
     (decoded,) = FrameCodec(there, ARRAYS).decode(memoryview(frame)[4:], trusted=True)
     assert plain(decoded, there) == plain(parcel, here)
@@ -423,7 +423,7 @@ def test_a_term_of_four_mebibytes_fits_and_a_longer_one_is_refused():
     ("messages", "reason"),
     [
         ([m.GroupsGone([1] * (codec.ROWS_MAX + 1))], "rows for one message"),
-        ([m.AskRoles()] * (codec.MESSAGES_MAX + 1), "messages for one frame"),
+        ([m.IndexesRequest()] * (codec.MESSAGES_MAX + 1), "messages for one frame"),
         ([m.NotOwner((m.Contact(1, "h", 1),) * 1025)], "contacts for one message"),
         ([m.NotOwner((m.Contact(1, "h", 1),) * 1000)] * 200, "too many terms or parts"),
         ([m.GroupsGone(list(range(1 << 40, (1 << 40) + 60_000)))] * 20, "a frame of"),
@@ -438,8 +438,8 @@ def test_a_message_that_does_not_fit_a_frame_is_refused_by_the_sender(messages, 
     sender = FrameCodec(TermDictionary(), LISTS)
     with pytest.raises(LocalProtocolError, match=reason):
         sender.encode(messages)
-    (again,) = FrameReader().feed(sender.encode([m.AskRoles()]))  # nothing is left behind
-    assert FrameCodec(TermDictionary(), LISTS).decode(again) == [m.AskRoles()]
+    (again,) = FrameReader().feed(sender.encode([m.IndexesRequest()]))  # nothing is left behind
+    assert FrameCodec(TermDictionary(), LISTS).decode(again) == [m.IndexesRequest()]
 
 
 @pytest.mark.parametrize("columns", MATERIALS.values(), ids=MATERIALS)
@@ -451,7 +451,7 @@ def test_frames_of_nothing_but_equal_values_are_written_so_that_they_are_taken(c
 
 
 def test_the_largest_number_of_small_messages_is_taken():
-    messages = [m.Parcel(n, n, m.Acknowledge([n])) for n in range(codec.MESSAGES_MAX)]
+    messages = [m.Envelope(n, n, m.Acknowledge([n])) for n in range(codec.MESSAGES_MAX)]
     frame = FrameCodec(TermDictionary(), LISTS).encode(messages)
     assert FrameCodec(TermDictionary(), LISTS).decode(frame[4:]) == messages
 
@@ -475,13 +475,13 @@ def valid_bodies(seed: int) -> list[bytes]:
     messages = [
         m.IndexTriples(some, some, some, numbers, numbers, [3] * 6), m.IndexQuery(plan, 1, groups),
         m.Forward(plan, 1, groups, dataclasses.replace(rows, bindings=(some,) * len(plan.steps[1].bound))),
-        m.Answers(numbers, rows), m.GetRates(1, contact, [1], [2], [ids[0]], [ids[1]], [ids[2]]),
+        m.Answers(numbers, rows), m.RatesRequest(1, contact, [1], [2], [ids[0]], [ids[1]], [ids[2]]),
         m.OpenSubscription(1, 2, query, "cqc", True, contact, 60.0),
         m.SubscriptionOpened(1, 2, 3, 60.0, ("x",), (1, 0)), m.Deliver(1, 2, 3, numbers, numbers, (some,)),
         m.Nodes(1, (contact, contact)),
     ]  # fmt: skip
     encode = FrameCodec(dictionary, LISTS).encode
-    whole = encode([m.Parcel(1, 2, each) for each in messages])[4:]
+    whole = encode([m.Envelope(1, 2, each) for each in messages])[4:]
     return [whole, *[encode([each])[4:] for each in messages], encode([m.PeerHello(contact, 3)])[4:]]
 
 
@@ -613,9 +613,9 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([]), "unknown message type None"),
         (frame_of([[1]]), "unknown message type a tuple"),
         (frame_of(5), "not a sequence"),
-        (frame_of([11, 1]), "AskRoles has 0 fields, not 1"),
-        (frame_of([49, 1, 2, [49, 1, 2, [11]]]), "Parcel.message: unknown message type 49"),
-        (frame_of([49, 1, 2, [75, 1]]), "Parcel.message: unknown message type 75"),
+        (frame_of([11, 1]), "IndexesRequest has 0 fields, not 1"),
+        (frame_of([49, 1, 2, [49, 1, 2, [11]]]), "Envelope.message: unknown message type 49"),
+        (frame_of([49, 1, 2, [75, 1]]), "Envelope.message: unknown message type 75"),
         (frame_of(triples(o=[1, 2])), "IndexTriples.o: a term beyond the 2 of the frame"),
         (frame_of(triples(o=b"\x00\xff\x01")), "IndexTriples.o: a term beyond"),
         (frame_of(triples(o=struct.pack("<QQB", 0, TOP, 8))), "IndexTriples.o: a term beyond"),
@@ -835,7 +835,7 @@ def test_a_frame_that_lies_about_its_length_is_refused_before_it_is_buffered(len
 
 def test_message_numbers_are_unique_and_every_message_has_one():
     assert len(set(NUMBERS.values())) == len(NUMBERS)
-    every = set(m.Message.__args__) | set(m.ClientMessage.__args__) | {m.Parcel, m.PeerHello}
+    every = set(m.Message.__args__) | set(m.ClientMessage.__args__) | {m.Envelope, m.PeerHello}
     assert set(NUMBERS) == every
     assert {shape.kind for shape in IN_PARCELS.values()} == set(m.Message.__args__)
 

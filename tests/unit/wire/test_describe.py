@@ -41,8 +41,8 @@ LINES = {
     ),
     "Acknowledge transfers=1,2,3": m.Acknowledge([1, 2, 3]),
     "Acknowledge transfers=none": m.Acknowledge([]),
-    "Advertise roles=s,p,o": m.Advertise(keys.CQC_ROLES),
-    "AskRoles": m.AskRoles(),
+    "AdvertiseIndexes roles=s,p,o": m.AdvertiseIndexes(keys.CQC_ROLES),
+    "IndexesRequest": m.IndexesRequest(),
     "IndexTriples 1 row time=43200.000 roles=p,po,events:p,sub:p": m.IndexTriples(
         [1], [2], [3], [NOON], [9], [1 << 2 | 1 << 10 | 1 << 6 | 1 << 18]
     ),
@@ -51,9 +51,9 @@ LINES = {
     ),
     "KeyDepth role=po key=00000000000000ff depth=3": m.KeyDepth(6, 255, 3),
     "HoldSubKeys role=p key=0000000000000001 depth=8": m.HoldSubKeys(2, 1, 8),
-    "TellLoad request=1 arrivals=500 seconds=30.0": m.TellLoad(1, 500, 30.0),
-    "#7 43200.000 AskRoles": m.Parcel(7, NOON, m.AskRoles()),
-    "43200.000+5 AskRoles": m.Parcel(0, NOON + 5, m.AskRoles()),
+    "LoadResponse request=1 arrivals=500 seconds=30.0": m.LoadResponse(1, 500, 30.0),
+    "#7 43200.000 IndexesRequest": m.Envelope(7, NOON, m.IndexesRequest()),
+    "43200.000+5 IndexesRequest": m.Envelope(0, NOON + 5, m.IndexesRequest()),
     f"Nodes request=4 contacts={PEER_LINE},{PEER_LINE}": m.Nodes(4, (PEER, PEER)),
     f"OpenSubscription request=1 key=00000000000000ff {QUERY_LINE} algorithm='csbv' subscriber={PEER_LINE}"
     " lease_seconds=60.0": m.OpenSubscription(1, 255, QUERY, "csbv", False, PEER, 60.0),
@@ -70,9 +70,9 @@ LINES = {
     f"ExplainSubscription request=1 asker={PEER_LINE} subscription=00000000000000ff": m.ExplainSubscription(
         1, PEER, 255
     ),
-    "AskCounts 2 rows request=7 since=43200.000 leaves=00000000000000ff,00000000000000ff steps=0,1 under=2,8"
-    " masks=2,2": m.AskCounts(7, NOON, [255, 255], [0, 1], [2, 8], [2, 2], [1, 1], [1, 1], [1, 1]),
-    "TellCounts 1 row request=7 waiting=12 over=0 triples=3 young=1 estimated=0": m.TellCounts(
+    "CountsRequest 2 rows request=7 since=43200.000 leaves=00000000000000ff,00000000000000ff steps=0,1 under=2,8"
+    " masks=2,2": m.CountsRequest(7, NOON, [255, 255], [0, 1], [2, 8], [2, 2], [1, 1], [1, 1], [1, 1]),
+    "CountsResponse 1 row request=7 waiting=12 over=0 triples=3 young=1 estimated=0": m.CountsResponse(
         7, [12], [0], [3], [1], [0]
     ),
     "ClientExplained request=4 json='{}'": m.ClientExplained(4, "{}"),
@@ -110,7 +110,7 @@ def test_every_message_type_has_a_bounded_line_without_term_identifiers():
             what = field.metadata.get("kind", "object")
             parts.append(columns[what] if what in columns else values[str(field.type)])
         line = describe(kind(*parts))
-        assert kind is m.Parcel or line.startswith(kind.__name__)
+        assert kind is m.Envelope or line.startswith(kind.__name__)
         assert len(line) <= LINE_CHARACTERS_MAX + 50
         assert "\n" not in line
         assert str(huge) not in line

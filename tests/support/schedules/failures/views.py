@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.sim.ring import Ring
-from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, DoorsMet, OwnersFound
+from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, OwnersFound, SeedsReached
 
 if TYPE_CHECKING:
     from p2prdf.sim.world import Node
@@ -214,7 +214,7 @@ class Views:
         if world.alive(node) and node.peer.waits_for_doors:
             members = [other for other in world.members() if other is not node and not self._apart(node, other)]
             if all(other.contact.key in self.of(node) and self._visible(node, other) for other in members):
-                world.submit(node, DoorsMet())
+                world.submit(node, SeedsReached())
 
     def _visible(self, observer: Node, other: Node) -> bool:
         if self._apart(observer, other):

@@ -47,7 +47,7 @@ from p2prdf.wire.contract import (
     Send,
     Subscribed,
 )
-from p2prdf.wire.messages import Contact, IndexTriples, Message, Parcel
+from p2prdf.wire.messages import Contact, Envelope, IndexTriples, Message
 from p2prdf.wire.stamps import latest
 from schedules.failures.disk import Disk, Record
 from schedules.failures.links import Cut, Links
@@ -399,7 +399,7 @@ class FailingWorld(World):
             pairs = " ".join(f"{sender}>{receiver}" for sender, receiver in links)
             self.say(self.nodes[links[0][0]], f"links {what}: {pairs}")
 
-    def send(self, node: Node, to: Contact, parcel: Parcel) -> None:
+    def send(self, node: Node, to: Contact, parcel: Envelope) -> None:
         """Send a parcel, unless its link is cut."""
         if isinstance(parcel.message, IndexTriples):
             self._note_stamps(parcel.message)
@@ -411,7 +411,7 @@ class FailingWorld(World):
         else:
             super().send(node, to, parcel)
 
-    def _lost(self, node: Node, to: Contact, parcel: Parcel, why: str) -> None:
+    def _lost(self, node: Node, to: Contact, parcel: Envelope, why: str) -> None:
         self.counts.lost += 1
         if self.trace is not None:
             self._say(node, f"to {to.host} #{parcel.transfer} {type(parcel.message).__name__}: {why}")
@@ -420,7 +420,7 @@ class FailingWorld(World):
         if self._arrives(node, sender):
             super()._receive_frame(node, frame, sender)
 
-    def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:
+    def _receive(self, node: Node, parcel: Envelope, sender: Contact) -> None:
         if self._arrives(node, sender):
             if self.now < node.busy_until:
                 self.schedule(node.busy_until - self.now, self._receive, node, parcel, sender)
@@ -523,7 +523,7 @@ class FailingWorld(World):
         self._strikes(node, "written")
 
     def _record(self, node: Node, message: Message) -> Record:
-        return message if node.codec is None else node.codec.encode((Parcel(0, 0, message),))
+        return message if node.codec is None else node.codec.encode((Envelope(0, 0, message),))
 
     def read(self, node: Node, record: Record) -> list[Message]:
         """Return the messages of a record, with the term identifiers of the current peer."""
