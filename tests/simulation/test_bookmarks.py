@@ -39,16 +39,16 @@ def test_no_bookmark_is_sent_while_others_may_be_cut_off_with_enough_copies():
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures())
     world.run_for(8.0)
     first, _, third, last = world.nodes
-    assert first.peer._nothing_lacks()
+    assert first.peer._messenger.recovery.complete
     world.crash(last)
     exchange = first.peer._messenger
-    world.run_until(lambda: len(exchange.cache.contacts()) == 3 and first.peer._nothing_lacks(), 12.0)
+    world.run_until(lambda: len(exchange.cache.contacts()) == 3 and first.peer._messenger.recovery.complete, 12.0)
     world.crash(third)
     world.run_for(15.0)
-    assert not first.peer._nothing_lacks()
+    assert not first.peer._messenger.recovery.complete
     world.run_for(15.0)
     exchange.now = world.now  # nothing has woken it
-    assert first.peer._nothing_lacks()
+    assert first.peer._messenger.recovery.complete
 
 
 def test_data_from_a_peer_out_of_view_is_compared_before_a_bookmark():
@@ -70,9 +70,9 @@ def test_data_from_a_peer_out_of_view_is_compared_before_a_bookmark():
     world.crash(last)
     world.run_for(15.0)
     first.peer.wake(now=world.now)
-    assert first.peer._nothing_lacks()
+    assert first.peer._messenger.recovery.complete
     effects = first.peer.receive(replace(heard[0], transfer=7), sender=last.contact, now=world.now)
-    assert not first.peer._nothing_lacks()
+    assert not first.peer._messenger.recovery.complete
     world._carry_out(first, effects)
     world.run_for(4.0)
-    assert first.peer._nothing_lacks()
+    assert first.peer._messenger.recovery.complete

@@ -52,13 +52,13 @@ def test_failing_peers_derive_the_consequences():
 
 def test_a_fact_that_keeps_its_own_support_is_detected(monkeypatch):
     """The purpose of these schedules: facts kept as long as they have any derivation support themselves."""
-    decide = gates.Gates._decide
+    decide = gates.DerivedFacts._decide
 
     def spared(self, fact, gate, *lists):
         gate.lost = False
         decide(self, fact, gate, *lists)
 
-    monkeypatch.setattr(gates.Gates, "_decide", spared)
+    monkeypatch.setattr(gates.DerivedFacts, "_decide", spared)
     verdict = run_seed(1, calm=True)
     assert any(problem.startswith("unfounded") for problem in verdict.problems)
 
@@ -138,8 +138,8 @@ def test_facts_are_looked_at_a_few_at_a_time_also_when_all_are_due(overlay, monk
     overlay.publish((A, B), (B, C), (C, A))
     assert overlay.held == {(x, y) for x in (A, B, C) for y in (A, B, C)}
     looked_at = []
-    rank = gates.Gates._rank
-    monkeypatch.setattr(gates.Gates, "_rank", lambda self, fact: looked_at.append(self) or rank(self, fact))
+    rank = gates.DerivedFacts._rank
+    monkeypatch.setattr(gates.DerivedFacts, "_rank", lambda self, fact: looked_at.append(self) or rank(self, fact))
     for node in overlay.world.nodes:
         gate = node.peer._engine.derived_facts
         gate.view_changed()

@@ -285,6 +285,6 @@ def test_a_primary_that_knows_a_groups_end_ends_a_subscription_of_it_that_others
     world.run_for(5.0)
     world.restart(c)
     world.run_for(20.0)
-    assert all(node.peer._messenger.in_step() for node in world.nodes)
+    assert all(node.peer._messenger.recovery.caught_up for node in world.nodes)
     assert not any(number in node.peer._host.home.subscriptions for node in world.nodes)
     assert len(client.record.complaints) == 1, "it is told that it is gone"
