@@ -20,18 +20,19 @@ class Backlog:
 
     def __init__(self, columns: Columns):
         self._columns = columns
-        self._parts: dict[tuple[int, int, int], list[Derived]] = {}
+        self.parts: dict[tuple[int, int, int], list[Derived]] = {}
+        """The rows by step, plan and backfill stamp; empty if none wait."""
         self._order: list[tuple[int, int, int]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._parts)
+        return bool(self.parts)
 
     def add(self, rows: Derived) -> None:
         """Add rows."""
         place = (rows.step, rows.plan.identity, rows.refresh)
-        parts = self._parts.get(place)
+        parts = self.parts.get(place)
         if parts is None:
-            self._parts[place] = [rows]
+            self.parts[place] = [rows]
             heapq.heappush(self._order, place)
         else:
             parts.append(rows)
@@ -39,7 +40,7 @@ class Backlog:
     def take(self, rows_max: int | None = None) -> Derived:
         """Remove and return rows of the lowest step of some plan: all, or parts until there are ``rows_max`` rows."""
         place = self._order[0]
-        parts = self._parts[place]
+        parts = self.parts[place]
         count, rows = len(parts), 0
         if rows_max is not None:
             for at, part in enumerate(parts, 1):
@@ -48,9 +49,9 @@ class Backlog:
                     count = at
                     break
         if count == len(parts):
-            del self._parts[heapq.heappop(self._order)]
+            del self.parts[heapq.heappop(self._order)]
             return joined(parts, self._columns)
-        self._parts[place] = parts[count:]
+        self.parts[place] = parts[count:]
         return joined(parts[:count], self._columns)
 
 

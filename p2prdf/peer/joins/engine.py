@@ -46,6 +46,7 @@ from p2prdf.peer.network.chunking import Chunker
 from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.inbox import Arrival
 from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.network.placement import NOBODY, UNKNOWN
 from p2prdf.peer.network.send_buffers import SendBuffers
 from p2prdf.peer.network.tracing import ANSWER, INDEX, JOIN, Work, roles_told
 from p2prdf.peer.replication.introductions import Introductions
@@ -102,6 +103,7 @@ class Engine(Component):
         self._dictionary = dictionary
         self._on_answers = on_answers
         self._pace = messenger.pace
+        self._placement = messenger.placement
         self._triples_in: deque[tuple[Contact, IndexTriples, Arrival | None]] = deque()
         self._rows_in: deque[tuple[Contact, Forward, Arrival | None]] = deque()
         self._not_heard: dict[Contact, dict[int, None]] = {}
@@ -216,8 +218,8 @@ class Engine(Component):
     def idle(self) -> bool:
         """Whether no message is queued, and no row is to be stored or sent."""
         return not (
-            self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
-            or self._copied or self._kept or self._out or self.hot.restless
+            self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo.parts
+            or self._copied.parts or self._kept.parts or self._out.filled or self.hot.restless
         )  # fmt: skip
 
     @property
@@ -264,7 +266,7 @@ class Engine(Component):
         """Store and join the next piece of the rows that this peer keeps; return whether there was one."""
         if self._mine:
             self._store_mine()
-        elif self._todo or self._copied or self._kept:
+        elif self._todo.parts or self._copied.parts or self._kept.parts:
             self._store_rows()
         else:
             return False
@@ -362,7 +364,7 @@ class Engine(Component):
             self.indexes.stored(batch)
 
     def _store_rows(self) -> None:
-        if self._kept:
+        if self._kept.parts:
             rows = self._kept.take(PIECE_ROWS)
             self._pace.did(len(rows))
             self.audit.sample_rows(rows)
@@ -373,7 +375,7 @@ class Engine(Component):
                 work.end(step=rows.step, kept=True)
             self._note_derivations(rows)
             return
-        copied = not self._todo
+        copied = not self._todo.parts
         rows = (self._copied if copied else self._todo).take(PIECE_ROWS)
         self._pace.did(len(rows))
         self.hot.count_rows(rows, copied=copied)
@@ -469,10 +471,7 @@ class Engine(Component):
             self._mine.append(batch)
             return
         batch.tokens = self._messenger.inbox.keep(arrival)
-        if self._messenger.replicated:
-            self._spread_copies(batch, keep_own=True)
-        else:
-            self._spread(batch, self.hot.accept)
+        self._spread(batch, arrived=True)
         self._messenger.release(batch.tokens)
 
     def _keep_whole(self, batch: TripleBatch) -> None:
@@ -492,45 +491,20 @@ class Engine(Component):
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to the replicas of its key under each of its indexes."""
         batch.sender = None
-        if self._messenger.replicated:
-            self._spread_copies(batch, keep_own=False)
-        else:
-            self._spread(batch, self.hot.place)
+        self._spread(batch, arrived=False)
 
-    def _spread_copies(self, batch: TripleBatch, *, keep_own: bool) -> None:
-        """Split a batch by replica, each index going to several peers; the first of these joins it.
+    def _spread(self, batch: TripleBatch, *, arrived: bool) -> None:
+        """Split a batch by destination, under each index; with replicas the first destination joins it.
 
-        ``keep_own``: triples that this peer keeps go to no other peer.
+        ``arrived``: the batch came from another peer, and triples that this peer keeps go no further.
         """
-        columns, messenger = self._columns, self._messenger
-        batch.roles = unmarked(batch.roles)
-        if messenger.members.short_of_peers and not keep_own:
+        columns, messenger, placement = self._columns, self._messenger, self._placement
+        if not placement.splits_hot_keys:
+            batch.roles = unmarked(batch.roles)
+        if messenger.members.short_of_peers and not arrived:
             messenger.hold(batch.tokens)
             messenger.wait_for_peers(partial(self._there_are_peers, batch))
             return
-        if messenger.replica_map is None:
-            self._hand_over(-1, batch, [messenger.cache.gap() or 0])
-            return
-        roles_met = union(batch.roles)
-        places: list[tuple[int, Index | None, Column, Column | None]] = []
-        for role in range(8):
-            bits = roles_met & (1 << role | 1 << (role + keys.EVENT_SHIFT))
-            if not bits:
-                continue
-            index = rows_with(batch.roles, bits)
-            part = batch if index is None else part_of_batch(columns, batch, index)
-            ring = self._tables.triple_keys(role, part.s, part.p, part.o)
-            marks: Column | None = columns.full(len(part), 1 << (role + keys.PRIMARY_SHIFT), "uint32")
-            for owners in messenger.replicas(ring, keep_own=keep_own) or ():
-                places.append((bits, index, owners, marks))
-                marks = None
-        self._hand_over_parts(batch, places, [])
-
-    def _spread(
-        self, batch: TripleBatch, place: Callable[[int, TripleBatch, Column], tuple[Column, Column, Column | None]]
-    ) -> None:
-        """Split a batch by owner: one part per owner, with the indexes that it keeps."""
-        columns = self._columns
         roles_met = union(batch.roles)
         places: list[tuple[int, Index | None, Column, Column | None]] = []
         unknown: dict[int, None] = {}
@@ -540,22 +514,38 @@ class Engine(Component):
                 continue
             index = rows_with(batch.roles, bits)
             part = batch if index is None else part_of_batch(columns, batch, index)
-            ring, owners, marks = place(role, part, self._tables.triple_keys(role, part.s, part.p, part.o))
-            places.append((bits, index, owners, marks))
-            if batch.sender is not None:
-                self._messenger.tell_later(batch.tokens, ring, owners)
-            for key, owner in unresolved(ring, owners):
-                if owner < 0:
-                    unknown[key] = None
+            ring, destinations = self._destinations(role, part, arrived=arrived)
+            for owners, marks in destinations:
+                places.append((bits, index, owners, marks))
+                if missing := unresolved(ring, owners):
+                    unknown.update(dict.fromkeys(placement.wanted(missing)))
         self._hand_over_parts(batch, places, list(unknown))
+
+    def _destinations(
+        self, role: int, part: TripleBatch, *, arrived: bool
+    ) -> tuple[Column, list[tuple[Column, Column | None]]]:
+        """Return the keys of triples under an index, and by rank their contact numbers and marks for the receivers.
+
+        The keys are sub-keys where a key is split.
+        """
+        ring = self._tables.triple_keys(role, part.s, part.p, part.o)
+        if self._placement.splits_hot_keys:
+            place = self.hot.accept if arrived else self.hot.place
+            ring, owners, marks = place(role, part, ring)
+            if part.sender is not None:
+                self._placement.note_passing(part.tokens, ring, owners)
+            return ring, [(owners, marks)]
+        first, *others = self._placement.destinations(ring, arrived=arrived)
+        primary = self._columns.full(len(part), 1 << (role + keys.PRIMARY_SHIFT), "uint32")
+        return ring, [(first, primary), *((each, None) for each in others)]
 
     def _hand_over_parts(
         self, batch: TripleBatch, places: list[tuple[int, Index | None, Column, Column | None]], unknown: list[int]
     ) -> None:
         columns = self._columns
         for owner, roles in roles_by_owner(len(batch), places, batch.roles):
-            if owner < 0 and self._messenger.replicated:
-                continue  # no replica
+            if owner == NOBODY:
+                continue
             if isinstance(roles, list):
                 index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
                 roles = columns.column(roles, "uint32")
@@ -602,41 +592,25 @@ class Engine(Component):
         self._note_ended(sender, plan, group)
         self.audit.groups_came(message.groups.ids)
         self._widened(message.refresh)
-        if self._messenger.replicated:
-            self._accept_copies(sender, message, group, arrival)
+        messenger, placement = self._messenger, self._placement
+        if plan.steps[step].role == keys.ANY:
+            self._install(message, group, joined=placement.leads_any(keys.BUCKET_KEYS))
             return
-        if plan.steps[step].role == keys.ANY or message.hops >= self._messenger.config.hops_max:
-            self._install(message, group)
-            return
-        ring = self._tables.query_keys(plan, step, group)
-        for owner, index in self._columns.split(self._messenger.closest_known(ring)):
-            part = self._columns.take(group, index)
-            if owner == 0:
-                self._install(message, part)
-            else:
-                self._messenger.not_mine(sender, self._messenger.contact(owner))
-                self._pass_on_queries(message, part, [owner], arrival)
-
-    def _accept_copies(self, sender: Contact, message: IndexQuery, group: Column, arrival: Arrival | None) -> None:
-        """Store the queries that this peer keeps; join them if it is their primary."""
-        messenger = self._messenger
-        found = messenger.replica_map
-        if message.plan.steps[message.step].role == keys.ANY:
-            self._install(message, group, joined=self._joins_any())
-            return
-        if found is None or message.hops >= messenger.config.hops_allowed:
+        if not placement.known or message.hops >= messenger.config.query_hops_allowed:
             self._stray("queries", len(group), sender)
             self._install(message, group)
             return
-        ring = self._tables.query_keys(message.plan, message.step, group)
-        for place, key in enumerate(as_list(ring)):
-            part = group[place : place + 1]
-            ranks = found.ranks(key)
-            if 0 in ranks:
-                self._install(message, part, joined=ranks[0] == 0)
-                continue
-            messenger.not_mine(sender, messenger.contact(ranks[0]))
-            self._pass_on_queries(message, part, ranks, arrival)
+        ring = as_list(self._tables.query_keys(plan, step, group))
+        by_keepers: dict[tuple[int, ...], list[int]] = {}
+        for place, keepers in enumerate(placement.keepers(ring)):
+            by_keepers.setdefault(keepers, []).append(place)
+        for keepers, places in sorted(by_keepers.items()):
+            part = self._columns.take(group, self._columns.column(places, "int64"))
+            if 0 in keepers:
+                self._install(message, part, joined=keepers[0] == 0)
+            else:
+                messenger.not_mine(sender, messenger.contact(keepers[0]))
+                self._pass_on_queries(message, part, keepers, arrival)
 
     def _pass_on_queries(
         self, message: IndexQuery, group: Column, owners: Sequence[int], arrival: Arrival | None
@@ -648,11 +622,6 @@ class Engine(Component):
             passed = replace(message, groups=groups, hops=message.hops + 1)
             messenger.send(messenger.contact(owner), passed, tokens)
         messenger.release(tokens)
-
-    def _joins_any(self) -> bool:
-        """Return whether this peer joins rows that wait for any triple, as the primary of one of the buckets."""
-        found = self._messenger.replica_map
-        return found is None or any(found.ranks(key)[0] == 0 for key in keys.BUCKET_KEYS)
 
     def _install(self, message: IndexQuery, group: Column, *, joined: bool = True) -> None:
         """Store groups that wait for the pattern of a step."""
@@ -720,49 +689,27 @@ class Engine(Component):
         if message.copied:
             self._copied.add(derived)
             return
-        if self._messenger.replicated:
-            self._accept_row_copies(sender, message, derived, arrival)
+        messenger, placement = self._messenger, self._placement
+        if message.suspect:
+            if message.view == messenger.view:
+                self._take_audited(sender, derived, message.suspect, kept=message.kept)
             return
-        agreed = message.view and message.view == self._messenger.view
-        if (
-            agreed
-            or message.plan.steps[message.step].role == keys.ANY
-            or message.hops >= self._messenger.config.hops_allowed
-        ):
+        if message.view and message.view == messenger.view:
+            (self._kept if message.kept else self._todo).add(derived)
+            return
+        if message.plan.steps[message.step].role == keys.ANY:
+            (self._todo if placement.leads_any(keys.BUCKET_KEYS) else self._kept).add(derived)
+            return
+        if not placement.known or message.hops >= messenger.config.hops_allowed:
+            self._stray("rows", len(derived), sender)
             self._todo.add(derived)
             return
         ring = self._tables.row_keys(derived)
-        owners = self._messenger.next_hops(ring)
-        tokens = self._messenger.inbox.keep(arrival)
-        self._messenger.tell_later(tokens, ring, owners)
-        for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens):
-            self._messenger.passed(sender, self._messenger.contact(owner))
-        self._messenger.release(tokens)
-
-    def _accept_row_copies(
-        self, sender: Contact, message: Forward, rows: Derived, arrival: Arrival | None
-    ) -> None:
-        """Keep the rows of this peer; pass the others on to all their replicas."""
-        messenger = self._messenger
-        if message.suspect:
-            if message.view == messenger.view:
-                self._take_audited(sender, rows, message.suspect, kept=message.kept)
-            return
-        if message.view and message.view == messenger.view:
-            (self._kept if message.kept else self._todo).add(rows)
-            return
-        if message.plan.steps[message.step].role == keys.ANY:
-            (self._todo if self._joins_any() else self._kept).add(rows)
-            return
-        ring = self._tables.row_keys(rows)
-        ranks = messenger.replicas(ring, keep_own=True)
-        if ranks is None or message.hops >= messenger.config.hops_allowed:
-            self._stray("rows", len(rows), sender)
-            self._todo.add(rows)
-            return
+        ranks = placement.destinations(ring, arrived=True)
         tokens = messenger.inbox.keep(arrival)
         for rank, owners in enumerate(ranks):
-            for owner in self._split_rows(rows, ring, owners, message.hops + 1, tokens, kept=rank > 0):
+            placement.note_passing(tokens, ring, owners)
+            for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens, kept=rank > 0):
                 messenger.passed(sender, messenger.contact(owner))
         messenger.release(tokens)
 
@@ -786,16 +733,7 @@ class Engine(Component):
 
     def _route_by_key(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
         ring = self._tables.row_keys(rows)
-        if not self._messenger.replicated:
-            self._split_rows(rows, ring, self._messenger.first_hops(ring), hops, tokens)
-            return
-        ranks = self._messenger.replicas(ring)
-        if ranks is None:
-            self._messenger.hold(tokens)
-            gap = self._messenger.cache.gap() or 0
-            self._messenger.park([gap], partial(self._unparked, rows, hops, tokens))
-            return
-        for rank, owners in enumerate(ranks):
+        for rank, owners in enumerate(self._placement.destinations(ring)):
             self._split_rows(rows, ring, owners, hops, tokens, kept=rank > 0)
 
     def _split_rows(
@@ -809,14 +747,11 @@ class Engine(Component):
                 self._traces.routed(JOIN, self._messenger.contact(owner).key)
             if owner == 0:
                 (self._kept if kept else self._todo).add(part)
-            elif owner < 0:
-                if self._messenger.replicated:
-                    continue  # no replica
+            elif owner == UNKNOWN:
+                wanted = self._placement.wanted(as_list(self._columns.take(ring, index)))
                 self._messenger.hold(tokens)
-                self._messenger.park(
-                    as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
-                )
-            else:
+                self._messenger.park(wanted, partial(self._unparked, part, hops, tokens))
+            elif owner != NOBODY:
                 self._out.add_rows(owner, part, hops, tokens, kept=kept)
                 away.append(owner)
         return away
@@ -830,34 +765,19 @@ class Engine(Component):
         self._route_to_keys(rows, list(keys.BUCKET_KEYS))
 
     def _route_to_keys(self, rows: Derived, ring: list[int]) -> None:
-        """Send rows to the owners of all these keys; wait for a lookup of each unknown owner."""
-        if self._messenger.replicated:
-            self._route_copies_to_keys(rows, ring)
-            return
-        owners = as_list(self._messenger.owners(self._columns.column(ring)))
-        for owner in sorted(set(owners)):
-            if owner == 0:
-                self._todo.add(rows)
-            elif owner > 0:
-                self._out.add_rows(owner, rows, 0)
-        for key, owner in zip(ring, owners, strict=True):
-            if owner < 0:
-                self._messenger.park([key], partial(self._route_to_keys, rows, [key]))
-
-    def _route_copies_to_keys(self, rows: Derived, ring: list[int]) -> None:
-        """Send rows to all replicas of these keys."""
-        found = self._messenger.replica_map
-        if found is None:
-            self._messenger.park([self._messenger.cache.gap() or 0], partial(self._route_to_keys, rows, ring))
-            return
-        sets = found.list(ring)
-        first = {ranks[0] for ranks in sets}
-        for owner in sorted({number for ranks in sets for number in ranks}):
+        """Send rows to the peers of all these keys; wait for lookups of unknown ones."""
+        ranks = map(as_list, self._placement.owners(self._columns.column(ring)))
+        by_key = list(zip(*ranks, strict=True))
+        first = {keepers[0] for keepers in by_key}
+        for owner in sorted({number for keepers in by_key for number in keepers}):
             kept = owner not in first
             if owner == 0:
                 (self._kept if kept else self._todo).add(rows)
-            else:
+            elif owner > 0:
                 self._out.add_rows(owner, rows, 0, kept=kept)
+        unknown = [key for key, keepers in zip(ring, by_key, strict=True) if keepers[0] == UNKNOWN]
+        for wanted, lead_to in self._placement.lookups(unknown) if unknown else ():
+            self._messenger.park(wanted, partial(self._route_to_keys, rows, list(lead_to)))
 
     def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
         """Send rows to a holder of sub-keys: at the end of the turn, or now if a completion counter waits for them."""
@@ -911,14 +831,7 @@ class Engine(Component):
     def _route_answers(self, rows: Derived) -> None:
         """Send solutions to the coordinators of their groups."""
         rows, homes = self._with_homes(rows)
-        if self._messenger.replicated:
-            ranks = self._messenger.replicas(homes)
-            if ranks is None:
-                self._messenger.park([self._messenger.cache.gap() or 0], self._again(rows))
-                return
-        else:
-            ranks = [self._messenger.owners(homes)]
-        for owners in ranks:
+        for owners in self._placement.owners(homes):
             self._split_answers(rows, homes, owners)
 
     def _with_homes(self, rows: Derived) -> tuple[Derived, Column]:
@@ -941,8 +854,9 @@ class Engine(Component):
                 self._traces.routed(ANSWER, self._messenger.contact(owner).key)
             if owner == 0:
                 self._on_answers(*self._out.answer_columns([part]))
-            elif owner < 0:
-                self._messenger.park(as_list(self._columns.take(homes, index)), self._again(part))
+            elif owner == UNKNOWN:
+                wanted = self._placement.wanted(as_list(self._columns.take(homes, index)))
+                self._messenger.park(wanted, self._again(part))
             else:
                 self._out.add_answers(owner, part)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, Index, as_array, as_list
+from p2prdf.peer.network.placement import NOBODY, UNKNOWN
 from p2prdf.wire.messages import Contact, IndexTriples
 
 __all__ = [
@@ -139,12 +140,12 @@ def rows_with(roles: Column, bits: int) -> Index | None:
     return None if flags.all() else np.flatnonzero(flags)
 
 
-def unresolved(ring: Column, owners: Column) -> list[tuple[int, int]]:
-    """Return keys with unknown owners (-1) and that number; for a numpy column, at most 64 of them."""
+def unresolved(ring: Column, owners: Column) -> list[int]:
+    """Return keys with unknown owners; for a numpy column, at most 64 of them."""
     if isinstance(owners, list):
-        return [(key, owner) for key, owner in zip(ring, owners, strict=True) if owner < 0]
-    missing = np.flatnonzero(owners < 0)
-    return [(int(key), -1) for key in as_array(ring)[missing[:64]].tolist()] if len(missing) else []
+        return [key for key, owner in zip(ring, owners, strict=True) if owner == UNKNOWN]
+    missing = np.flatnonzero(owners == UNKNOWN)
+    return as_array(ring)[missing[:64]].tolist() if len(missing) else []
 
 
 def roles_by_owner(
@@ -167,8 +168,8 @@ def roles_by_owner(
         return sorted(masks.items())
     if not places:
         return []
-    present = np.bincount(np.concatenate([as_array(owners, np.int64) for _, _, owners, _ in places]) + 1)
-    found = np.flatnonzero(present) - 1
+    present = np.bincount(np.concatenate([as_array(owners, np.int64) for _, _, owners, _ in places]) - NOBODY)
+    found = np.flatnonzero(present) + NOBODY
     table = np.zeros((len(found), count), np.uint32)
     every = np.arange(count)
     for bits, index, owners, marks in places:

@@ -219,6 +219,11 @@ class PeerConfig:
                 raise LocalProtocolError(f"{name} must be above 0, not {getattr(self, name)}")
 
     @property
+    def query_hops_allowed(self) -> int:
+        """Hops of queries; with replicas one, as for triples and rows."""
+        return 1 if self.replicas > 1 else self.hops_max
+
+    @property
     def hops_allowed(self) -> int:
         """Hops of triples and rows; with recursive routing, one more for each bit of a key.
 

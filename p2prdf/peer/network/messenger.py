@@ -29,6 +29,7 @@ from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.inbox import Inbox
 from p2prdf.peer.network.pace import Pace
+from p2prdf.peer.network.placement import NOBODY, Placement, Replicated, Routed
 from p2prdf.peer.network.quorum import Members
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.network.signals import Signals
@@ -110,6 +111,7 @@ class Messenger(Component):
         )  # fmt: skip
         self._tokens = tokens = Completions(lambda: self.members.spare)
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
+        self.placement: Placement = Replicated(self) if config.replicas > 1 else Routed(self)
         self.inbox = Inbox(tokens, self._tell_owners)
         self.draw = draw or self._draw
         self.traces = Traces(self, self.draw)
@@ -439,7 +441,7 @@ class Messenger(Component):
         """Return per rank the contact number of each key's replica: 0 is this peer.  None: not known yet.
 
         There are as many ranks as replicas or, if they are fewer, peers.  With ``keep_own``, a key that this peer
-        replicates has no other replica (-1), so that its items are not forwarded.
+        replicates has no other replica (NOBODY), so that its items are not forwarded.
         """
         found = self.replica_map
         if found is None:
@@ -448,12 +450,12 @@ class Messenger(Component):
         if isinstance(ring_keys, list):
             rows = found.list(ring_keys)
             if keep_own:
-                rows = [tuple(-1 if number else 0 for number in row) if 0 in row else row for row in rows]
+                rows = [tuple(NOBODY if number else 0 for number in row) if 0 in row else row for row in rows]
             return [[row[rank] for row in rows] for rank in range(ranks)]
         matrix = found.column(ring_keys)
         if keep_own:
             mine = (matrix == 0).any(axis=1)
-            matrix = np.where(mine[:, None] & (matrix != 0), -1, matrix)
+            matrix = np.where(mine[:, None] & (matrix != 0), NOBODY, matrix)
         return [matrix[:, rank] for rank in range(ranks)]
 
     def replica_set(self, key: int) -> list[Contact] | None:

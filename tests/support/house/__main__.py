@@ -25,7 +25,7 @@ def main() -> int:
     show("peer: packages and modules on the first level", len(rooms), 8, rooms)
     show("peer: layers of the import contract", len(floors), 6, floors)
     show("peer: attributes of other components set by constructors", len(wires), 0, wires)
-    copies = structure.uses("replicated")
+    copies = [*structure.uses("replicated"), *structure.uses("splits_hot_keys")]
     show("peer: places that ask whether items are replicated", len(copies), 15, copies)
     passage = Passage()
     passage.measure()

@@ -211,16 +211,16 @@ def _no_repair() -> list[Change]:
 
 def _repair_unjoined() -> list[Change]:
     """Items from anti-entropy are stored, but never joined."""
-    original = Engine._spread_copies
+    original = Engine._spread
 
-    def spread(self: Engine, batch: TripleBatch, *, keep_own: bool) -> None:
+    def spread(self: Engine, batch: TripleBatch, *, arrived: bool) -> None:
         before = len(self._mine)
-        original(self, batch, keep_own=keep_own)
-        if keep_own and not batch.origin:
+        original(self, batch, arrived=arrived)
+        if arrived and not batch.origin:
             for each in self._mine[before:]:
                 each.roles = unmarked(each.roles)
 
-    return [(Engine, "_spread_copies", spread)]
+    return [(Engine, "_spread", spread)]
 
 
 def _join_the_ended() -> list[Change]:
