@@ -24,6 +24,7 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from math import inf
 from typing import Any, Protocol
 
@@ -150,6 +151,7 @@ class Peer:
             messenger, self._cluster, self._expulsions, *engine.parts, self._anti_entropy, self._deferred, engine,
             self._stream_ends, self._retention, self._low_watermarks, self._host, self._entry, self._explanations,
         )  # fmt: skip
+        self._timed = [each for each in self._components if type(each).deadline is not Component.deadline]
         self._handlers = merged(each.handlers() for each in self._components)
         self._requests = merged(each.requests() for each in self._components)
         self._requests |= {contract.Leave: self._leave, contract.Expel: self._expel}
@@ -309,16 +311,9 @@ class Peer:
             or (not self._low_watermarks.wanted and self._entry.wants_bookmarks)
         ):  # fmt: skip
             return messenger.now
-        due = [
-            at
-            for at in (
-                messenger.deadline, self._host.deadline, self._entry.deadline, self._engine.indexes.deadline,
-                self._check_leases_at, self._anti_entropy.deadline, self._engine.redelivery.deadline,
-                self._low_watermarks.deadline, self._explanations.deadline, self._engine.derived_facts.deadline,
-                engine.audit.deadline, self._cluster.deadline,
-            )
-            if at is not None
-        ]  # fmt: skip
+        due = [at for each in self._timed if (at := each.deadline) is not None]
+        if self._check_leases_at is not None:
+            due.append(self._check_leases_at)
         return min(due, default=None)
 
     @property
@@ -466,21 +461,19 @@ class Peer:
 
         The peer may continue between two messages; its later records belong after the snapshot.
         """
-        engine, component = self._engine, Component()  # for the type checker
+        engine = self._engine
         # first: a record may be in a log by the time these have been read
         under_way = self._host.evaluations.messages()
-        for component in (
+        yield from _kept(
             self._messenger, self._cluster, engine.indexes, self._retention, self._expulsions, engine.introductions,
             engine.words,
-        ):  # fmt: skip
-            yield from component.kept()
+        )  # fmt: skip
         for kind in self._kinds:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
         yield from under_way
-        for component in (engine, self._host, engine.redelivery):
-            yield from component.kept()
-        yield from self._messenger.kept()  # last: it must not claim members that are newer than the other records
+        yield from _kept(engine, self._host, engine.redelivery)
+        yield from _kept(self._messenger)  # last: it must not claim members that are newer than the other records
 
     # --- for checkers and tests ------------------------------------------------------------------
 
@@ -706,20 +699,22 @@ class Peer:
 
     def status(self) -> dict[str, object]:
         """Return counters and sizes, as plain JSON values."""
-        found: dict[str, object] = {
+        own: dict[str, object] = {
             "key": f"{self.contact.key:016x}",
             "host": self.contact.host,
             "port": self.contact.port,
             "overlay": self.config.overlay,
             "quiet": self.quiet,
             "busy": self.busy,
-            "refused": self._messenger.refused,
             "stamps_refused": self.stamps_refused,
             "stamps_corrected": self.stamps_corrected,
         }
-        for component in self._components:
-            found |= component.status()
-        return found
+        return merged([own, *(each.status() for each in self._components)])
+
+
+def _kept(*components: Component) -> Iterator[Message]:
+    """Return the records of components, in their order."""
+    return chain.from_iterable(each.kept() for each in components)
 
 
 def _keys_of(message: Message, hashes: list[int]) -> list[int]:

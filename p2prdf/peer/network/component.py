@@ -2,7 +2,8 @@
 
 A component owns a part of the state of a peer.  It names the messages that it handles, the requests of local clients
 that it serves, the records that it restores after a restart, the records of a snapshot, its next deadline, and its part
-of the status.  The peer dispatches by these tables, in the order of the components; nothing else connects the two.
+of the status.  The peer merges these tables and dispatches by them.  The order of a turn and of a snapshot is in
+:mod:`p2prdf.peer.core`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Component:
         return ()
 
     def wake(self) -> None:
-        """Do the work that is due."""
+        """Do the work that is due; a component with further steps in a turn has methods of its own for them."""
 
     @property
     def deadline(self) -> float | None:

@@ -169,6 +169,7 @@ class Messenger(Component):
             "passed_on": self.passed_on,
             "passing_on": self.inbox.waiting,
             "undertakings": self.undertakings,
+            "refused": self.refused,
             "address_cache_size": self.cache.size,
             "address_cache_hits": self.cache.hits,
             "address_cache_misses": self.cache.misses,
