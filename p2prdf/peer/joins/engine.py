@@ -219,7 +219,7 @@ class Engine(Component):
         """Whether no message is queued, and no row is to be stored or sent."""
         return not (
             self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo.parts
-            or self._copied.parts or self._kept.parts or self._out.filled or self.hot.restless
+            or self._copied.parts or self._kept.parts or self._out or self.hot.restless
         )  # fmt: skip
 
     @property
@@ -515,10 +515,9 @@ class Engine(Component):
             index = rows_with(batch.roles, bits)
             part = batch if index is None else part_of_batch(columns, batch, index)
             ring, destinations = self._destinations(role, part, arrived=arrived)
-            for owners, marks in destinations:
-                places.append((bits, index, owners, marks))
-                if missing := unresolved(ring, owners):
-                    unknown.update(dict.fromkeys(placement.wanted(missing)))
+            places += [(bits, index, owners, marks) for owners, marks in destinations]
+            if missing := unresolved(ring, destinations[0][0]):
+                unknown.update(dict.fromkeys(placement.wanted(missing)))
         self._hand_over_parts(batch, places, list(unknown))
 
     def _destinations(
@@ -776,8 +775,8 @@ class Engine(Component):
             elif owner > 0:
                 self._out.add_rows(owner, rows, 0, kept=kept)
         unknown = [key for key, keepers in zip(ring, by_key, strict=True) if keepers[0] == UNKNOWN]
-        for wanted, lead_to in self._placement.lookups(unknown) if unknown else ():
-            self._messenger.park(wanted, partial(self._route_to_keys, rows, list(lead_to)))
+        if unknown:
+            self._messenger.park(self._placement.wanted(unknown), partial(self._route_to_keys, rows, unknown))
 
     def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
         """Send rows to a holder of sub-keys: at the end of the turn, or now if a completion counter waits for them."""
@@ -799,7 +798,7 @@ class Engine(Component):
             rows, ring = self._with_homes(rows)
         else:
             ring = self._tables.row_keys(rows)
-        for rank, owners in enumerate(messenger.replicas(ring) or ()):
+        for rank, owners in enumerate(self._placement.destinations(ring)):
             for owner, index in self._columns.split(owners):
                 part = part_of(rows, index, self._columns)
                 if owner < 0:

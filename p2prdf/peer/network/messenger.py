@@ -29,7 +29,7 @@ from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.inbox import Inbox
 from p2prdf.peer.network.pace import Pace
-from p2prdf.peer.network.placement import NOBODY, Placement, Replicated, Routed
+from p2prdf.peer.network.placement import Placement, Replicated, Routed
 from p2prdf.peer.network.quorum import Members
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.network.signals import Signals
@@ -437,27 +437,6 @@ class Messenger(Component):
         """Return the replica sets that would result from a set of members."""
         members = [(each.key, self.cache.number(each), self.zones.get(each.key, "")) for each in contacts]
         return ReplicaMap(members, self.config.overlay, self.config.replicas)
-
-    def replicas(self, ring_keys: Column, *, keep_own: bool = False) -> list[Column] | None:
-        """Return per rank the contact number of each key's replica: 0 is this peer.  None: not known yet.
-
-        There are as many ranks as replicas or, if they are fewer, peers.  With ``keep_own``, a key that this peer
-        replicates has no other replica (NOBODY), so that its items are not forwarded.
-        """
-        found = self.replica_map
-        if found is None:
-            return None
-        ranks = min(found.replicas, found.size)
-        if isinstance(ring_keys, list):
-            rows = found.list(ring_keys)
-            if keep_own:
-                rows = [tuple(NOBODY if number else 0 for number in row) if 0 in row else row for row in rows]
-            return [[row[rank] for row in rows] for rank in range(ranks)]
-        matrix = found.column(ring_keys)
-        if keep_own:
-            mine = (matrix == 0).any(axis=1)
-            matrix = np.where(mine[:, None] & (matrix != 0), NOBODY, matrix)
-        return [matrix[:, rank] for rank in range(ranks)]
 
     def replica_set(self, key: int) -> list[Contact] | None:
         """Return the replicas of a key, the primary first, or None: not known yet.

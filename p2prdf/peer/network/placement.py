@@ -7,8 +7,10 @@ peer send data to destinations, and need not know which of the two it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
 
 from p2prdf.columns import Column, as_list
 
@@ -50,10 +52,6 @@ class Placement(Protocol):
         """Return the contact numbers of the peers of each key, the primary first, as far as known, for arrived data."""
         ...
 
-    def lookups(self, ring: Sequence[int]) -> Iterable[tuple[Sequence[int], Sequence[int]]]:
-        """Return the keys to look up, each with the keys of unknown destinations that they lead to."""
-        ...
-
     def wanted(self, ring: Sequence[int]) -> Sequence[int]:
         """Return the keys to look up for the unknown destinations of some keys."""
         ...
@@ -88,10 +86,6 @@ class Routed:
         """Return the closest known peer of each key."""
         return [(number,) for number in as_list(self._messenger.closest_known(self._messenger.columns.column(ring)))]
 
-    def lookups(self, ring: Sequence[int]) -> Iterable[tuple[Sequence[int], Sequence[int]]]:
-        """Return each key with itself."""
-        return (([key], [key]) for key in ring)
-
     def wanted(self, ring: Sequence[int]) -> Sequence[int]:
         """Return the keys themselves."""
         return ring
@@ -119,9 +113,21 @@ class Replicated:
         return self._messenger.replica_map is not None
 
     def destinations(self, ring: Column, *, arrived: bool = False) -> Sequence[Column]:
-        """Return the replicas of each key by rank."""
-        ranks = self._messenger.replicas(ring, keep_own=arrived)
-        return [self._messenger.columns.full(len(ring), UNKNOWN, "int64")] if ranks is None else ranks
+        """Return the replicas of each key by rank: as many ranks as replicas or, if they are fewer, peers."""
+        found = self._messenger.replica_map
+        if found is None:
+            return [self._messenger.columns.full(len(ring), UNKNOWN, "int64")]
+        ranks = min(found.replicas, found.size)
+        if isinstance(ring, list):
+            rows = found.list(ring)
+            if arrived:
+                rows = [tuple(NOBODY if number else 0 for number in row) if 0 in row else row for row in rows]
+            return [[row[rank] for row in rows] for rank in range(ranks)]
+        matrix = found.column(ring)
+        if arrived:
+            mine = (matrix == 0).any(axis=1)
+            matrix = np.where(mine[:, None] & (matrix != 0), NOBODY, matrix)
+        return [matrix[:, rank] for rank in range(ranks)]
 
     def owners(self, ring: Column) -> Sequence[Column]:
         """Return the replicas of each key by rank."""
@@ -133,12 +139,8 @@ class Replicated:
         assert found is not None, "the caller asks first whether the placement is known"
         return found.list(ring)
 
-    def lookups(self, ring: Sequence[int]) -> Iterable[tuple[Sequence[int], Sequence[int]]]:
-        """Return a key in a gap of the view: once that gap is known, all replicas are."""
-        return [([self._messenger.cache.gap() or 0], ring)]
-
     def wanted(self, ring: Sequence[int]) -> Sequence[int]:  # noqa: ARG002
-        """Return a key in a gap of the view."""
+        """Return a key in a gap of the view: once that gap is known, all replicas are."""
         return [self._messenger.cache.gap() or 0]
 
     def leads_any(self, ring: Sequence[int]) -> bool:

@@ -40,16 +40,16 @@ class SendBuffers:
         self._triples: dict[tuple[int, int, int, int, int, bool], list[TripleBatch]] = {}
         self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[int, int], list[Derived]] = {}
-        self.filled = False
-        """Whether anything is buffered."""
         self._view: int | None = None  # the view while messages were routed; 0: it changed meanwhile
+
+    def __bool__(self) -> bool:
+        return bool(self._triples or self._rows or self._answers)
 
     # --- buffering -------------------------------------------------------------------------------
 
     def add_triples(self, owner: int, part: TripleBatch) -> None:
         """Buffer triples for another peer; their completion counters are held already."""
         self._routed()
-        self.filled = True
         elements = bool(part.stamp)
         self._triples.setdefault((owner, part.hops, part.origin, part.published, part.words, elements), []).append(part)
 
@@ -59,18 +59,15 @@ class SendBuffers:
         """Buffer rows for another peer and hold completion counters; ``kept`` as in Forward."""
         self._messenger.hold(tokens)
         self._routed()
-        self.filled = True
         place = (owner, hops, False, kept, rows.plan, rows.step, rows.refresh)
         self._rows.setdefault(place, []).append((rows, tokens))
 
     def add_copies(self, holder: int, rows: Derived) -> None:
         """Buffer copies of rows for a holder of sub-keys; the view does not matter there."""
-        self.filled = True
         self._rows.setdefault((holder, 0, True, False, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
 
     def add_answers(self, home: int, answers: Derived) -> None:
         """Buffer solutions for the coordinator of their groups."""
-        self.filled = True
         self._answers.setdefault((home, len(answers.plan.answer)), []).append(answers)
 
     def _routed(self) -> None:
