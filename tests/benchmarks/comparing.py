@@ -1,6 +1,6 @@
 """The cost of a replica's answer to another's request for digests, while a few triples come in between.
 
-The maintained digest index (:mod:`p2prdf.peer.holdings`) beside a pass over all items, the cost without it.
+The maintained digest index (:mod:`p2prdf.peer.replication.digests`) beside a pass over all items, the cost without it.
 Bar: with ten times as many items an answer costs at most twice as much.
 """
 

@@ -1,7 +1,7 @@
 """Evaluation of standing queries that are more than conjunctive, at the peer that delivers them.
 
 All replicas of a coordinator store the solutions of the leaves and the delivered solutions.  The primary alone runs
-the operators.  The identity of a solution depends on earlier deliveries (:mod:`p2prdf.continuous.told`), so the
+the operators.  The identity of a solution depends on earlier deliveries (:mod:`p2prdf.continuous.incarnations`), so the
 primary first stages a solution at ``copies_min`` replicas and then delivers it.  A replica that takes over evaluates
 the leaves, compares the result with the delivered solutions and delivers the difference.  It retracts an earlier
 solution only after a low watermark shows that it has all data of its predecessor.

@@ -51,11 +51,11 @@ def late_wires() -> list[str]:
     for path in sources("p2prdf/peer"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-                found += [f"{path.relative_to(ROOT)}:{line} {text}" for line, text in _foreign_assignments(node)]
+                found += [f"{path.relative_to(ROOT)}:{line} {text}" for line, text in foreign_assignments(node)]
     return found
 
 
-def _foreign_assignments(constructor: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+def foreign_assignments(constructor: ast.FunctionDef) -> Iterator[tuple[int, str]]:
     parameters = {each.arg for each in (*constructor.args.args, *constructor.args.kwonlyargs)} - {"self"}
     for node in ast.walk(constructor):
         targets = node.targets if isinstance(node, ast.Assign) else []
