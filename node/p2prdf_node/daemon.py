@@ -532,7 +532,7 @@ class Daemon:
         return connection if self.tls is None else self.tls.accepted(connection)
 
     def greet_peer(self, connection: Connection, hello: PeerHello) -> None:
-        """Receive parcels on a connection from now on.  Raises TlsRefused, NotAllowed."""
+        """Receive envelopes on a connection from now on.  Raises TlsRefused, NotAllowed."""
         if self.tls is not None:
             self.tls.check_peer(connection.identity, hello.sender.key)
         self._check_expelled(connection, hello.sender.key)

@@ -1,13 +1,13 @@
-"""Drives one peer in real time: passes it requests, parcels and the time, and carries out its effects.
+"""Drives one peer in real time: passes it requests, envelopes and the time, and carries out its effects.
 
-Work is batched.  Received parcels wait in the inbox (:mod:`p2prdf_node.inbox`).  A turn admits publications of
-clients, takes parcels from the inbox and lets the peer process both (``wake``); outgoing messages leave as one frame
+Work is batched.  Received envelopes wait in the inbox (:mod:`p2prdf_node.inbox`).  A turn admits publications of
+clients, takes envelopes from the inbox and lets the peer process both (``wake``); outgoing messages leave as one frame
 per destination.  An idle driver starts a turn at once.  After a turn of many rows the next turn waits as long as that
 turn took, at most ``LINGER_SECONDS``: more arrives meanwhile, so that batches grow under load, and with them the rows
 processed per CPU second.
 
 Effects go through the journal (:mod:`p2prdf_node.journal`), which delays effects until the records they depend on are
-on the disk.  While too much waits for the disk, no turn runs: received parcels stay in the inbox, deadlines pass
+on the disk.  While too much waits for the disk, no turn runs: received envelopes stay in the inbox, deadlines pass
 late, as on a slow machine, and clients are refused as busy.
 
 The peer has one deadline, the driver one timer.
@@ -45,7 +45,7 @@ __all__ = ["Clock", "Driver"]
 ADMISSION_SHARE: Final = 0.25
 """Share of a turn's budget for publications of clients."""
 RECEIVE_SHARE: Final = 0.5
-"""Share of a turn's budget for parcels of other nodes."""
+"""Share of a turn's budget for envelopes of other nodes."""
 LINGER_ROWS: Final = 500
 """Rows of a turn after which the next turn waits for more input."""
 LINGER_SECONDS: Final = 0.005
@@ -141,11 +141,11 @@ class Driver:
         self.journal.take(self.peer.submit(request, now=self._clock()))
         self._arm()
 
-    def receive(self, parcel: Envelope, sender: Contact, connection: Connection) -> None:
-        """Queue a parcel for one of the next turns, and hold the connection if too much waits."""
+    def receive(self, envelope: Envelope, sender: Contact, connection: Connection) -> None:
+        """Queue an envelope for one of the next turns, and hold the connection if too much waits."""
         if self._stopped:
-            return  # the parcel stays unacknowledged, so the sender gives it to others
-        self._inbox.put(parcel, sender, connection)
+            return  # the envelope stays unacknowledged, so the sender gives it to others
+        self._inbox.put(envelope, sender, connection)
         self.schedule()
 
     def leave(self) -> None:
@@ -155,7 +155,7 @@ class Driver:
     def _turn(self) -> None:
         """Run one turn within its budget of processor time.
 
-        A turn has a budget of processor time (``turn_budget_seconds``): a quarter for admission, half for parcels,
+        A turn has a budget of processor time (``turn_budget_seconds``): a quarter for admission, half for envelopes,
         and the peer works until its own budget is spent.  The rest waits for the next turn.  In between the event
         loop reads sockets, so that the failure detector's datagrams are answered after at most one turn
         (docs/explanation/design/turns.md).
@@ -196,12 +196,12 @@ class Driver:
             self._linger = min(time.monotonic() - began, LINGER_SECONDS)
 
     def _take_in(self, *, urgent: bool) -> int:
-        """Pass parcels to the peer until their share of the turn is spent; return the number of their rows."""
+        """Pass envelopes to the peer until their share of the turn is spent; return the number of their rows."""
         rows = 0
         while (taken := self._inbox.take(urgent=urgent)) is not None:
-            parcel, sender = taken
-            self.journal.take(self.peer.receive(parcel, sender=sender, now=self._clock()))
-            rows += rows_of(parcel)
+            envelope, sender = taken
+            self.journal.take(self.peer.receive(envelope, sender=sender, now=self._clock()))
+            rows += rows_of(envelope)
             if not urgent and self._pace.over_share(RECEIVE_SHARE):
                 break
         return rows
@@ -274,8 +274,8 @@ class Driver:
 
     def _do(self, effect: Effect) -> None:
         match effect:
-            case contract.Send(to, parcel):
-                self._links.post(to, parcel)
+            case contract.Send(to, envelope):
+                self._links.post(to, envelope)
                 self.schedule()
             case contract.Notify():
                 self._clients.notify(effect)

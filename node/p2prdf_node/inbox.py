@@ -1,12 +1,12 @@
-"""Parcels of other nodes that wait for their share of a turn.
+"""Envelopes of other nodes that wait for their share of a turn.
 
-A frame brings hundreds of parcels, and processing one may cost tens of milliseconds.  So frames are decoded on
-arrival, and each turn passes as many parcels to the peer as its budget allows, acknowledgements first: these free
-waiting messages.  For the peer a waiting parcel is still in flight; parcels may overtake each other.  An impatient
-sender sends a parcel again; while the first copy waits, further copies are dropped.
+A frame brings hundreds of envelopes, and processing one may cost tens of milliseconds.  So frames are decoded on
+arrival, and each turn passes as many envelopes to the peer as its budget allows, acknowledgements first: these free
+waiting messages.  For the peer a waiting envelope is still in flight; envelopes may overtake each other.  An impatient
+sender sends an envelope again; while the first copy waits, further copies are dropped.
 
-Bounds: above ``ROWS_MAX`` rows or ``PARCELS_MAX`` parcels, connections that bring more are not read until half of the
-room is free.
+Bounds: above ``ROWS_MAX`` rows or ``ENVELOPES_MAX`` envelopes, connections that bring more are not read until half of
+the room is free.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact, Envelope
     from p2prdf_node.connection import Connection
 
-__all__ = ["PARCELS_MAX", "ROWS_MAX", "Inbox"]
+__all__ = ["ENVELOPES_MAX", "ROWS_MAX", "Inbox"]
 
 ROWS_MAX: Final = 32_768
 """Rows that wait before connections are held."""
-PARCELS_MAX: Final = 2_048
-"""Parcels that wait before connections are held."""
+ENVELOPES_MAX: Final = 2_048
+"""Envelopes that wait before connections are held."""
 
 log = structlog.get_logger("peer")
 
 
 class Inbox:
-    """Decoded parcels that wait for the peer."""
+    """Decoded envelopes that wait for the peer."""
 
     def __init__(self) -> None:
         self._urgent: deque[tuple[Envelope, Contact]] = deque()
@@ -49,36 +49,36 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._urgent) + len(self._others)
 
-    def put(self, parcel: Envelope, sender: Contact, connection: Connection) -> None:
-        """Queue a parcel, and hold its connection if too much waits."""
-        if isinstance(parcel.message, Acknowledge):
-            self._urgent.append((parcel, sender))
+    def put(self, envelope: Envelope, sender: Contact, connection: Connection) -> None:
+        """Queue an envelope, and hold its connection if too much waits."""
+        if isinstance(envelope.message, Acknowledge):
+            self._urgent.append((envelope, sender))
             return
-        if parcel.transfer:
-            if (sender.key, parcel.transfer) in self._waiting:
+        if envelope.transfer:
+            if (sender.key, envelope.transfer) in self._waiting:
                 self.repeated += 1
                 return
-            self._waiting.add((sender.key, parcel.transfer))
-        self._others.append((parcel, sender))
-        self._rows += rows_of(parcel)
-        if (self._rows > ROWS_MAX or len(self._others) > PARCELS_MAX) and connection not in self._held:
+            self._waiting.add((sender.key, envelope.transfer))
+        self._others.append((envelope, sender))
+        self._rows += rows_of(envelope)
+        if (self._rows > ROWS_MAX or len(self._others) > ENVELOPES_MAX) and connection not in self._held:
             connection.hold("turn")
             self._held[connection] = None
 
     def take(self, *, urgent: bool) -> tuple[Envelope, Contact] | None:
-        """Return the next parcel and its sender: an acknowledgement (``urgent``), or else another parcel."""
+        """Return the next envelope and its sender: an acknowledgement (``urgent``), or else another envelope."""
         if urgent:
             return self._urgent.popleft() if self._urgent else None
         if not self._others:
             return None
-        parcel, sender = self._others.popleft()
-        self._waiting.discard((sender.key, parcel.transfer))
-        self._rows -= rows_of(parcel)
-        return parcel, sender
+        envelope, sender = self._others.popleft()
+        self._waiting.discard((sender.key, envelope.transfer))
+        self._rows -= rows_of(envelope)
+        return envelope, sender
 
     def release(self) -> None:
         """Read held connections again once half of the room is free."""
-        if not self._held or 2 * self._rows > ROWS_MAX or 2 * len(self._others) > PARCELS_MAX:
+        if not self._held or 2 * self._rows > ROWS_MAX or 2 * len(self._others) > ENVELOPES_MAX:
             return
         held, self._held = self._held, {}
         for connection in held:

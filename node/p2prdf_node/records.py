@@ -71,16 +71,16 @@ class Records:
         false: tuple[str, ...] = ()
         try:
             try:
-                parcels = self._codec.decode(body, trusted=True, verified=self.verified)
+                envelopes = self._codec.decode(body, trusted=True, verified=self.verified)
             except FalseDigest as error:
                 if self._dictionary is None:
                     raise
                 false = error.texts
-                parcels = self._codec.decode(body)
+                envelopes = self._codec.decode(body)
         except P2PRDFError as error:
             raise LocalProtocolError(f"an undamaged record cannot be decoded: {error}") from error
-        for parcel in parcels:
-            message = self._without(parcel.message, false) if false else parcel.message
+        for envelope in envelopes:
+            message = self._without(envelope.message, false) if false else envelope.message
             if message is not None:
                 yield message
 

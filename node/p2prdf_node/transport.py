@@ -1,17 +1,17 @@
 """Links between peers: one outgoing TCP connection per destination, with batched frames.
 
-Parcels of one turn are collected per destination and leave as one frame (more, if they are large) at
+Envelopes of one turn are collected per destination and leave as one frame (more, if they are large) at
 :meth:`Links.flush`.  A link connects when it is first needed, sends PeerHello, and is closed after a time without
-use.  Answers come over the other side's own link: a connection between peers carries parcels in one direction only.
+use.  Answers come over the other side's own link: a connection between peers carries envelopes in one direction only.
 
-Links are unreliable on purpose: a parcel that finds its link full or cannot be delivered is dropped and counted.  The
-peer's outbox repeats reliable messages.  So the memory of a link is bounded (``PARCELS_MAX`` and ``ROWS_MAX``
+Links are unreliable on purpose: an envelope that finds its link full or cannot be delivered is dropped and counted.
+The peer's outbox repeats reliable messages.  So the memory of a link is bounded (``ENVELOPES_MAX`` and ``ROWS_MAX``
 waiting, plus one socket buffer), and a slow destination costs the others nothing.  As a repetition takes a second, a
-link tries to connect ``ATTEMPTS`` times before it drops its parcels.
+link tries to connect ``ATTEMPTS`` times before it drops its envelopes.
 
-The receiving side (:class:`PeerInlet`) accepts parcels only from a peer that the membership knows, or that answers a
-sealed ping at its claimed address.  This keeps two clusters with mixed-up addresses apart, and a peer that inherited
-the address of another one.
+The receiving side (:class:`PeerInlet`) accepts envelopes only from a peer that the membership knows, or that answers
+a sealed ping at its claimed address.  This keeps two clusters with mixed-up addresses apart, and a peer that
+inherited the address of another one.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 __all__ = ["Links", "PeerInlet", "bind_pair", "rows_of"]
 
 VERSION: Final = 8
-PARCELS_MAX: Final = 4096
-"""Parcels waiting for one destination."""
+ENVELOPES_MAX: Final = 4096
+"""Envelopes waiting for one destination."""
 ROWS_MAX: Final = 500_000
-"""Rows waiting for one destination (a single larger parcel is still taken)."""
+"""Rows waiting for one destination (a single larger envelope is still taken)."""
 FRAME_ROWS: Final = 20_000
 """Rows after which a frame is cut: some 2 MB, a moderate unit of work for the receiver."""
 FRAME_PARCELS: Final = 512
 ATTEMPTS: Final = 3
-"""Failed connections in a row after which the waiting parcels are dropped."""
+"""Failed connections in a row after which the waiting envelopes are dropped."""
 RETRY_SECONDS: Final = 0.2
 """Pause between these attempts."""
 PORT_ATTEMPTS: Final = 64
@@ -120,8 +120,8 @@ class Links:
         self._dirty: dict[int, _Link] = {}
         self._closed = False
 
-    def post(self, to: Contact, parcel: Envelope) -> None:
-        """Queue a parcel for the next :meth:`flush`; does nothing after :meth:`close`."""
+    def post(self, to: Contact, envelope: Envelope) -> None:
+        """Queue an envelope for the next :meth:`flush`; does nothing after :meth:`close`."""
         if self._closed:
             return
         link = self._links.get(to.key)
@@ -129,11 +129,11 @@ class Links:
             if link is not None:
                 link.close("moved")
             link = self._links[to.key] = _Link(self, to)
-        link.post(parcel)
+        link.post(envelope)
         self._dirty[to.key] = link
 
     def flush(self) -> None:
-        """Send the queued parcels."""
+        """Send the queued envelopes."""
         dirty, self._dirty = self._dirty, {}
         for link in dirty.values():
             link.flush()
@@ -159,7 +159,7 @@ class Links:
 
     @property
     def waiting(self) -> int:
-        """Parcels not yet written to a socket."""
+        """Envelopes not yet written to a socket."""
         return sum(link.waiting for link in self._links.values())
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class _Link:
         self.contact = contact
         self.connection: Connection | None = None
         self._links = links
-        self._parcels: deque[Envelope] = deque()
+        self._envelopes: deque[Envelope] = deque()
         self._rows = 0
         self._room = True
         self._connecting = False
@@ -192,48 +192,48 @@ class _Link:
 
     @property
     def waiting(self) -> int:
-        """Parcels not yet written to the socket."""
-        return len(self._parcels)
+        """Envelopes not yet written to the socket."""
+        return len(self._envelopes)
 
-    def post(self, parcel: Envelope) -> None:
-        """Queue a parcel, or drop it if too many wait."""
-        rows = rows_of(parcel)
-        if len(self._parcels) >= PARCELS_MAX or (self._parcels and self._rows + rows > ROWS_MAX):
+    def post(self, envelope: Envelope) -> None:
+        """Queue an envelope, or drop it if too many wait."""
+        rows = rows_of(envelope)
+        if len(self._envelopes) >= ENVELOPES_MAX or (self._envelopes and self._rows + rows > ROWS_MAX):
             self._links.counts["dropped_full"] += 1
             return
-        self._parcels.append(parcel)
+        self._envelopes.append(envelope)
         self._rows += rows
 
     def flush(self) -> None:
-        """Send waiting parcels while the socket has room."""
+        """Send waiting envelopes while the socket has room."""
         self._used_at = time.monotonic()
         if self.connection is None:
             self._open()
             return
-        while self._parcels and self._room and self.connection is not None and self.connection.live:
-            self._send(self._next_parcels())
+        while self._envelopes and self._room and self.connection is not None and self.connection.live:
+            self._send(self._next_envelopes())
 
-    def _next_parcels(self) -> list[Envelope]:
-        parcels: list[Envelope] = []
+    def _next_envelopes(self) -> list[Envelope]:
+        envelopes: list[Envelope] = []
         rows = 0
-        while self._parcels and len(parcels) < FRAME_PARCELS and rows < FRAME_ROWS:
-            parcel = self._parcels.popleft()
-            rows += rows_of(parcel)
-            parcels.append(parcel)
+        while self._envelopes and len(envelopes) < FRAME_PARCELS and rows < FRAME_ROWS:
+            envelope = self._envelopes.popleft()
+            rows += rows_of(envelope)
+            envelopes.append(envelope)
         self._rows -= rows
-        return parcels
+        return envelopes
 
-    def _send(self, parcels: list[Envelope]) -> None:
+    def _send(self, envelopes: list[Envelope]) -> None:
         try:
-            frame = self._links.codec.encode(parcels)
-        except P2PRDFError as error:  # the parcels exceed one frame
-            if len(parcels) > 1:
-                half = len(parcels) // 2
-                self._send(parcels[:half])
-                self._send(parcels[half:])
+            frame = self._links.codec.encode(envelopes)
+        except P2PRDFError as error:  # the envelopes exceed one frame
+            if len(envelopes) > 1:
+                half = len(envelopes) // 2
+                self._send(envelopes[:half])
+                self._send(envelopes[half:])
                 return
             self._links.counts["dropped_long"] += 1
-            log.warning("parcel_unsendable", message=type(parcels[0].message).__name__, reason=str(error))
+            log.warning("parcel_unsendable", message=type(envelopes[0].message).__name__, reason=str(error))
             return
         assert self.connection is not None
         self._links.counts["frames"] += 1
@@ -297,20 +297,20 @@ class _Link:
 
     def _try_again(self) -> None:
         self._retry = None
-        if self._parcels:
+        if self._envelopes:
             self._open()
 
     def _drop(self, why: str) -> None:
-        self._links.counts[why] += len(self._parcels)
-        self._parcels.clear()
+        self._links.counts[why] += len(self._envelopes)
+        self._envelopes.clear()
         self._rows = 0
 
     def idle_since(self, now: float) -> float:
-        """Return the seconds since the last parcel; 0 while parcels wait."""
-        return 0.0 if self._parcels or self._connecting else now - self._used_at
+        """Return the seconds since the last envelope; 0 while envelopes wait."""
+        return 0.0 if self._envelopes or self._connecting else now - self._used_at
 
     def close(self, why: str) -> None:
-        """Drop waiting parcels and close."""
+        """Drop waiting envelopes and close."""
         self._closed = True
         if self._retry is not None:
             self._retry.cancel()
@@ -346,9 +346,9 @@ class _Link:
             self._links.broken(self.contact.key)
 
 
-def rows_of(parcel: Envelope) -> int:
-    """Return the number of rows that a parcel carries, at least one."""
-    message: Any = parcel.message
+def rows_of(envelope: Envelope) -> int:
+    """Return the number of rows that an envelope carries, at least one."""
+    message: Any = envelope.message
     for part in (getattr(message, "rows", None), message, getattr(message, "groups", None)):
         if isinstance(part, Sized):
             return max(1, len(part))
@@ -361,7 +361,7 @@ def rows_of(parcel: Envelope) -> int:
 class PeerInlet:
     """The receiving end of another peer's link; the handler of its connection after PeerHello.
 
-    ``confirm`` asks the membership about a contact, ``receive`` queues a parcel, ``gone`` is called when the
+    ``confirm`` asks the membership about a contact, ``receive`` queues an envelope, ``gone`` is called when the
     connection ends.
     """
 
@@ -397,9 +397,9 @@ class PeerInlet:
             connection.refuse(RemoteProtocolError(f"no member of this cluster answers as {self.sender}"))
 
     def take(self, connection: Connection, message: Any) -> None:
-        """Pass a parcel to the driver."""
+        """Pass an envelope to the driver."""
         if not isinstance(message, Envelope):
-            raise RemoteProtocolError(f"a peer sent {type(message).__name__} instead of a parcel")
+            raise RemoteProtocolError(f"a peer sent {type(message).__name__} instead of an envelope")
         self._receive(message, self.sender, connection)
 
     def writable(self, *, room: bool) -> None:

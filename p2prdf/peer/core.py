@@ -7,7 +7,7 @@ The duties of a driver:
 2. Pass the time to every call, in seconds since the epoch, monotonic.
 3. Carry out the effects of a call in their order; complete each ``Persist`` before any later ``Send`` of the same list
    goes out.
-4. Pass each received parcel to ``receive``, with its sender.  Parcels may be lost, repeated and reordered: the peer
+4. Pass each received envelope to ``receive``, with its sender.  Envelopes may be lost, repeated and reordered: the peer
    repeats unacknowledged messages, and duplicates are harmless.
 5. Keep one timer: when ``deadline`` is reached (at once, if it is not after now), call ``wake``.  ``receive`` mostly
    only stores a message; ``wake`` processes the messages since then in batches.
@@ -132,7 +132,7 @@ class Peer:
         self._entry = ClientEdge(messenger, engine, self._host, dictionary, sources)
         self._explanations = Explanations(messenger, self._tables, dictionary, self._host, engine.indexes)
         self._low_watermarks = LowWatermarks(
-            messenger, lambda: self._host.owes, self._low_mark_learned, self._sources, self._retention.mark
+            messenger, lambda: self._host.owes, self._low_watermark_learned, self._sources, self._retention.mark
         )
         self._cluster = Cluster(messenger, settled=self._merge_settled)
         self._view = 0
@@ -186,7 +186,7 @@ class Peer:
                 self._cluster.lost(request.contact)
                 self._contact_lost(request.contact, left=request.left)
             case contract.SeedsReached():
-                self._messenger.members.doors_met = True
+                self._messenger.members.seeds_reached = True
                 self._messenger.peers_came()
             case contract.ClusterEntered():
                 self._cluster.enter()
@@ -194,22 +194,22 @@ class Peer:
                 self._requests[type(request)](request)
         return self._end()
 
-    def receive(self, parcel: Envelope, *, sender: Contact, now: float) -> list[Effect]:
-        """Handle a parcel of another peer."""
-        self._begin(now, parcel.clock)
-        self._messenger.merge(parcel.clock)
+    def receive(self, envelope: Envelope, *, sender: Contact, now: float) -> list[Effect]:
+        """Handle an envelope of another peer."""
+        self._begin(now, envelope.clock)
+        self._messenger.merge(envelope.clock)
         if sender.key in self._expulsions.keys:
             return self._end()
-        if self._messenger.recovery.closing and not isinstance(parcel.message, _WHILE_CLOSING):
+        if self._messenger.recovery.closing and not isinstance(envelope.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged, so its sender sends it to other peers
-        if self._messenger.inbox.begin(sender, parcel.transfer):
-            if self._from_the_future(sender, parcel.message):
+        if self._messenger.inbox.begin(sender, envelope.transfer):
+            if self._from_the_future(sender, envelope.message):
                 self._messenger.inbox.refuse()  # not acknowledged, so its sender repeats it, perhaps after a restart
                 self._messenger.inbox.end()
                 return self._end()
-            if isinstance(parcel.message, _LEADS_TO_ANSWERS) and not self._messenger.is_known(sender):
+            if isinstance(envelope.message, _LEADS_TO_ANSWERS) and not self._messenger.is_known(sender):
                 self._anti_entropy.heard_stranger()
-            self._handle(sender, with_leases_until(parcel.message, self._leases_end))
+            self._handle(sender, with_leases_until(envelope.message, self._leases_end))
             self._messenger.inbox.end()
         return self._end()
 
@@ -366,7 +366,7 @@ class Peer:
         return self._messenger.recovery.caught_up
 
     @property
-    def waits_for_doors(self) -> bool:
+    def waits_for_seeds(self) -> bool:
         """Whether this peer waits until it has reached all of its seeds (``SeedsReached``)."""
         return self._messenger.members.first_at is not None
 
@@ -556,12 +556,12 @@ class Peer:
             return
         self._messenger.guarded(handler, sender, message)
 
-    def _low_mark_learned(self, known: Known) -> None:
+    def _low_watermark_learned(self, known: Known) -> None:
         self._host.derive_again()
         self._retention.learn(known, self._low_watermarks.streams)
         self._host.evaluations.learn(known)
         self._host.windows.learn(known)
-        self._entry.low_mark(known)
+        self._entry.low_watermark(known)
 
     def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
         """Return the known watermarks of publishers of some streams, and the ends of streams."""

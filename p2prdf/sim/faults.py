@@ -1,6 +1,6 @@
 """Faults of the simulated network, as named probabilities and delays.
 
-Reordering needs no switch of its own: two parcels with random delays overtake each other.
+Reordering needs no switch of its own: two envelopes with random delays overtake each other.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Faults:
     """Probabilities are in 0..1, delays in seconds and drawn evenly from their range.
 
     ``delay_*``: time a transfer takes.
-    ``straggler_*``: now and then a transfer takes this much longer, so that late parcels
+    ``straggler_*``: now and then a transfer takes this much longer, so that late envelopes
     overtake whole conversations.
     ``loss_probability``: a transfer never arrives; the sender's outbox repeats important ones.
     ``duplicate_probability``: a transfer arrives a second time, with a delay of its own.
-    ``turn_seconds_max``: delay of a peer with pending work; parcels that arrive meanwhile join the batch.
+    ``turn_seconds_max``: delay of a peer with pending work; envelopes that arrive meanwhile join the batch.
     ``skew_seconds_max``: constant error of each peer's clock, in either direction.
     ``acknowledge_seconds_max``: delay of a subscriber before it acknowledges a delivery.
     """

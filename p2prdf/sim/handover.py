@@ -27,9 +27,9 @@ def _column_fields(kind: type) -> tuple[tuple[str, str], ...]:
     )
 
 
-def handed_over(parcel: Envelope, columns: Any) -> Envelope:
-    """Return a parcel with all columns in the representation ``columns``."""
-    return Envelope(parcel.transfer, parcel.clock, _converted(parcel.message, columns))
+def handed_over(envelope: Envelope, columns: Any) -> Envelope:
+    """Return an envelope with all columns in the representation ``columns``."""
+    return Envelope(envelope.transfer, envelope.clock, _converted(envelope.message, columns))
 
 
 def _converted(value: Any, columns: Any) -> Any:

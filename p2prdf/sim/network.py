@@ -38,7 +38,7 @@ class Counts:
     """Counts of transfers between different peers.
 
     ``messages``: transfers by message type, retransmissions included.  ``lost``, ``duplicated`` and ``delayed``:
-    transfers with such a fault.  ``bytes``: known only if parcels pass through the codec.
+    transfers with such a fault.  ``bytes``: known only if envelopes pass through the codec.
     """
 
     messages: Counter[str] = field(default_factory=Counter)

@@ -4,17 +4,17 @@ The world has the duties of the daemon, without sockets, clocks and tasks:
 
 1. ``submit`` and ``receive`` with the peer's own (perhaps wrong) time, effects carried out in order;
 2. one timer per peer, re-armed after every call; a peer with work that is due at once wakes after
-   a random delay, and parcels that arrive meanwhile join its batch;
+   a random delay, and envelopes that arrive meanwhile join its batch;
 3. ``Send`` goes over :class:`~p2prdf.sim.network.Network`, which loses, duplicates and delays;
 4. ``FindOwner`` runs a lookup of FindNode and Nodes messages over that same network;
 5. ``Completed`` and ``Notify`` go to test clients (:mod:`p2prdf.sim.subscriber`).
 
 Nothing else is random and nothing waits: the same options give the same trace.  Virtual time
-jumps from event to event, so an hour of leases costs as much as the parcels in it.
+jumps from event to event, so an hour of leases costs as much as the envelopes in it.
 
-By default all peers share one term dictionary and parcels pass by reference: their columns are
+By default all peers share one term dictionary and envelopes pass by reference: their columns are
 never changed after sending.  With ``through_codec`` each peer has a dictionary of its own and
-every parcel is really encoded and decoded.
+every envelope is really encoded and decoded.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 __all__ = ["Node", "World", "WorldOptions"]
 
 _LENGTH_BYTES = 4
-"""Length prefix of a frame, which simulated parcels do not have."""
+"""Length prefix of a frame, which simulated envelopes do not have."""
 
 _TURNS_MAX = 10_000
 """A peer that sets its timer more often than this in one instant makes no progress."""
@@ -149,9 +149,9 @@ class Node:
     turned_at: float = 0.0
     next_event: int = 0
     busy_until: float = 0.0
-    """End of the current work, if work takes time; before it the peer neither wakes nor receives parcels."""
+    """End of the current work, if work takes time; before it the peer neither wakes nor receives envelopes."""
     held: list[tuple[Envelope, Contact]] = field(default_factory=list)
-    """Parcels that wait for the end of a turn without remaining budget."""
+    """Envelopes that wait for the end of a turn without remaining budget."""
     requests: dict[int, Publishing | Subscriber] = field(default_factory=dict)
     subscribers: dict[int, Subscriber] = field(default_factory=dict)
     early: dict[int, list[Notify]] = field(default_factory=dict)
@@ -171,8 +171,8 @@ def _busy(node: Node) -> bool:
 class World(VirtualTime):
     """Peers, their network and their clients.
 
-    ``trace`` is called with one line per transfer, outcome and peer trace.  ``tap`` gets every parcel before it is sent
-    and returns the parcel to send instead (None: none): tests use it to inject faults.
+    ``trace`` is called with one line per transfer, outcome and peer trace.  ``tap`` gets every envelope before it is
+    sent and returns the envelope to send instead (None: none): tests use it to inject faults.
     """
 
     def __init__(self, options: WorldOptions, *, trace: Callable[[str], None] | None = None):
@@ -370,24 +370,24 @@ class World(VirtualTime):
 
     def _receive_frame(self, node: Node, frame: bytes, sender: Contact) -> None:
         assert node.codec is not None
-        for parcel in node.codec.decode(memoryview(frame)[_LENGTH_BYTES:], trusted=True):
-            self._receive(node, parcel, sender)
+        for envelope in node.codec.decode(memoryview(frame)[_LENGTH_BYTES:], trusted=True):
+            self._receive(node, envelope, sender)
 
-    def _receive(self, node: Node, parcel: Envelope, sender: Contact) -> None:
-        if isinstance(parcel.message, FindNode | Nodes):
-            self.lookups.receive(node, parcel.message, sender)
-        elif node.peer.turn_open and not isinstance(parcel.message, Acknowledge):
-            node.held.append((parcel, sender))
+    def _receive(self, node: Node, envelope: Envelope, sender: Contact) -> None:
+        if isinstance(envelope.message, FindNode | Nodes):
+            self.lookups.receive(node, envelope.message, sender)
+        elif node.peer.turn_open and not isinstance(envelope.message, Acknowledge):
+            node.held.append((envelope, sender))
         else:
-            self._carry_out(node, node.peer.receive(parcel, sender=sender, now=self.now + node.skew))
+            self._carry_out(node, node.peer.receive(envelope, sender=sender, now=self.now + node.skew))
 
     def _wake(self, node: Node) -> None:
         node.timer = None
         self._carry_out(node, node.peer.wake(now=self.now + node.skew))
         if node.held and not node.peer.turn_open:
             held, node.held = node.held, []
-            for parcel, sender in held:
-                self._receive(node, parcel, sender)
+            for envelope, sender in held:
+                self._receive(node, envelope, sender)
 
     def _carry_out(self, node: Node, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -397,7 +397,7 @@ class World(VirtualTime):
     def _perform(self, node: Node, effect: Effect) -> None:
         match effect:
             case Send():
-                self.send(node, effect.to, effect.parcel)
+                self.send(node, effect.to, effect.envelope)
             case Completed():
                 self._completed(node, effect)
             case Notify():
@@ -447,31 +447,31 @@ class World(VirtualTime):
 
     # --- network ---------------------------------------------------------------------------------
 
-    def send(self, node: Node, to: Contact, parcel: Envelope) -> None:
-        """Send a parcel; a parcel to the sender itself cannot be lost and is no hop."""
+    def send(self, node: Node, to: Contact, envelope: Envelope) -> None:
+        """Send an envelope; an envelope to the sender itself cannot be lost and is no hop."""
         if self.tap is not None:
-            tapped = self.tap(node, parcel)
+            tapped = self.tap(node, envelope)
             if tapped is None:
                 return
-            parcel = tapped
+            envelope = tapped
         target = self.by_key.get(to.key)
         if self.trace is not None:
-            self._say(node, f"to {to.host} #{parcel.transfer} {describe(parcel.message)}")
+            self._say(node, f"to {to.host} #{envelope.transfer} {describe(envelope.message)}")
         if target is None:
             raise LocalProtocolError(f"{node.contact} sends to {to}, a peer that does not exist")
-        fate = [0.0] if target is node else self.network.fate(parcel.message)
+        fate = [0.0] if target is node else self.network.fate(envelope.message)
         if node.codec is not None:
-            frame = node.codec.encode((parcel,))
+            frame = node.codec.encode((envelope,))
             self.counts.bytes += len(frame) * len(fate)
             for delay in fate:
                 self.schedule(delay, self._receive_frame, target, frame, node.contact)
         else:
             if target.columns is not node.columns:
-                parcel = handed_over(parcel, target.columns)
+                envelope = handed_over(envelope, target.columns)
             for delay in fate:
-                self.schedule(delay, self._receive, target, parcel, node.contact)
+                self.schedule(delay, self._receive, target, envelope, node.contact)
         if self.trace is not None and len(fate) != 1:
-            self._say(node, f"   #{parcel.transfer} is {'lost' if not fate else 'doubled'}")
+            self._say(node, f"   #{envelope.transfer} is {'lost' if not fate else 'doubled'}")
 
     # --- clients ---------------------------------------------------------------------------------
 

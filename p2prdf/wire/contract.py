@@ -343,10 +343,10 @@ Outcome = (
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a parcel to a peer.  Sends need no particular order."""
+    """Send an envelope to a peer.  Sends need no particular order."""
 
     to: Contact
-    parcel: Envelope
+    envelope: Envelope
 
 
 @dataclass(frozen=True, slots=True)

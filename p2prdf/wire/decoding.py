@@ -108,7 +108,7 @@ class Decoder:
         return self._fields(shape, parts[1:])
 
     def inner(self, value: Any) -> Any:
-        """Decode the message of a parcel."""
+        """Decode the message of an envelope."""
         return self._message(value, shapes.IN_PARCELS)
 
     def groups(self, value: Any) -> Any:

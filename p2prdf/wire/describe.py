@@ -28,7 +28,7 @@ _TEXT_CHARACTERS_MAX: Final = 60
 
 
 def describe(message: Any) -> str:
-    """Return a line about any message or parcel."""
+    """Return a line about any message or envelope."""
     if isinstance(message, m.Envelope):
         transfer = f"#{message.transfer} " if message.transfer else ""
         return f"{transfer}{_stamp(message.clock)} {describe(message.message)}"

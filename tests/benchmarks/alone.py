@@ -44,8 +44,8 @@ class Alone:
         while todo:
             for effect in todo.pop():
                 match effect:
-                    case contract.Send(_, parcel):
-                        todo.append(peer.receive(parcel, sender=peer.contact, now=self.now))
+                    case contract.Send(_, envelope):
+                        todo.append(peer.receive(envelope, sender=peer.contact, now=self.now))
                     case contract.FindOwner(key):
                         found = contract.OwnersFound(key, (peer.contact,), complete=True)
                         todo.append(peer.submit(found, now=self.now))

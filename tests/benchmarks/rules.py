@@ -59,9 +59,9 @@ class _Measured(FailingWorld):
         super()._wake(node)
         self.spent[node.index] += time.process_time() - began
 
-    def _receive(self, node, parcel, sender) -> None:  # type: ignore[no-untyped-def]
+    def _receive(self, node, envelope, sender) -> None:  # type: ignore[no-untyped-def]
         began = time.process_time()
-        super()._receive(node, parcel, sender)
+        super()._receive(node, envelope, sender)
         self.spent[node.index] += time.process_time() - began
 
 

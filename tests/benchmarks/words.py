@@ -59,12 +59,12 @@ class _Counting(World):
         self.turn = node.index
         super()._wake(node)
 
-    def send(self, node: Node, to: Any, parcel: Envelope) -> None:
-        if self.counting and isinstance(parcel.message, IndexTriples):
+    def send(self, node: Node, to: Any, envelope: Envelope) -> None:
+        if self.counting and isinstance(envelope.message, IndexTriples):
             target = self.by_key[to.key]
-            self.seen.texts[target.index] += len(parcel.message)
+            self.seen.texts[target.index] += len(envelope.message)
             self.seen.messages += target is not node
-        super().send(node, to, parcel)
+        super().send(node, to, envelope)
 
 
 def _texts(passages: list[list[str]], count: int) -> list[str]:

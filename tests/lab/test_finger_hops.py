@@ -119,10 +119,10 @@ def test_a_world_sends_the_counted_messages(peers: int):
     world = World(WorldOptions(peers=peers, seed=3, overlay="chord", bucket=1, config=config))
     sent: list[int] = []
 
-    def tap(_: Node, parcel: Envelope) -> Envelope:
-        if isinstance(parcel.message, IndexTriples):
-            sent.append(sum(bits.bit_count() for bits in as_list(parcel.message.roles)))
-        return parcel
+    def tap(_: Node, envelope: Envelope) -> Envelope:
+        if isinstance(envelope.message, IndexTriples):
+            sent.append(sum(bits.bit_count() for bits in as_list(envelope.message.roles)))
+        return envelope
 
     world.tap = tap
     positions = np.array([contact.key for contact in world.ring], np.uint64)

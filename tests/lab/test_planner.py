@@ -80,9 +80,9 @@ class Measured:
         self.status = [node.peer.status() for node in self.nodes]
         assert set(+self.messages) <= set(MESSAGES.values()), "no lookups: all know all"
 
-    def _weigh(self, node, parcel):
-        self.bytes[type(parcel.message).__name__] += len(node.codec.encode((parcel,)))
-        return parcel
+    def _weigh(self, node, envelope):
+        self.bytes[type(envelope.message).__name__] += len(node.codec.encode((envelope,)))
+        return envelope
 
 
 def compare(measured: Measured, plan: CapacityPlan, published: int) -> None:

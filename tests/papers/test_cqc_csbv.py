@@ -53,9 +53,9 @@ class Overlay:
         self.messages: list = []
         self.world.tap = self._tap
 
-    def _tap(self, node, parcel):
-        self.messages.append(parcel.message)
-        return parcel
+    def _tap(self, node, envelope):
+        self.messages.append(envelope.message)
+        return envelope
 
     def subscribe(self, query, **options):
         subscriber = self.world.subscribe(0.0, 0, query, self.algorithm, **options)

@@ -55,9 +55,9 @@ def hold_back(world, monkeypatch, held):
     """Lose every message of peer 0 for which ``held`` is true."""
     send = world.send
 
-    def sending(node, to, parcel):
-        if node.index or not isinstance(parcel.message, IndexTriples) or not held(parcel.message):
-            send(node, to, parcel)
+    def sending(node, to, envelope):
+        if node.index or not isinstance(envelope.message, IndexTriples) or not held(envelope.message):
+            send(node, to, envelope)
 
     monkeypatch.setattr(world, "send", sending)
 

@@ -59,10 +59,10 @@ def test_data_from_a_peer_out_of_view_is_compared_before_a_bookmark():
     first, *_, last = world.nodes
     heard: list[Envelope] = []
 
-    def tap(_: object, parcel: Envelope) -> Envelope:
-        if isinstance(parcel.message, IndexTriples):
-            heard.append(parcel)
-        return parcel
+    def tap(_: object, envelope: Envelope) -> Envelope:
+        if isinstance(envelope.message, IndexTriples):
+            heard.append(envelope)
+        return envelope
 
     world.tap = tap
     Publisher(world, "publisher", Random(2)).publish(0.0, [("<urn:a>", "<urn:b>", "<urn:c>")])

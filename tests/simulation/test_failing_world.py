@@ -27,7 +27,7 @@ def _world(peers: int = 3, **changes) -> FailingWorld:
 def _sent(world: FailingWorld) -> list[int]:
     """Return a list that collects the transfer numbers of all messages sent from now on."""
     sent: list[int] = []
-    world.tap = lambda _, parcel: sent.append(parcel.transfer)  # type: ignore[func-returns-value]
+    world.tap = lambda _, envelope: sent.append(envelope.transfer)  # type: ignore[func-returns-value]
     return sent
 
 
@@ -101,10 +101,10 @@ def test_a_cut_link_carries_nothing_and_drops_messages_in_flight():
     received: list[int] = []
     original = world._receive
 
-    def noting(node: Node, parcel: Envelope, sender: Contact) -> None:
-        if world._arrives(node, sender) and 0 < parcel.transfer < 10:
-            received.append(parcel.transfer)
-        original(node, parcel, sender)
+    def noting(node: Node, envelope: Envelope, sender: Contact) -> None:
+        if world._arrives(node, sender) and 0 < envelope.transfer < 10:
+            received.append(envelope.transfer)
+        original(node, envelope, sender)
 
     world._receive = noting  # type: ignore[method-assign]
     world._carry_out(world.nodes[0], [_send(world, 1)])

@@ -60,12 +60,12 @@ def _swallow(kind: type, *, every: bool = False) -> Callable[[World], None]:
     def prepare(world: World) -> None:
         swallowed: list[tuple[int, int]] = []
 
-        def tap(node: Node, parcel: Envelope) -> Envelope:
-            transfer = (node.index, parcel.transfer)
-            if isinstance(parcel.message, kind) and (every or not swallowed or transfer in swallowed):
+        def tap(node: Node, envelope: Envelope) -> Envelope:
+            transfer = (node.index, envelope.transfer)
+            if isinstance(envelope.message, kind) and (every or not swallowed or transfer in swallowed):
                 swallowed.append(transfer)
-                return dataclasses.replace(parcel, message=GroupsGone([]))
-            return parcel
+                return dataclasses.replace(envelope, message=GroupsGone([]))
+            return envelope
 
         world.tap = tap
 

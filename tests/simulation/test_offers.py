@@ -28,14 +28,14 @@ class Watched(FailingWorld):
         super().__init__(*arguments)
         self.offered_to = Counter()
 
-    def send(self, node, to, parcel):
-        message = parcel.message
+    def send(self, node, to, envelope):
+        message = envelope.message
         if isinstance(message, IdentityList) and not message.asked:
             self.offered += len(as_list(message.identities))
             self.offered_to[to.key] += len(as_list(message.identities))
         elif isinstance(message, Fetch) and not message.asked:
             self.wanted += len(as_list(message.identities))
-        super().send(node, to, parcel)
+        super().send(node, to, envelope)
 
 
 @pytest.fixture(params=["lists", "arrays"])

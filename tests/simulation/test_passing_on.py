@@ -52,7 +52,7 @@ class Stale:
             near, far = (owner.contact.key ^ other.contact.key for other in (relay, publisher))
             if overlay == "kademlia" and near < far:
                 break
-        world.tap = lambda _, parcel: None if isinstance(parcel.message, NotOwner) else parcel
+        world.tap = lambda _, envelope: None if isinstance(envelope.message, NotOwner) else envelope
         world.submit(publisher, ContactLost(owner.contact))
         return cls(world, owner, relay, publisher)
 
@@ -64,11 +64,11 @@ def test_misrouted_messages_are_passed_on_and_nothing_is_missed(overlay: str, fa
     world = stale.world
     kinds: Counter[str] = Counter()
 
-    def tap(_: Node, parcel: Envelope) -> Envelope | None:
-        if isinstance(parcel.message, NotOwner):
+    def tap(_: Node, envelope: Envelope) -> Envelope | None:
+        if isinstance(envelope.message, NotOwner):
             return None
-        kinds[type(parcel.message).__name__] += getattr(parcel.message, "hops", 0) > 0
-        return parcel
+        kinds[type(envelope.message).__name__] += getattr(envelope.message, "hops", 0) > 0
+        return envelope
 
     world.tap = tap
     subscribers = [world.subscribe(0.0, stale.publisher.index, query) for query in (PATH, BACK, *SINGLE)]
@@ -93,14 +93,14 @@ def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_rela
     silent = True
     sent: Counter[tuple[int, int]] = Counter()
 
-    def tap(node: Node, parcel: Envelope) -> Envelope | None:
-        if isinstance(parcel.message, NotOwner):
+    def tap(node: Node, envelope: Envelope) -> Envelope | None:
+        if isinstance(envelope.message, NotOwner):
             return None
-        if silent and node is owner and isinstance(parcel.message, Acknowledge):
+        if silent and node is owner and isinstance(envelope.message, Acknowledge):
             return None
-        if isinstance(parcel.message, IndexTriples):
-            sent[node.index, parcel.transfer] += 1
-        return parcel
+        if isinstance(envelope.message, IndexTriples):
+            sent[node.index, envelope.transfer] += 1
+        return envelope
 
     world.tap = tap
     publishing = world.publish(0.0, publisher.index, TRIPLES)
@@ -121,7 +121,7 @@ def test_a_circle_of_full_windows_does_not_wait_for_itself():
     """None of three sees its successor, and each sends that one's messages to the third: all at once, one at a time."""
     config = PeerConfig(window_transfers=1, batch_rows_max=1)
     world = World(WorldOptions(peers=3, seed=2, overlay="chord", config=config))
-    world.tap = lambda _, parcel: None if isinstance(parcel.message, NotOwner) else parcel
+    world.tap = lambda _, envelope: None if isinstance(envelope.message, NotOwner) else envelope
     for node in world.nodes:
         world.submit(node, ContactLost(world.ring.owner((node.contact.key + 1) % 2**64)))
     for node in world.nodes:
@@ -137,8 +137,8 @@ def test_a_message_being_passed_on_to_a_lost_peer_is_acknowledged_by_the_new_own
     stale = Stale.of(overlay, multisend=multisend)
     world, owner, relay = stale.world, stale.owner, stale.relay
 
-    def tap(node: Node, parcel: Envelope) -> Envelope | None:
-        return None if isinstance(parcel.message, NotOwner) or node is owner else parcel
+    def tap(node: Node, envelope: Envelope) -> Envelope | None:
+        return None if isinstance(envelope.message, NotOwner) or node is owner else envelope
 
     world.tap = tap
     subscriber = world.subscribe(0.0, relay.index, PATH)

@@ -214,11 +214,11 @@ def test_a_snapshot_holds_reports_in_flight_to_other_replicas():
     publisher = Publisher(world, "publisher", Random(2))
     taken = []
 
-    def tap(_, parcel):
-        if isinstance(parcel.message, KeepAnswers) and parcel.message.told:
-            taken.append(parcel.message)
+    def tap(_, envelope):
+        if isinstance(envelope.message, KeepAnswers) and envelope.message.told:
+            taken.append(envelope.message)
             return None
-        return parcel
+        return envelope
 
     world.tap = tap
     publisher.publish(0.0, [A_B])

@@ -115,12 +115,12 @@ def test_a_publisher_without_the_advertisement_gets_it_in_return():
     world = World(WorldOptions(peers=16, seed=3, config=PeerConfig(hot_text=True)))
     lost = []
 
-    def tap(node, parcel):
-        if isinstance(parcel.message, AdvertiseKeywords) and not lost:
-            lost.append(parcel.transfer)
-        if isinstance(parcel.message, AdvertiseKeywords) and parcel.transfer in lost:
-            return replace(parcel, message=GroupsGone([]))
-        return parcel
+    def tap(node, envelope):
+        if isinstance(envelope.message, AdvertiseKeywords) and not lost:
+            lost.append(envelope.transfer)
+        if isinstance(envelope.message, AdvertiseKeywords) and envelope.transfer in lost:
+            return replace(envelope, message=GroupsGone([]))
+        return envelope
 
     world.subscribe(0.0, 1, asked('"tea"'))
     world.run_until_quiet()

@@ -35,7 +35,7 @@ class Node:
         self.log = []
         self.zones = {}
         self.found = []
-        self.doors_met = False
+        self.seeds_reached = False
         self.entered = 0
         addresses = tuple(f"127.0.0.1:{other.port}" for other in bootstrap)
         config = dataclasses.replace(config, bootstrap=addresses)
@@ -58,7 +58,7 @@ class Node:
 
     def _known(self, told):
         if isinstance(told, SeedsReached):
-            self.doors_met = True
+            self.seeds_reached = True
         elif isinstance(told, ClusterEntered):
             self.entered += 1
         else:

@@ -66,9 +66,9 @@ class Pair:
             peer, effects = todo.pop()
             for effect in effects:
                 match effect:
-                    case Send(to, parcel) if not self.cut and to.key in self.peers:
+                    case Send(to, envelope) if not self.cut and to.key in self.peers:
                         other = self.peers[to.key]
-                        todo.append((other, other.receive(parcel, sender=peer.contact, now=self.now)))
+                        todo.append((other, other.receive(envelope, sender=peer.contact, now=self.now)))
                     case FindOwner(key):
                         there = (peer.contact,) if self.cut else (LOW, HIGH)
                         found = tuple(sorted(there, key=lambda each: each.key ^ key))
@@ -100,9 +100,9 @@ class Pair:
         peer = self.peers[at.key]
         receive = peer.receive
 
-        def hear(parcel: Envelope, *, sender: Contact, now: float) -> list[Effect]:
-            heard.append(parcel.message)
-            return receive(parcel, sender=sender, now=now)
+        def hear(envelope: Envelope, *, sender: Contact, now: float) -> list[Effect]:
+            heard.append(envelope.message)
+            return receive(envelope, sender=sender, now=now)
 
         peer.receive = hear
         return heard

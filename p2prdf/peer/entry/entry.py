@@ -516,7 +516,7 @@ class ClientEdge(Component):
         ]
         return bool(self._hurried)
 
-    def low_mark(self, known: Known) -> None:
+    def low_watermark(self, known: Known) -> None:
         """Handle a low watermark: ask the coordinators whether they have delivered everything up to it.
 
         A subscription is left out until its coordinator has received all solutions that were true when it was opened or

@@ -81,7 +81,7 @@ class Members:
         """Whether other members knew this peer before it started empty: a new peer has lost no data."""
         self.jump = 0, 0
         """First stamp of the last process that started long after all known stamps, and the latest of those."""
-        self.doors_met = False
+        self.seeds_reached = False
         """Whether this peer has reached all of its seeds."""
         self.lacking: dict[int, Lacks] = {}
         """By key of each other member that started empty: the data that it lacks by its last report."""
@@ -159,7 +159,7 @@ class Members:
         if self._replicated and not left and known:
             self._lost_at[contact.key] = self._now()
         if not left and self.lacks == Lacks.OTHERS:
-            self.doors_met = False
+            self.seeds_reached = False
         self._blank.discard(contact.key)
         self._cache.lost(contact)
         if left and known:
@@ -204,7 +204,7 @@ class Members:
 
         :class:`p2prdf.wire.contract.SeedsReached` ends that: the overlay has founded a cluster with this peer.
         """
-        return self._config.joins and self._replicated and self.most == 1 and not self.doors_met
+        return self._config.joins and self._replicated and self.most == 1 and not self.seeds_reached
 
     # --- copies ----------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class Members:
         reading their disks, so the wait lasts ``_ALONE_SECONDS``.  It ends at once if the peer has reached all seeds
         and sees only itself.
         """
-        if self.doors_met and self._cache.size == 1:
+        if self.seeds_reached and self._cache.size == 1:
             return True
         others = (each.key for each in self._cache.contacts() if each.key != self._own.key)
         knows = any(self.lacking.get(key, Lacks.NOTHING) < Lacks.HOMES for key in others)
@@ -263,7 +263,7 @@ class Members:
         None: it may do so now, or the question does not arise.  An empty peer that sees only empty peers and has
         unreached seeds waits: members behind these seeds may have data that this peer stored before it lost its disk.
         """
-        if self.lacks < Lacks.OTHERS or self.doors_met:
+        if self.lacks < Lacks.OTHERS or self.seeds_reached:
             return None
         if self._began is None or self.alone:
             return self._now() + MISSING_SECONDS

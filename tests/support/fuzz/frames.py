@@ -6,9 +6,9 @@ Three parts, each with nodes of its own:
   The node has to say why, and to end the connection; nothing else may come of it.
 * ``requests``: well-formed frames that a welcomed client may send, with contents at random.  A ping behind each one
   shows when it has been processed.  The published triples have a vocabulary of their own.
-* ``parcels``: well-formed and untrue, from a sender that claims to be a known node: without TLS nothing contradicts the
-  claim, with TLS a captured member could send the same.  Nodes believe such a sender, so the only demand is that they
-  go on: no exception, no end, bounded memory, answers in time.
+* ``envelopes``: well-formed and untrue, from a sender that claims to be a known node: without TLS nothing contradicts
+  the claim, with TLS a captured member could send the same.  Nodes believe such a sender, so the only demand is that
+  they go on: no exception, no end, bounded memory, answers in time.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _RENEW: Final = 20_000
 _ASKED: Final = 25
 """Requests of one connection."""
 _TOLD: Final = 100
-"""Parcels of one connection."""
+"""Envelopes of one connection."""
 _END: Final = framed(b"\xc0")
 """No frame: its reader ends the connection, after it has processed everything before."""
 _LATER_SECONDS: Final = 0.3
 _WAITING: Final = 0.1
-_SHARES: Final = {"malformed": 0.6, "requests": 0.3, "parcels": 0.1}
+_SHARES: Final = {"malformed": 0.6, "requests": 0.3, "envelopes": 0.1}
 
 
 class _Talk(asyncio.Protocol):
@@ -244,10 +244,10 @@ class _Run:
                 return found
         return self.source.made(self.source.rng.choice(list(HANDLERS)))
 
-    async def parcels(self) -> None:
+    async def envelopes(self) -> None:
         """Send messages of a node, with a frame behind all of them that is none."""
         place = self.source.rng.randrange(len(self._ports))
-        data = [self._peer_hello(place), *(self._parcel() for _ in range(_TOLD)), _END]
+        data = [self._peer_hello(place), *(self._envelope() for _ in range(_TOLD)), _END]
         try:
             answered = await _said(self._ports[place], b"".join(data))
         except TimeoutError:  # a node that is busy with earlier messages does not read on
@@ -258,7 +258,7 @@ class _Run:
         self.counts["whole talks" if fine else f"ended by {last!r:.150}"] += 1
         self.done += _TOLD if fine else 1
 
-    def _parcel(self) -> bytes:
+    def _envelope(self) -> bytes:
         if self.source.rng.random() < 0.1:
             found = self.source.taken(lambda each: isinstance(each, m.Envelope))
             if found is not None:
@@ -280,7 +280,7 @@ async def run(count: int, rng: Random, report: Report, *, folder: Path | None = 
 
 async def _part(part: str, count: int, rng: Random, report: Report, folder: Path | None) -> None:
     async with Target(report, folder=None if folder is None else folder / part) as target:
-        believed = part == "parcels"
+        believed = part == "envelopes"
         watch = await target.begin(publishing=not believed)
         # Without TLS every client that knows its number may use a subscription.
         source = _Source(rng, target.contacts, target.known() if believed else [])

@@ -100,10 +100,10 @@ class Passage:
 
     def _effect(self, peer: Peer, effect: contract.Effect) -> list[tuple[Peer, contract.Effect]]:
         match effect:
-            case contract.Send(to, parcel):
-                self.messages[type(parcel.message).__name__] += 1
+            case contract.Send(to, envelope):
+                self.messages[type(envelope.message).__name__] += 1
                 other = self.peers[to.key]
-                return [(other, each) for each in other.receive(parcel, sender=peer.contact, now=self.now)]
+                return [(other, each) for each in other.receive(envelope, sender=peer.contact, now=self.now)]
             case contract.FindOwner(key):
                 found = tuple(sorted(self.contacts, key=lambda each: each.key ^ key))
                 answer = contract.OwnersFound(key, found, complete=True)

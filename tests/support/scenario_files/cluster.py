@@ -205,29 +205,29 @@ class Cluster(World):
 
     # --- messages --------------------------------------------------------------------------------
 
-    def send(self, node: Node, to: Contact, parcel: Envelope) -> None:
+    def send(self, node: Node, to: Contact, envelope: Envelope) -> None:
         """Send a message, unless its receiver is down or a link is cut; print it in either case."""
         target = self.by_key[to.key]
-        name = type(parcel.message).__name__
+        name = type(envelope.message).__name__
         if target is not node:
-            self._print_sent(node, target, parcel, name)
+            self._print_sent(node, target, envelope, name)
         if self._reason(node, target) is None:
-            super().send(node, to, parcel)
+            super().send(node, to, envelope)
 
-    def _print_sent(self, node: Node, target: Node, parcel: Envelope, name: str) -> None:
+    def _print_sent(self, node: Node, target: Node, envelope: Envelope, name: str) -> None:
         self.sent.append(name)
-        transfer = node.index, target.index, parcel.transfer
-        again = " again" if parcel.transfer and transfer in self._transfers else ""
+        transfer = node.index, target.index, envelope.transfer
+        again = " again" if envelope.transfer and transfer in self._transfers else ""
         self._transfers[transfer] = name
         reason = self._reason(node, target)
         if not self._shows(name, node.contact.host, target.contact.host):
             return
-        if isinstance(parcel.message, Acknowledge):
-            numbers = [int(each) for each in parcel.message.transfers]
+        if isinstance(envelope.message, Acknowledge):
+            numbers = [int(each) for each in envelope.message.transfers]
             names = [self._transfers.get((target.index, node.index, each), "?") for each in numbers]
             said = f"Acknowledge({', '.join(names)})"
         else:
-            said = self.readable.message(parcel.message, node.dictionary)
+            said = self.readable.message(envelope.message, node.dictionary)
         lost = f"  [lost: {reason}]" if reason else ""
         self.print_line(f"{node.contact.host} -> {target.contact.host}: {said}{again}{lost}")
 
@@ -249,17 +249,17 @@ class Cluster(World):
         if reason is None:
             super()._receive_frame(node, frame, sender)
             return
-        for parcel in self._parcels(node, frame):
-            name = type(parcel.message).__name__
+        for envelope in self._envelopes(node, frame):
+            name = type(envelope.message).__name__
             if self._shows(name, sender.host, node.contact.host):
                 self.print_line(f"{sender.host} -> {node.contact.host}: {name} in flight  [lost: {reason}]")
 
-    def _parcels(self, node: Node, frame: bytes) -> list[Envelope]:
+    def _envelopes(self, node: Node, frame: bytes) -> list[Envelope]:
         assert node.codec is not None
         return node.codec.decode(memoryview(frame)[_LENGTH_BYTES:], trusted=True)
 
     def _decoded(self, node: Node, record: bytes) -> list[Message]:
-        return [parcel.message for parcel in self._parcels(node, record)]
+        return [envelope.message for envelope in self._envelopes(node, record)]
 
     # --- calls into peers ------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Cluster(World):
             case Completed() | Notify() | Ended():
                 self._on_effect(node, effect)
             case Send():
-                self.send(node, effect.to, effect.parcel)
+                self.send(node, effect.to, effect.envelope)
             case _:
                 pass  # traces and spans are for logs; no client asks for bookmarks
 

@@ -42,8 +42,8 @@ class Outside:
     def __init__(self):
         self.posted, self.completions, self.lookups, self.admitted = [], [], [], 0
 
-    def post(self, to, parcel):
-        self.posted.append((to, parcel.message))
+    def post(self, to, envelope):
+        self.posted.append((to, envelope.message))
 
     def flush(self):
         pass
@@ -126,7 +126,7 @@ class Node:
         self.storage.close()
 
 
-async def test_a_parcel_is_acknowledged_when_its_content_is_on_the_disk(tmp_path):
+async def test_an_envelope_is_acknowledged_when_its_content_is_on_the_disk(tmp_path):
     node = Node(tmp_path)
     node.receive(0, 10)
     await breathe()
@@ -286,7 +286,7 @@ async def test_the_loop_goes_on_with_other_things_between_the_turns_of_a_busy_no
         await asyncio.sleep(0)
         waiting.append(busy.driver.turn_status()["parcels_to_take_in"])
     steps = [before - after for before, after in pairwise(waiting)]
-    assert max(steps) == 1, "a turn takes in one parcel here, then the loop has its turn"
+    assert max(steps) == 1, "a turn takes in one envelope here, then the loop has its turn"
     assert waiting[-1] == 0
     while busy.disk.work:
         await busy.disk.turn()
@@ -296,14 +296,14 @@ async def test_the_loop_goes_on_with_other_things_between_the_turns_of_a_busy_no
     assert sorted(busy.outside.acknowledged()) == list(range(1, 21))
 
 
-async def test_acknowledgements_of_others_are_taken_in_before_parcels_that_wait(tmp_path):
+async def test_acknowledgements_of_others_are_taken_in_before_envelopes_that_wait(tmp_path):
     busy = busy_node(tmp_path)
     for number in range(5):
         busy.receive(number, 1)
     busy.driver.receive(Envelope(0, 0, Acknowledge(np.array([77], np.uint64))), FAR, busy.wire)
     taken = []
     receive = busy.peer.receive
-    busy.peer.receive = lambda parcel, **rest: (taken.append(type(parcel.message)), receive(parcel, **rest))[1]
+    busy.peer.receive = lambda envelope, **rest: (taken.append(type(envelope.message)), receive(envelope, **rest))[1]
     await breathe()
     assert taken[0] is Acknowledge
     await busy.close()
@@ -313,8 +313,8 @@ async def test_publications_are_admitted_in_the_turns_that_begin_and_not_in_one_
     busy = busy_node(tmp_path)
     for number in range(3):
         busy.receive(number, 1)
-        parcel, sender = busy.driver._inbox.take(urgent=False)
-        busy.peer.receive(parcel, sender=sender, now=busy.clock())
+        envelope, sender = busy.driver._inbox.take(urgent=False)
+        busy.peer.receive(envelope, sender=sender, now=busy.clock())
     await asyncio.sleep(0)
     assert busy.peer.turn_open
     admitted = busy.outside.admitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.wire.messages import Acknowledge, Contact, Envelope, Leaving
-from p2prdf_node.inbox import PARCELS_MAX, Inbox
+from p2prdf_node.inbox import ENVELOPES_MAX, Inbox
 
 SENDER, OTHER = Contact(1, "127.0.0.1", 7400), Contact(2, "127.0.0.1", 7401)
 
@@ -42,7 +42,7 @@ def taken(inbox, count, *, urgent=False):
     return [found[0].transfer if (found := inbox.take(urgent=urgent)) else None for _ in range(count)]
 
 
-def test_parcels_are_taken_in_the_order_of_their_arrival():
+def test_envelopes_are_taken_in_the_order_of_their_arrival():
     inbox = Inbox()
     put(inbox, Wire(), 3)
     assert taken(inbox, 4) == [1, 2, 3, None]
@@ -52,7 +52,7 @@ def test_parcels_are_taken_in_the_order_of_their_arrival():
 def test_acknowledgements_are_taken_apart_from_the_others_and_hold_no_connection():
     inbox, wire = Inbox(), Wire()
     put(inbox, wire, 2)
-    put(inbox, wire, PARCELS_MAX + 1, Acknowledge([1]))
+    put(inbox, wire, ENVELOPES_MAX + 1, Acknowledge([1]))
     assert not wire.held
     assert taken(inbox, 1, urgent=True) == [1]
     assert taken(inbox, 1) == [1]
@@ -60,10 +60,10 @@ def test_acknowledgements_are_taken_apart_from_the_others_and_hold_no_connection
 
 def test_a_connection_that_brings_too_much_is_held_until_half_of_it_is_taken():
     inbox, wire, other = Inbox(), Wire(), Wire()
-    put(inbox, wire, PARCELS_MAX + 1)
+    put(inbox, wire, ENVELOPES_MAX + 1)
     assert wire.held
     assert not other.held
-    taken(inbox, PARCELS_MAX // 2)
+    taken(inbox, ENVELOPES_MAX // 2)
     inbox.release()
     assert wire.held
     taken(inbox, 1)
@@ -74,15 +74,15 @@ def test_a_connection_that_brings_too_much_is_held_until_half_of_it_is_taken():
 @pytest.mark.filterwarnings("ignore")
 def test_a_connection_that_fails_when_it_is_released_keeps_no_other_held():
     inbox, bad, good = Inbox(), Wire(fails=True), Wire()
-    put(inbox, bad, PARCELS_MAX + 1)
+    put(inbox, bad, ENVELOPES_MAX + 1)
     inbox.put(Envelope(1, 0, Leaving()), OTHER, good)
-    taken(inbox, PARCELS_MAX + 2)
+    taken(inbox, ENVELOPES_MAX + 2)
     inbox.release()
     assert bad.aborted
     assert not good.held
 
 
-def test_a_copy_of_a_parcel_that_waits_is_dropped_and_one_of_a_parcel_that_was_taken_is_not():
+def test_a_copy_of_an_envelope_that_waits_is_dropped_and_one_of_an_envelope_that_was_taken_is_not():
     inbox, wire = Inbox(), Wire()
     put(inbox, wire, 2)
     put(inbox, wire, 2)
@@ -93,7 +93,7 @@ def test_a_copy_of_a_parcel_that_waits_is_dropped_and_one_of_a_parcel_that_was_t
     assert taken(inbox, 4) == [2, 1, 1, None]
 
 
-def test_parcels_without_a_number_are_all_kept():
+def test_envelopes_without_a_number_are_all_kept():
     inbox, wire = Inbox(), Wire()
     for _ in range(2):
         inbox.put(Envelope(0, 0, Leaving()), SENDER, wire)

@@ -102,7 +102,7 @@ async def test_a_node_that_is_its_own_only_bootstrap_is_the_first():
     await node.start()
     try:
         await until(lambda: node.found, seconds=0.5)
-        await until(lambda: node.doors_met, seconds=0.5)
+        await until(lambda: node.seeds_reached, seconds=0.5)
     finally:
         await node.crash()
 
@@ -115,10 +115,10 @@ async def test_a_node_knows_when_all_its_seeds_are_in_its_view():
         await first.start()
         await second.start()
         await until(lambda: all_know_all(nodes[:2]))
-        assert not second.doors_met
+        assert not second.seeds_reached
         await third.start()
-        await until(lambda: second.doors_met and third.doors_met)
-        assert not first.doors_met, "it was told of nobody"
+        await until(lambda: second.seeds_reached and third.seeds_reached)
+        assert not first.seeds_reached, "it was told of nobody"
         assert all_know_all(nodes)
     finally:
         for node in nodes:
@@ -243,7 +243,7 @@ async def test_first_begins_a_view_alone_unless_the_node_remembers_other_members
     try:
         if remembered == 1:
             await until(lambda: node.found)
-            assert node.doors_met, "the peer may take itself for the first of a cluster"
+            assert node.seeds_reached, "the peer may take itself for the first of a cluster"
         else:
             await greeted(node, 10)
             assert not node.found

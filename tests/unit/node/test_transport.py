@@ -75,8 +75,8 @@ class Side:
     async def confirm(self, contact):
         return self.confirmed
 
-    def receive(self, parcel, sender, connection):
-        self.received.append((parcel, sender))
+    def receive(self, envelope, sender, connection):
+        self.received.append((envelope, sender))
         self.arrived.set()
         if len(self.received) == self.hold_after:
             connection.hold("test")
@@ -108,25 +108,25 @@ class Side:
                         await self.arrived.wait()
 
 
-def parcel(number):
+def envelope(number):
     return Envelope(number, 0, Acknowledge(ARRAYS.column([number])))
 
 
 def numbers(side):
-    return [parcel.transfer for parcel, _ in side.received]
+    return [envelope.transfer for envelope, _ in side.received]
 
 
-async def test_all_parcels_of_a_turn_leave_in_one_frame_and_arrive_in_order():
+async def test_all_envelopes_of_a_turn_leave_in_one_frame_and_arrive_in_order():
     async with Side() as a, Side() as b:
         for number in range(100):
-            a.links.post(b.contact, parcel(number))
+            a.links.post(b.contact, envelope(number))
         a.links.flush()
         await b.until(lambda: len(b.received) == 100)
         assert numbers(b) == list(range(100))
         assert a.links.counts["frames"] == 1
         assert {sender for _, sender in b.received} == {a.contact}
         assert a.links.established(KEY)
-        a.links.post(b.contact, parcel(100))
+        a.links.post(b.contact, envelope(100))
         a.links.flush()
         await b.until(lambda: len(b.received) == 101)
         assert len(b.inlets) == 1
@@ -135,7 +135,7 @@ async def test_all_parcels_of_a_turn_leave_in_one_frame_and_arrive_in_order():
 async def test_nothing_is_connected_before_it_is_needed_and_idle_links_are_closed():
     async with Side() as a, Side() as b:
         assert not a.links.established(KEY)
-        a.links.post(b.contact, parcel(1))
+        a.links.post(b.contact, envelope(1))
         a.links.flush()
         await b.until(lambda: b.received)
         a.links.sweep(asyncio.get_running_loop().time() + 1e6)
@@ -147,7 +147,7 @@ async def test_nothing_is_connected_before_it_is_needed_and_idle_links_are_close
 async def test_closed_links_open_no_connection():
     async with Side() as a, Side() as b:
         a.links.close()
-        a.links.post(b.contact, parcel(1))
+        a.links.post(b.contact, envelope(1))
         a.links.flush()
         assert not a.tasks
         assert not a.links.waiting
@@ -156,7 +156,7 @@ async def test_closed_links_open_no_connection():
 
 async def test_a_peer_that_is_not_confirmed_gives_nothing():
     async with Side() as a, Side(confirmed=False) as b:
-        a.links.post(b.contact, parcel(1))
+        a.links.post(b.contact, envelope(1))
         a.links.flush()
         await a.until(lambda: a.broken)
         assert b.received == []
@@ -166,7 +166,7 @@ async def test_a_peer_that_is_not_confirmed_gives_nothing():
 async def test_a_connection_meant_for_another_peer_is_refused():
     """The address has a new owner: the sender expects the peer that had it before."""
     async with Side() as a, Side() as b:
-        a.links.post(Contact(KEY + 1, b.contact.host, b.contact.port), parcel(1))
+        a.links.post(Contact(KEY + 1, b.contact.host, b.contact.port), envelope(1))
         a.links.flush()
         await a.until(lambda: a.broken == [KEY + 1])
         assert b.received == []
@@ -179,7 +179,7 @@ async def test_an_unreachable_peer_costs_no_memory(monkeypatch):
             probe.bind(("127.0.0.1", 0))
             nobody = Contact(9, *probe.getsockname())
             for number in range(10):
-                a.links.post(nobody, parcel(number))
+                a.links.post(nobody, envelope(number))
             a.links.flush()
             await a.until(lambda: a.links.counts["dropped_unreachable"] == 10)
             assert a.links.waiting == 0
@@ -196,7 +196,7 @@ async def test_host_names_of_peers_are_not_resolved(monkeypatch, host):
 
     async with Side() as a:
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up)
-        a.links.post(Contact(9, host, 7400), parcel(1))
+        a.links.post(Contact(9, host, 7400), envelope(1))
         a.links.flush()
         await a.until(lambda: a.links.counts["dropped_unreachable"] == 1)
 
@@ -205,7 +205,7 @@ async def test_waiting_messages_are_sent_when_a_later_attempt_succeeds(monkeypat
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0.01)
     async with Side() as a, Side() as b:
         b.server.close()
-        a.links.post(b.contact, parcel(1))
+        a.links.post(b.contact, envelope(1))
         a.links.flush()
         await a.until(lambda: a.broken)
         await b.listen(b.contact.port)
@@ -215,14 +215,14 @@ async def test_waiting_messages_are_sent_when_a_later_attempt_succeeds(monkeypat
 
 async def test_a_receiver_that_does_not_read_gets_as_much_as_fits_and_the_rest_is_dropped(monkeypatch):
     """Backpressure: socket buffers, then the queue, then drops that are counted; then it goes on."""
-    monkeypatch.setattr(transport, "PARCELS_MAX", 50)
+    monkeypatch.setattr(transport, "ENVELOPES_MAX", 50)
     terms = ["<urn:" + "x" * 2000 + f"{n}>" for n in range(1000)]
     async with Side() as a, Side() as b:
         b.hold_after = 1
         column = ARRAYS.column(a.codec._encoder._dictionary.intern_all(terms), "uint32")
         stamps = ARRAYS.full(1000, 1)
         big = IndexTriples(column, column, column, stamps, stamps, ARRAYS.full(1000, 2, "uint32"))
-        a.links.post(b.contact, parcel(0))
+        a.links.post(b.contact, envelope(0))
         a.links.flush()
         await b.until(lambda: b.received)
         posted = 1
@@ -243,7 +243,7 @@ async def test_frames_are_cut_by_rows_and_halved_when_too_long(monkeypatch):
     monkeypatch.setattr(transport, "FRAME_ROWS", 10)
     async with Side() as a, Side() as b:
         for number in range(25):
-            a.links.post(b.contact, parcel(number))
+            a.links.post(b.contact, envelope(number))
         a.links.flush()
         await b.until(lambda: len(b.received) == 25)
         assert a.links.counts["frames"] == 3
@@ -257,7 +257,7 @@ async def test_frames_are_cut_by_rows_and_halved_when_too_long(monkeypatch):
 
         monkeypatch.setattr(a.codec, "encode", short_frames)
         for number in range(25, 50):
-            a.links.post(b.contact, parcel(number))
+            a.links.post(b.contact, envelope(number))
         a.links.flush()
         await b.until(lambda: len(b.received) == 50)
         assert numbers(b) == list(range(50))
@@ -266,12 +266,12 @@ async def test_frames_are_cut_by_rows_and_halved_when_too_long(monkeypatch):
 async def test_a_broken_connection_is_reported_and_made_again(monkeypatch):
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0.0)
     async with Side() as a, Side() as b:
-        a.links.post(b.contact, parcel(1))
+        a.links.post(b.contact, envelope(1))
         a.links.flush()
         await b.until(lambda: b.received)
         b.inlets[0].abort()
         await a.until(lambda: a.broken == [KEY])
-        a.links.post(b.contact, parcel(2))
+        a.links.post(b.contact, envelope(2))
         a.links.flush()
         await b.until(lambda: len(b.received) == 2)
 
@@ -288,7 +288,7 @@ def test_rows_are_those_of_the_message():
     column = ARRAYS.column([1, 2, 3])
     triples = IndexTriples(column, column, column, column, column, column)
     assert rows_of(Envelope(1, 0, triples)) == 3
-    assert rows_of(parcel(1)) == 1
+    assert rows_of(envelope(1)) == 1
 
 
 class _Knowing:

@@ -75,8 +75,8 @@ class Network:
         effects, self.exchanges[contact.key].effects = self.exchanges[contact.key].effects, []
         for effect in effects:
             match effect:
-                case Send(to, parcel) if isinstance(parcel.message, ClusterKnown):
-                    self.under_way.append((contact, to, parcel.message))
+                case Send(to, envelope) if isinstance(envelope.message, ClusterKnown):
+                    self.under_way.append((contact, to, envelope.message))
                 case Persist(message) if isinstance(message, ClusterKnown):
                     self.kept[contact.key].append(message)
                 case Trace():

@@ -64,7 +64,7 @@ class Side:
 
     def sent(self):
         effects, self.messenger.effects = self.messenger.effects, []
-        return [each.parcel.message for each in effects if isinstance(each, Send)]
+        return [each.envelope.message for each in effects if isinstance(each, Send)]
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_decision_of_an_administrator_is_kept_and_sent_to_others():
     assert peer.expelled == {LIAR.key}
     assert Completed(7, Expelled()) in effects
     assert any(isinstance(each, Persist) and isinstance(each.message, Expulsions) for each in effects)
-    told = {each.to.key for each in effects if isinstance(each, Send) and isinstance(each.parcel.message, Expulsions)}
+    told = {each.to.key for each in effects if isinstance(each, Send) and isinstance(each.envelope.message, Expulsions)}
     assert told == {HIGH.key, OTHER.key}
 
 
@@ -136,5 +136,5 @@ def test_member_that_comes_later_is_informed():
     expel(peer)
     for contact, told in ((Contact(7 << 60, "new", 1), True), (LIAR, False)):
         effects = peer.submit(ContactSeen(Contact(contact.key, contact.host, 2)), now=NOW)
-        sent = [each for each in effects if isinstance(each, Send) and isinstance(each.parcel.message, Expulsions)]
+        sent = [each for each in effects if isinstance(each, Send) and isinstance(each.envelope.message, Expulsions)]
         assert bool(sent) is told

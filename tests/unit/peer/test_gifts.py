@@ -63,7 +63,7 @@ class Taker:
         make, self.messenger.effects = self.messenger.columns.column, []
         buckets = make([0] * len(identities), "uint32")
         self.repair.offer(sender, IdentityList(request, kind, False, False, buckets, make(identities)))
-        sent = [each.parcel.message for each in self.messenger.effects if isinstance(each, Send)]
+        sent = [each.envelope.message for each in self.messenger.effects if isinstance(each, Send)]
         return [identity for message in sent if isinstance(message, Fetch) for identity in as_list(message.identities)]
 
     def given(self, request, *, sender=OTHER):

@@ -70,9 +70,9 @@ class Bench:
     def _carry_out(self, effects) -> None:
         for effect in effects:
             if isinstance(effect, Send):
-                self.sent.append((effect.to, effect.parcel.message))
-                if effect.parcel.transfer:
-                    self.unacknowledged.append((effect.to, effect.parcel.transfer))
+                self.sent.append((effect.to, effect.envelope.message))
+                if effect.envelope.transfer:
+                    self.unacknowledged.append((effect.to, effect.envelope.transfer))
 
     def submit(self, request) -> None:
         """Hand in a request."""

@@ -49,8 +49,8 @@ def indexed(pair, *triples, origin=HIGH.key, deleted=False, **said):
 
 def receive(pair, message, sender=HIGH, transfer=99):
     peer = pair.peers[LOW.key]
-    parcel = messages.Envelope(transfer, hlc.from_seconds(pair.now), message)
-    effects = peer.receive(parcel, sender=sender, now=pair.now)
+    envelope = messages.Envelope(transfer, hlc.from_seconds(pair.now), message)
+    effects = peer.receive(envelope, sender=sender, now=pair.now)
     effects += peer.wake(now=pair.now)
     return [each.message for each in effects if isinstance(each, Persist)]
 

@@ -71,7 +71,7 @@ class Marks:
 
     def sent(self, kind):
         effects, self.messenger.effects = self.messenger.effects, []
-        sent = [each.parcel.message for each in effects if isinstance(each, Send)]
+        sent = [each.envelope.message for each in effects if isinstance(each, Send)]
         return [message for message in sent if isinstance(message, kind)]
 
     @property
@@ -360,8 +360,8 @@ def test_an_urgent_watcher_gets_eight_watermarks_a_second_and_others_one(watched
         assert watched.marks.deadline == watched.messenger.now
         watched.marks.wake()
         for effect in watched.messenger.effects:
-            if isinstance(effect, Send) and isinstance(effect.parcel.message, LowWatermark):
-                told[effect.to.key].append(effect.parcel.message.cut)
+            if isinstance(effect, Send) and isinstance(effect.envelope.message, LowWatermark):
+                told[effect.to.key].append(effect.envelope.message.cut)
         watched.messenger.effects = []
     first = CUT * CALM_CUTS
     assert told == {OTHER.key: list(range(first + 1, first + 17)), other.key: [first + 8, first + 16]}

@@ -88,7 +88,7 @@ def test_an_empty_peer_that_sees_nobody_waits_for_its_seeds() -> None:
     messenger.members.note_lacking(ONE, Lacks.OTHERS)
     assert messenger.members.waits_for_peers_until == 1020.0, "it lost its disk as well, perhaps"
     assert not messenger.members.short_of_peers
-    messenger.members.doors_met = True
+    messenger.members.seeds_reached = True
     assert messenger.members.waits_for_peers_until is None, "nobody else is away"
 
 
@@ -116,7 +116,7 @@ def test_time_alone_does_not_make_a_peer_with_seeds_a_cluster() -> None:
         members = messenger.members
         assert (members.copies_needed, members.short_of_peers, members.first_at) == (2, True, now + 20)
     assert not tried
-    members.doors_met = True  # the operator has declared that there are no others
+    members.seeds_reached = True  # the operator has declared that there are no others
     messenger.peers_came()
     members.lacks_less(Lacks.COPIES)
     assert (members.copies_needed, members.first_at, tried) == (1, None, [True])
@@ -127,7 +127,7 @@ def test_a_restored_peer_of_three_does_not_acknowledge_alone() -> None:
         messenger = _alone(joins=joins)
         messenger.members.begin_restored()
         messenger.members.restore(MembersKnown(3, 0, False))
-        messenger.members.doors_met = True
+        messenger.members.seeds_reached = True
         messenger.observe(2000.0)
         assert messenger.members.short_of_peers
 
@@ -148,7 +148,7 @@ def test_all_seeds_are_there_until_one_is_lost() -> None:
     messenger = _alone(joins=True)
     for contact in (ONE, OTHER):
         messenger.seen(contact)
-    messenger.members.doors_met = True
+    messenger.members.seeds_reached = True
     assert messenger.members.first_at is None
     messenger.give_up(OTHER)
     assert messenger.members.first_at is not None, "it went before it had said anything"
@@ -162,7 +162,7 @@ def test_a_question_alone_does_not_complete_the_recovery_of_a_peer() -> None:
     peer.receive(Envelope(1, 0, BucketDigests(1, 18, 5, [0])), sender=ONE, now=1000.1)
     effects = [*peer.wake(now=1000.2), *peer.wake(now=1000.3)]
     assert peer.status()["lacks"] == "others"
-    asked = [each.parcel.message for each in effects if isinstance(each, Send)]
+    asked = [each.envelope.message for each in effects if isinstance(each, Send)]
     (question,) = (each for each in asked if isinstance(each, BucketDigests))
     offer = IdentityList(question.request, question.kind, True, False, [], [], 0, False, 3, True)
     peer.receive(Envelope(2, 0, offer), sender=ONE, now=1000.4)

@@ -188,8 +188,8 @@ def test_a_premature_notice_of_another_holder_is_checked_once_attached(pair):
     opened = SubscriptionOpened(50, number, 0, 60.0, ("s", "o"), (0,), 1)
     for transfer, told in enumerate((SubscriptionClosed(49, number, elsewhere=True), opened, opened), 1):
         effects = peer.receive(Envelope(1 << 40 | transfer, 0, told), sender=home, now=pair.now)
-        parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
-        asked.append([list(each.requests) for each in parcels if isinstance(each, RenewSubscriptions)])
+        envelopes = [each.envelope.message for each in effects if isinstance(each, Send)]
+        asked.append([list(each.requests) for each in envelopes if isinstance(each, RenewSubscriptions)])
         attached = any(isinstance(each, Completed) and isinstance(each.outcome, Attached) for each in effects)
         assert attached == (transfer == 2)
     assert asked == [[], [[50]], []]
@@ -230,8 +230,8 @@ def test_a_leaving_peer_offers_everything_once_more_after_late_answers_to_the_fi
     peer = pair.peers[LOW.key]
 
     def offers(effects):
-        parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
-        return [each for each in parcels if isinstance(each, IdentityList) and not each.asked]
+        envelopes = [each.envelope.message for each in effects if isinstance(each, Send)]
+        return [each for each in envelopes if isinstance(each, IdentityList) and not each.asked]
 
     first = offers(peer.submit(Leave(70), now=pair.now))
     assert first
@@ -270,8 +270,8 @@ def test_a_leaving_peer_waits_longer_after_each_unanswered_offer(pair):
     peer = pair.peers[LOW.key]
 
     def last(effects):
-        parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
-        return max((each.request for each in parcels if isinstance(each, IdentityList)), default=0)
+        envelopes = [each.envelope.message for each in effects if isinstance(each, Send)]
+        return max((each.request for each in envelopes if isinstance(each, IdentityList)), default=0)
 
     newest, rounds = last(peer.submit(Leave(70), now=pair.now)), []
     for seconds in range(1, 60):
@@ -387,7 +387,7 @@ def test_a_refused_unsubscribe_does_not_delay_the_news_of_anothers_unsubscribe()
     peer, pair.cut = pair.peers[entry.key], False
     refused = SubscriptionRefused(51, "not-allowed", "another client's")
     effects = peer.receive(Envelope(1 << 40, 0, refused), sender=home, now=pair.now)
-    assert any(isinstance(each, Send) and isinstance(each.parcel.message, RenewSubscriptions) for each in effects)
+    assert any(isinstance(each, Send) and isinstance(each.envelope.message, RenewSubscriptions) for each in effects)
     assert pair.completed.get(51) is None
 
 
@@ -606,9 +606,9 @@ def test_answers_for_several_coordinators_are_passed_on_without_an_address_cache
     for key in wanted:
         effects = peer.submit(OwnersFound(key, (HIGH, LOW), complete=True), now=1.0)
         ((group,),) = [
-            as_list(each.parcel.message.groups)
+            as_list(each.envelope.message.groups)
             for each in effects
-            if isinstance(each, Send) and isinstance(each.parcel.message, Answers)
+            if isinstance(each, Send) and isinstance(each.envelope.message, Answers)
         ]
         assert group == key
 

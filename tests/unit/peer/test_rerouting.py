@@ -69,21 +69,21 @@ def test_a_message_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
     relay, sender = [each for each in PEERS if each != end][:2]
     dictionary = TermDictionary()
     peer = make_peer(relay, dictionary, columns)
-    parcel = Envelope(7, 0, messages(dictionary, columns)[kind])
+    envelope = Envelope(7, 0, messages(dictionary, columns)[kind])
 
     def take(what: Envelope, origin: Contact) -> list[Send]:
         effects = peer.receive(what, sender=origin, now=1000.0) + peer.wake(now=1000.0)
         return [each for each in effects if isinstance(each, Send)]
 
-    (onward,) = [each for each in take(parcel, sender) if isinstance(each.parcel.message, kind)]
+    (onward,) = [each for each in take(envelope, sender) if isinstance(each.envelope.message, kind)]
     assert onward.to == end
-    assert onward.parcel.message.hops == 1
-    assert not [each for each in take(parcel, sender) if isinstance(each.parcel.message, Acknowledge | kind)]
-    arrived = Envelope(0, 0, Acknowledge(columns.column([onward.parcel.transfer])))
+    assert onward.envelope.message.hops == 1
+    assert not [each for each in take(envelope, sender) if isinstance(each.envelope.message, Acknowledge | kind)]
+    arrived = Envelope(0, 0, Acknowledge(columns.column([onward.envelope.transfer])))
     ((to, numbers),) = [
-        (each.to, as_list(each.parcel.message.transfers))
+        (each.to, as_list(each.envelope.message.transfers))
         for each in take(arrived, end)
-        if isinstance(each.parcel.message, Acknowledge)
+        if isinstance(each.envelope.message, Acknowledge)
     ]
     assert (to, numbers) == (sender, [7])
     assert peer.status()["undertakings"] == 0
@@ -126,4 +126,4 @@ def test_a_message_to_all_replicas_is_in_flight_to_each_once_however_many_are_lo
 
 def receivers(effects) -> set[Contact]:
     """Return the receivers of rows."""
-    return {each.to for each in effects if isinstance(each, Send) and isinstance(each.parcel.message, Forward)}
+    return {each.to for each in effects if isinstance(each, Send) and isinstance(each.envelope.message, Forward)}

@@ -205,7 +205,7 @@ def test_a_restarted_peer_has_dropped_the_expired_elements(columns, compacted, m
     assert anew.status()["elements"] == 10
     assert anew.status()["stream_horizons"]
     sent = anew.submit(ContactSeen(Contact(5, "new", 1)), now=pair.now) + anew.wake(now=pair.now)
-    told = [each.parcel.message for each in sent if isinstance(each, Send)]
+    told = [each.envelope.message for each in sent if isinstance(each, Send)]
     assert any(isinstance(each, ElementsForgotten) for each in told)
 
 

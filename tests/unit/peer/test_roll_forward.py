@@ -87,8 +87,8 @@ def test_a_complete_publication_has_no_origin_any_more(peer):
 def _told(effects) -> dict[int, tuple[int, int]]:
     """Return the completed publications reported: per peer the first and the last time."""
     sends = [each for each in effects if isinstance(each, Send)]
-    sent = [each for each in sends if isinstance(each.parcel.message, PublicationsComplete)]
-    return {each.to.key: (each.parcel.message.began, each.parcel.message.complete) for each in sent}
+    sent = [each for each in sends if isinstance(each.envelope.message, PublicationsComplete)]
+    return {each.to.key: (each.envelope.message.began, each.envelope.message.complete) for each in sent}
 
 
 def test_a_new_incarnation_is_reported_during_publications_and_to_newcomers_too(peer):

@@ -62,7 +62,7 @@ class Slow:
 
 
 def acknowledged(effects):
-    sent = [each.parcel.message for each in effects if isinstance(each, Send)]
+    sent = [each.envelope.message for each in effects if isinstance(each, Send)]
     return [number for message in sent if isinstance(message, Acknowledge) for number in as_list(message.transfers)]
 
 

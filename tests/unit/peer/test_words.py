@@ -38,7 +38,7 @@ class Bench:
     def _carry_out(self, effects) -> None:
         for effect in effects:
             if isinstance(effect, Send):
-                self.sent.append((effect.to, effect.parcel.message))
+                self.sent.append((effect.to, effect.envelope.message))
             elif isinstance(effect, Persist):
                 self.kept.append(effect.message)
 

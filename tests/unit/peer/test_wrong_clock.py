@@ -225,7 +225,8 @@ def test_a_message_with_a_stamp_from_the_future_is_neither_taken_in_nor_acknowle
         effects = high.receive(Envelope(77, low.clock, told), sender=LOW, now=pair.now)
         effects += high.wake(now=pair.now)
         assert [each for each in effects if isinstance(each, Trace) and each.event == "stamp-refused"]
-        acknowledged = [as_list(each.parcel.message.transfers) for each in effects if "Acknowledge" in str(each)[:200]]
+        sent = [each.envelope.message for each in effects if "Acknowledge" in str(each)[:200]]
+        acknowledged = [as_list(message.transfers) for message in sent]
         assert 77 not in [number for numbers in acknowledged for number in numbers]
     assert high.status()["stamps_refused"] == 2
     assert high.clock < clock + hlc.from_seconds(60.0)

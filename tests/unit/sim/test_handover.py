@@ -1,4 +1,4 @@
-"""Parcels between peers of different material arrive in the receiver's, with the same values."""
+"""Envelopes between peers of different material arrive in the receiver's, with the same values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ BIG = (1 << 64) - 1
     ids=lambda message: type(message).__name__,
 )
 def test_there_and_back_changes_nothing(message):
-    parcel = Envelope(9, 10, message)
-    there = handed_over(parcel, ARRAYS)
-    assert handed_over(there, LISTS) == parcel
+    envelope = Envelope(9, 10, message)
+    there = handed_over(envelope, ARRAYS)
+    assert handed_over(there, LISTS) == envelope
 
 
 def test_arrays_have_the_widths_that_columnar_tables_work_with():

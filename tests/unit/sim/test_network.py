@@ -1,4 +1,4 @@
-"""The network applies its faults to parcels, and counts them."""
+"""The network applies its faults to envelopes, and counts them."""
 
 from __future__ import annotations
 

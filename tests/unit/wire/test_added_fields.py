@@ -30,8 +30,8 @@ def parts(message: object) -> list[object]:
 
 def decoded(fields: list[object]) -> object:
     body = msgpack.packb([6, [], [[NUMBERS[m.Envelope], 0, 0, fields]]])
-    (parcel,) = FrameCodec(TermDictionary(), LISTS).decode(body)
-    return parcel.message
+    (envelope,) = FrameCodec(TermDictionary(), LISTS).decode(body)
+    return envelope.message
 
 
 def test_a_record_without_an_owner_is_written_as_it_was_before_there_were_owners() -> None:

@@ -336,10 +336,10 @@ def test_a_frame_between_peers_may_have_more_distinct_terms_than_a_column_has_ro
     count = codec.ROWS_MAX // 4  # of three columns, with digests of two numbers each
     s, p, o = (np.array(here.intern_all([f"<urn:{x}:{n}>" for n in range(count)]), np.uint32) for x in "spo")
     one = ARRAYS.full(count, 1)
-    parcel = m.Envelope(1, 2, m.IndexTriples(s, p, o, one, one, ARRAYS.full(count, 1, np.uint32)))
-    frame = FrameCodec(here, ARRAYS).encode([parcel])
+    envelope = m.Envelope(1, 2, m.IndexTriples(s, p, o, one, one, ARRAYS.full(count, 1, np.uint32)))
+    frame = FrameCodec(here, ARRAYS).encode([envelope])
     (decoded,) = FrameCodec(there, ARRAYS).decode(memoryview(frame)[4:], trusted=True)
-    assert plain(decoded, there) == plain(parcel, here)
+    assert plain(decoded, there) == plain(envelope, here)
 
 
 def test_columns_take_the_narrowest_width_and_equal_values_one_pair():

@@ -45,7 +45,7 @@ class Links:
             self._noticed.subtract(links)
 
     def carries(self, sender: int, receiver: int) -> bool:
-        """Return whether a link carries parcels."""
+        """Return whether a link carries envelopes."""
         return self._cut[sender, receiver] <= 0
 
     def visible(self, observer: int, other: int) -> bool:

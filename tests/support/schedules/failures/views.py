@@ -211,7 +211,7 @@ class Views:
         world = self._world
         if self._resolve_at is not None and world.now < self._resolve_at:
             return  # some names do not resolve
-        if world.alive(node) and node.peer.waits_for_doors:
+        if world.alive(node) and node.peer.waits_for_seeds:
             members = [other for other in world.members() if other is not node and not self._apart(node, other)]
             if all(other.contact.key in self.of(node) and self._visible(node, other) for other in members):
                 world.submit(node, SeedsReached())

@@ -6,7 +6,7 @@ The duties of a driver with durable records, in virtual time:
    the disk is synced up to the record; the peer continues meanwhile.  A sync takes a drawn time, and records that are
    written during a sync wait for the next one.
 2. A *crash* ends a peer's process: its memory, timers, waiting effects, unsynced records (except for a part that may be
-   kept) and client connections are lost.  Sent parcels remain in flight; parcels to a dead address are lost.
+   kept) and client connections are lost.  Sent envelopes remain in flight; envelopes to a dead address are lost.
 3. A *restart* creates a new peer with the same ring position, at the same or another address, which first restores the
    records of the disk.
 4. A *failpoint* crashes a peer at a critical point: after a record was written or synced, before it sends, between two
@@ -399,37 +399,37 @@ class FailingWorld(World):
             pairs = " ".join(f"{sender}>{receiver}" for sender, receiver in links)
             self.say(self.nodes[links[0][0]], f"links {what}: {pairs}")
 
-    def send(self, node: Node, to: Contact, parcel: Envelope) -> None:
-        """Send a parcel, unless its link is cut."""
-        if isinstance(parcel.message, IndexTriples):
-            self._note_stamps(parcel.message)
+    def send(self, node: Node, to: Contact, envelope: Envelope) -> None:
+        """Send an envelope, unless its link is cut."""
+        if isinstance(envelope.message, IndexTriples):
+            self._note_stamps(envelope.message)
         target = self.by_key.get(to.key)
         if target is None or not self.alive(target) or target.contact != to:
-            self._lost(node, to, parcel, "nobody is there")
+            self._lost(node, to, envelope, "nobody is there")
         elif not self.links.carries(node.index, target.index):
-            self._lost(node, to, parcel, "the link is cut")
+            self._lost(node, to, envelope, "the link is cut")
         else:
-            super().send(node, to, parcel)
+            super().send(node, to, envelope)
 
-    def _lost(self, node: Node, to: Contact, parcel: Envelope, why: str) -> None:
+    def _lost(self, node: Node, to: Contact, envelope: Envelope, why: str) -> None:
         self.counts.lost += 1
         if self.trace is not None:
-            self._say(node, f"to {to.host} #{parcel.transfer} {type(parcel.message).__name__}: {why}")
+            self._say(node, f"to {to.host} #{envelope.transfer} {type(envelope.message).__name__}: {why}")
 
     def _receive_frame(self, node: Node, frame: bytes, sender: Contact) -> None:
         if self._arrives(node, sender):
             super()._receive_frame(node, frame, sender)
 
-    def _receive(self, node: Node, parcel: Envelope, sender: Contact) -> None:
+    def _receive(self, node: Node, envelope: Envelope, sender: Contact) -> None:
         if self._arrives(node, sender):
             if self.now < node.busy_until:
-                self.schedule(node.busy_until - self.now, self._receive, node, parcel, sender)
+                self.schedule(node.busy_until - self.now, self._receive, node, envelope, sender)
                 return
             self._note_clock(node)
-            super()._receive(node, parcel, sender)
+            super()._receive(node, envelope, sender)
 
     def _arrives(self, node: Node, sender: Contact) -> bool:
-        """Return whether a parcel arrives: its receiver is alive and the link is not cut."""
+        """Return whether an envelope arrives: its receiver is alive and the link is not cut."""
         return self.alive(node) and self.links.carries(self.by_key[sender.key].index, node.index)
 
     # --- calls into peers ------------------------------------------------------------------------
@@ -530,7 +530,7 @@ class FailingWorld(World):
         if not isinstance(record, bytes):
             return [record]
         assert node.codec is not None
-        return [parcel.message for parcel in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
+        return [envelope.message for envelope in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
 
     def _note_stamps(self, message: IndexTriples) -> None:
         published = message.published & _ROLES if message.origin else 0  # other peers added other indexes later
@@ -649,6 +649,6 @@ class FailingWorld(World):
 
 def _publishes(node: Node, effect: Send) -> bool:
     """Return whether an effect sends a local publication to another peer."""
-    message = effect.parcel.message
+    message = effect.envelope.message
     own = node.contact.key
     return isinstance(message, IndexTriples) and message.origin == own != effect.to.key
