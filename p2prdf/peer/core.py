@@ -128,11 +128,11 @@ class Peer:
         self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, engine)]
         self._anti_entropy = AntiEntropy(messenger, self._kinds, (HOME,), engine.redelivery, first_transfer)
         self._deferred = Deferred(messenger, self._anti_entropy.answers(), (HOME,))
-        self._host = Coordinator(messenger, engine, self._tables, dictionary, home, self._retention)
-        self._entry = ClientEdge(messenger, engine, self._host, dictionary, sources)
-        self._explanations = Explanations(messenger, self._tables, dictionary, self._host, engine.indexes)
+        self._coordinator = Coordinator(messenger, engine, self._tables, dictionary, home, self._retention)
+        self._edge = ClientEdge(messenger, engine, self._coordinator, dictionary, sources)
+        self._explanations = Explanations(messenger, self._tables, dictionary, self._coordinator, engine.indexes)
         self._low_watermarks = LowWatermarks(
-            messenger, lambda: self._host.owes, self._low_watermark_learned, self._sources, self._retention.mark
+            messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark
         )
         self._cluster = Cluster(messenger, settled=self._merge_settled)
         self._view = 0
@@ -149,7 +149,7 @@ class Peer:
         """Records on the disk that had a stamp from the future when this process began."""
         self._components: tuple[Component, ...] = (
             messenger, self._cluster, self._expulsions, *engine.parts, self._anti_entropy, self._deferred, engine,
-            self._stream_ends, self._retention, self._low_watermarks, self._host, self._entry, self._explanations,
+            self._stream_ends, self._retention, self._low_watermarks, self._coordinator, self._edge, self._explanations,
         )  # fmt: skip
         self._timed = [each for each in self._components if type(each).deadline is not Component.deadline]
         self._handlers = merged(each.handlers() for each in self._components)
@@ -244,8 +244,8 @@ class Peer:
         for contact in self._messenger.resend():
             self._contact_lost(contact)
         enter("subscriptions")
-        self._host.wake()
-        self._entry.wake()
+        self._coordinator.wake()
+        self._edge.wake()
         self._explanations.wake()
         enter("repair")
         self._deferred.wake()
@@ -285,13 +285,13 @@ class Peer:
         """Evaluate, report low watermarks and acknowledge: all arrivals are stored and forwarded."""
         messenger = self._messenger
         self._pace.enter("subscriptions")
-        self._host.evaluations.turn()
+        self._coordinator.evaluations.turn()
         self._pace.enter("watermarks")
         self._low_watermarks.wanted = (
-            self._host.owes or self._host.evaluations.doubtful or self._entry.wants_bookmarks
+            self._coordinator.owes or self._coordinator.evaluations.doubtful or self._edge.wants_bookmarks
         )
-        self._low_watermarks.streams = self._host.windows.streams | self._retention.streams
-        self._low_watermarks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
+        self._low_watermarks.streams = self._coordinator.windows.streams | self._retention.streams
+        self._low_watermarks.urgent = self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent
         self._low_watermarks.wake()
         self._pace.enter("subscriptions")
         self._cluster.wake()
@@ -307,8 +307,8 @@ class Peer:
             self.turn_open or self._deferred or self._messenger.to_self or self._ring_changed or not engine.idle
             or engine.rejoining
             or messenger.owes_acknowledgements or self._tables.forgetting
-            or not self._retention.streams <= self._low_watermarks.streams or self._host.evaluations.restless
-            or (not self._low_watermarks.wanted and self._entry.wants_bookmarks)
+            or not self._retention.streams <= self._low_watermarks.streams or self._coordinator.evaluations.restless
+            or (not self._low_watermarks.wanted and self._edge.wants_bookmarks)
         ):  # fmt: skip
             return messenger.now
         due = [at for each in self._timed if (at := each.deadline) is not None]
@@ -335,7 +335,7 @@ class Peer:
         if self._tables.held > self.config.triples_max:
             text = f"this node holds more than {self.config.triples_max} triples and partial results"
             return Busy(f"{text} (setting triples_max)", retry_after=_FULL_SECONDS)
-        if self._entry.rows_open > self.config.rows_under_way_max:
+        if self._edge.rows_open > self.config.rows_under_way_max:
             text = f"more than {self.config.rows_under_way_max} triples are on their way to their owners"
             return Busy(f"{text} (setting rows_under_way_max)")
         return None
@@ -343,7 +343,7 @@ class Peer:
     @property
     def publications_open(self) -> int:
         """Publications of this peer that have not reached all owners, acknowledged to publishers or not."""
-        return self._entry.publications_open
+        return self._edge.publications_open
 
     @property
     def pace(self) -> Pace:
@@ -391,7 +391,7 @@ class Peer:
         messenger = self._messenger
         return (
             self._engine.idle and not (messenger.to_self or self._deferred or len(messenger.outbox) or messenger.parked)
-            and not self._host.evaluations.restless and not self._host.evaluations.doubtful
+            and not self._coordinator.evaluations.restless and not self._coordinator.evaluations.doubtful
             and not self._engine.derived_facts.restless
         )  # fmt: skip
 
@@ -463,7 +463,7 @@ class Peer:
         """
         engine = self._engine
         # first: a record may be in a log by the time these have been read
-        under_way = self._host.evaluations.messages()
+        under_way = self._coordinator.evaluations.messages()
         yield from _kept(
             self._messenger, self._cluster, engine.indexes, self._retention, self._expulsions, engine.introductions,
             engine.words,
@@ -472,7 +472,7 @@ class Peer:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
         yield from under_way
-        yield from _kept(engine, self._host, engine.redelivery)
+        yield from _kept(engine, self._coordinator, engine.redelivery)
         yield from _kept(self._messenger)  # last: it must not claim members that are newer than the other records
 
     # --- for checkers and tests ------------------------------------------------------------------
@@ -516,7 +516,7 @@ class Peer:
 
     def is_home(self, group: int) -> bool:
         """Return whether this peer coordinates a live group."""
-        return self._host.home.find(group) is not None
+        return self._coordinator.home.find(group) is not None
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -557,15 +557,15 @@ class Peer:
         self._messenger.guarded(handler, sender, message)
 
     def _low_watermark_learned(self, known: Known) -> None:
-        self._host.derive_again()
+        self._coordinator.derive_again()
         self._retention.learn(known, self._low_watermarks.streams)
-        self._host.evaluations.learn(known)
-        self._host.windows.learn(known)
-        self._entry.low_watermark(known)
+        self._coordinator.evaluations.learn(known)
+        self._coordinator.windows.learn(known)
+        self._edge.low_watermark(known)
 
     def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
         """Return the known watermarks of publishers of some streams, and the ends of streams."""
-        return (*self._entry.sources(streams), *self._stream_ends.told(streams))
+        return (*self._edge.sources(streams), *self._stream_ends.told(streams))
 
     def _merge_settled(self) -> bool:
         """Return whether all data of another cluster is in place here, in the present view."""
@@ -581,7 +581,7 @@ class Peer:
                 return
 
     def _answers_here(self, groups: Any, rows: messages.Rows) -> None:
-        self._host.local_answers(groups, rows)
+        self._coordinator.local_answers(groups, rows)
 
     # --- overlay ---------------------------------------------------------------------------------
 
@@ -590,7 +590,7 @@ class Peer:
         if not self._messenger.seen(contact, zone):
             return
         self._messenger.peers_came()
-        self._host.contact_back(contact)
+        self._coordinator.contact_back(contact)
         self._engine.hot.met()
         self._engine.indexes.met(contact)
         self._retention.met(contact)
@@ -600,20 +600,20 @@ class Peer:
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
         """Route the messages in flight to a lost peer again."""
-        self._host.contact_lost(contact)
+        self._coordinator.contact_lost(contact)
         self._engine.hot.lost(contact)
         for transfer in self._messenger.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
-            if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
+            if not self._engine.reroute(message, tokens) and not self._coordinator.reroute(message, tokens):
                 # All replicas acknowledge a query, so another replica takes the place of each lost one.
                 to_all = isinstance(message, messages.IndexQuery | messages.KeepEnds)
-                send = self._host.to_all if to_all else self._host.to_owner
+                send = self._coordinator.to_all if to_all else self._coordinator.to_owner
                 for key in _keys_of(message, self.dictionary.hashes):
                     send(key, message, tokens)
             self._messenger.release(transfer.tokens, contact.key)
         self._messenger.retry_parked()
         self._engine.redelivery.finish(contact.key)
-        self._entry.contact_lost(contact)
+        self._edge.contact_lost(contact)
         self._anti_entropy.contact_lost(contact)
 
     def _follow_view(self) -> None:
@@ -681,7 +681,7 @@ class Peer:
         expired = self._tables.expired_groups(hlc.from_seconds(now), _EXPIRED_GROUPS_MAX)
         column = self._messenger.columns.column
         for identity in expired:
-            self._host.to_owner(
+            self._coordinator.to_owner(
                 subscription_home(identity), messages.KeepGroups(self.contact, column([identity]))
             )
         self._check_leases_at = now + self.config.group_lease_seconds / 2
@@ -695,7 +695,7 @@ class Peer:
 
     def subscriptions(self, *, now: float, after: int = 0) -> dict[str, object]:
         """Return some of the subscriptions that this peer serves, as plain JSON values."""
-        return listed(self._host.home, now=now, after=after)
+        return listed(self._coordinator.home, now=now, after=after)
 
     def status(self) -> dict[str, object]:
         """Return counters and sizes, as plain JSON values."""

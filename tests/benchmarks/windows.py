@@ -126,7 +126,7 @@ def _play(dataset: Dataset, text: str) -> _Counted:
         sizes = node.peer._tables.sizes()
         counted.held += sizes.rows
         counted.too_wide += sizes.too_wide
-        counted.answers += sum(len(leaf.answers or ()) for leaf in node.peer._host.home.live_leaves())
+        counted.answers += sum(len(leaf.answers or ()) for leaf in node.peer._coordinator.home.live_leaves())
     counted.told = Counter(record.rows)
     return counted
 

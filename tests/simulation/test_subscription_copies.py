@@ -57,7 +57,7 @@ def subscribed(world: FailingWorld, query: ConjunctiveQuery, node: Node) -> tupl
     world.run_for(3.0)
     number = client.record.subscription
     assert number is not None
-    return client, number, node.peer._host.home.subscriptions[number].group.identity
+    return client, number, node.peer._coordinator.home.subscriptions[number].group.identity
 
 
 def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
@@ -77,7 +77,7 @@ def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
     world.restart(b)
     world.run_for(10.0)
     assert client.record.subscription is not None
-    b_home = b.peer._host.home
+    b_home = b.peer._coordinator.home
     assert client.record.subscription in b_home.subscriptions
 
 
@@ -98,7 +98,7 @@ def test_solutions_known_to_other_replicas_alone_come_later(world: FailingWorld)
     world.restart(c, disk="lost")
     world.restart(b)
     world.run_for(8.0)
-    assert not any(second.record.subscription in node.peer._host.home.subscriptions for node in (b, c))
+    assert not any(second.record.subscription in node.peer._coordinator.home.subscriptions for node in (b, c))
     publisher = Publisher(world, "publisher", world._generator("publisher"))
     publisher._elsewhere = lambda: b  # type: ignore[method-assign]
     publisher.publish(0.0, [("<urn:a>", query.constants[0], '"1"')])
@@ -122,7 +122,7 @@ def test_a_subscription_without_its_group_is_not_disseminated_and_ends_with_the_
     number = client.record.subscription
     assert client.attached
     assert number is not None
-    homes = [node.peer._host.home for node in world.nodes]
+    homes = [node.peer._coordinator.home for node in world.nodes]
     group = homes[0].subscriptions[number].group
     clock = a.peer._messenger.clock
     for home in homes:
@@ -141,7 +141,7 @@ def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing
     a, b, c = world.nodes
     query = query_at(world, a, a)
     client, number, group = subscribed(world, query, b)
-    home = a.peer._host.home
+    home = a.peer._coordinator.home
     world.crash(c)
     world.run_for(5.0)
     client.unsubscribe()
@@ -150,7 +150,7 @@ def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing
     assert not home.ends.has(group, subscription=False)
     world.run_for(20.0)
     for node in (a, b):
-        assert node.peer._host.home.ends.has(group, subscription=False)
+        assert node.peer._coordinator.home.ends.has(group, subscription=False)
         assert not node.peer._tables.sizes().groups
 
 
@@ -167,7 +167,7 @@ def test_answers_to_an_orphaned_query_are_not_held_and_it_ends_when_all_replicas
     a, b, c = world.nodes
     query = query_at(world, a, b)
     client, _, group = subscribed(world, query, b)
-    home = a.peer._host.home
+    home = a.peer._coordinator.home
     world.cut(around(c.index, range(PEERS)), noticed=False, why="it hears nothing")
     client.unsubscribe()
     world.run_for(2.0)
@@ -175,12 +175,12 @@ def test_answers_to_an_orphaned_query_are_not_held_and_it_ends_when_all_replicas
     published(world, query, b, 20)
     world.run_for(4.0)
     assert not home.ends.has(group, subscription=False)
-    assert [node.peer._host.unknown.rows for node in (a, b)] == [0, 0]
+    assert [node.peer._coordinator.unknown.rows for node in (a, b)] == [0, 0]
     world.mend(around(c.index, range(PEERS)), noticed=False)
     world.run_for(10.0)
     for node in world.nodes:
-        assert node.peer._host.home.ends.has(group, subscription=False)
-        assert not node.peer._host.home.left
+        assert node.peer._coordinator.home.ends.has(group, subscription=False)
+        assert not node.peer._coordinator.home.left
         assert not node.peer._tables.sizes().groups
 
 
@@ -193,12 +193,12 @@ def test_a_query_that_was_left_is_so_after_a_restart_from_a_snapshot_as_well(wor
     client, number, group = subscribed(world, parse_query(text) if standing else query, b)
     published(world, query, b, 3)
     world.run_for(3.0)
-    record = a.peer._host.home.record_of(a.peer._host.home.subscriptions[number])
+    record = a.peer._coordinator.home.record_of(a.peer._coordinator.home.subscriptions[number])
     other = replace(record, subscription=number ^ 1, opening=record.opening + 1)
     world.cut(around(c.index, range(PEERS)), noticed=False, why="it hears nothing")
     client.unsubscribe()
     world.run_for(2.0)
-    before = a.peer._host.home.left[group]
+    before = a.peer._coordinator.home.left[group]
     recorded, answers = before.youngest, before.leaves[0].answers
     assert recorded
     for _ in range(2):
@@ -206,7 +206,7 @@ def test_a_query_that_was_left_is_so_after_a_restart_from_a_snapshot_as_well(wor
         world.run_for(1.0)
         world.crash(a)
         world.restart(a)
-        home = a.peer._host.home
+        home = a.peer._coordinator.home
         assert list(home.left) == [group]
         assert not home.subscriptions
         assert home.ends.has(number, subscription=True)
@@ -228,21 +228,21 @@ def test_answers_owed_since_a_snapshot_are_owed_after_a_restart_as_well(world: F
     client, number, _ = subscribed(world, query, b)
     published(world, query, b, 3)
     world.run_for(3.0)
-    record = a.peer._host.home.record_of(a.peer._host.home.subscriptions[number])
+    record = a.peer._coordinator.home.record_of(a.peer._coordinator.home.subscriptions[number])
     world.cut(around(c.index, range(PEERS)), noticed=False, why="it hears nothing")
     if left:
         client.unsubscribe()
         world.run_for(2.0)
     world.compact(a)
     world.run_for(1.0)
-    assert not a.peer._host.owes
+    assert not a.peer._coordinator.owes
     other = replace(record, subscription=number ^ 1, opening=record.opening + 1)
     world._carry_out(a, a.peer.receive(Envelope(0, 0, other), sender=c.peer.contact, now=world.now))
-    assert a.peer._host.owes
+    assert a.peer._coordinator.owes
     world.run_for(0.2)
     world.crash(a)
     world.restart(a)
-    assert a.peer._host.owes
+    assert a.peer._coordinator.owes
 
 
 def test_a_restart_from_a_snapshot_derives_nothing_again_that_all_replicas_have(world: FailingWorld):
@@ -258,9 +258,9 @@ def test_a_restart_from_a_snapshot_derives_nothing_again_that_all_replicas_have(
     world.run_for(3.0)
     world.crash(a)
     world.restart(a)
-    assert len(a.peer._host.home.subscriptions) == 3
-    assert not a.peer._host.owes
-    groups = {each.group.identity: each.group for each in a.peer._host.home.subscriptions.values()}
+    assert len(a.peer._coordinator.home.subscriptions) == 3
+    assert not a.peer._coordinator.owes
+    groups = {each.group.identity: each.group for each in a.peer._coordinator.home.subscriptions.values()}
     assert all(group.recorded for group in groups.values()), "but who is heard of later may be owed them"
 
 
@@ -277,7 +277,7 @@ def test_a_primary_that_knows_a_groups_end_ends_a_subscription_of_it_that_others
     publisher.publish(0.0, [("<urn:a>", query.constants[0], '"1"')])
     world.run_for(3.0)
     assert client.record.rows
-    home = a.peer._host.home
+    home = a.peer._coordinator.home
     group = home.subscriptions[number].group.identity
     home.take_end(group, a.peer._messenger.clock, subscription=False)
     home._forget(number)
@@ -286,5 +286,5 @@ def test_a_primary_that_knows_a_groups_end_ends_a_subscription_of_it_that_others
     world.restart(c)
     world.run_for(20.0)
     assert all(node.peer._messenger.recovery.caught_up for node in world.nodes)
-    assert not any(number in node.peer._host.home.subscriptions for node in world.nodes)
+    assert not any(number in node.peer._coordinator.home.subscriptions for node in world.nodes)
     assert len(client.record.complaints) == 1, "it is told that it is gone"

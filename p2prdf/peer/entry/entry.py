@@ -172,12 +172,13 @@ class ClientEdge(Component):
     """Requests of the local application."""
 
     def __init__(
-        self, messenger: Messenger, engine: Engine, host: Coordinator, dictionary: TermDictionary, sources: Sources
-    ):
+        self, messenger: Messenger, engine: Engine, coordinator: Coordinator, dictionary: TermDictionary,
+        sources: Sources,
+    ):  # fmt: skip
         self._messenger = messenger
         self._dictionary = dictionary
         self._engine = engine
-        self._host = host
+        self._coordinator = coordinator
         self._columns = messenger.columns
         self._locals: dict[int, _Local] = {}
         self._wanting: dict[int, None] = {}
@@ -356,7 +357,7 @@ class ClientEdge(Component):
         token = self._messenger.token(lambda: self._complete(request.request, StreamEnded()), sparing=True)
         each = (request.stream, request.publisher, request.opening, request.began, request.upto)
         columns = (self._columns.column([value]) for value in each)
-        self._host.to_all(request.stream, KeepEnds(*columns), (token,))
+        self._coordinator.to_all(request.stream, KeepEnds(*columns), (token,))
         self._messenger.release((token,))
 
     def _complete(self, request: int, outcome: Outcome) -> None:
@@ -381,7 +382,7 @@ class ClientEdge(Component):
     def _send(self, pending: _Pending) -> None:
         nearest = self._messenger.closest_known(self._columns.column([pending.key]))
         pending.asked = self._messenger.contact(as_list(nearest)[0]).key
-        self._host.to_owner(pending.key, pending.message)
+        self._coordinator.to_owner(pending.key, pending.message)
 
     def contact_lost(self, contact: Contact) -> None:
         """Repeat to another peer the requests that a lost one has not answered."""
@@ -410,7 +411,7 @@ class ClientEdge(Component):
         for there in at.values():
             numbers, requests = make([each.number for each in there]), make([each.request for each in there])
             message = RenewSubscriptions(self._messenger.own, numbers, requests)
-            self._host.to_owner(subscription_home(there[0].number), message)
+            self._coordinator.to_owner(subscription_home(there[0].number), message)
 
     def _renew_what_is_due(self) -> None:
         """Renew leases, with those due soon, so that coordinators receive few messages about many leases."""
@@ -536,7 +537,7 @@ class ClientEdge(Component):
         for home, numbers in at.values():
             for start in range(0, len(numbers), _BOOKMARKS_MAX):
                 some = self._columns.column(numbers[start : start + _BOOKMARKS_MAX])
-                self._host.reply(home, BookmarksRequest(messenger.own, upto, messenger.view, some))
+                self._coordinator.reply(home, BookmarksRequest(messenger.own, upto, messenger.view, some))
 
     def bookmarks(self, message: BookmarksResponse) -> None:
         """Deliver bookmarks once all solutions before them have been delivered."""
@@ -622,7 +623,7 @@ class ClientEdge(Component):
         for local in self._locals.values():
             if local.request == message.request and local.number != message.subscription:
                 close = CloseSubscription(0, message.subscription, self._messenger.own)
-                self._host.to_owner(subscription_home(message.subscription), close)
+                self._coordinator.to_owner(subscription_home(message.subscription), close)
                 return
 
     def refused(self, message: SubscriptionRefused) -> None:

@@ -87,13 +87,13 @@ class Explanations(Component):
     """The explanations requested here, and those of the subscriptions that this peer coordinates."""
 
     def __init__(
-        self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, host: Coordinator,
+        self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, coordinator: Coordinator,
         indexes: IndexAdvertisements,
     ):  # fmt: skip
         self._messenger = messenger
         self._columns = messenger.columns
         self._dictionary = dictionary
-        self._host = host
+        self._coordinator = coordinator
         self._indexes = indexes
         self._counts = Counts(messenger, tables)
         self._cases: dict[int, _Case] = {}
@@ -116,7 +116,7 @@ class Explanations(Component):
 
     def _rates(self, _: Contact, message: RatesResponse) -> None:
         if not self.rates(message):
-            self._host.rates(message)
+            self._coordinator.rates(message)
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class Explanations(Component):
             message = ExplainSubscription(
                 request.request, self._messenger.own, request.subscription, owner=request.owner
             )
-            self._host.to_owner(subscription_home(request.subscription), message)
+            self._coordinator.to_owner(subscription_home(request.subscription), message)
             return
         query = request.query
         if request.per_event and isinstance(query, StandingQuery):
@@ -163,21 +163,21 @@ class Explanations(Component):
         reports an unknown subscription only when that is certain.
         """
         number, key = message.subscription, subscription_home(message.subscription)
-        if not self._host.at_owner(key, message, sender):
+        if not self._coordinator.at_owner(key, message, sender):
             return
-        subscription = self._host.home.subscriptions.get(number)
+        subscription = self._coordinator.home.subscriptions.get(number)
         if subscription is None and not self._messenger.speaks_for(key):
-            self._host.unknown.wait(message)
+            self._coordinator.unknown.wait(message)
             return
-        if subscription is None and not self._host.unknown.is_gone(number, subscription=True):
-            self._host.unknown.hold_request(number, message)
+        if subscription is None and not self._coordinator.unknown.is_gone(number, subscription=True):
+            self._coordinator.unknown.hold_request(number, message)
             return
 
         def done(outcome: Explained | Failed) -> None:
             if isinstance(outcome, Failed):
-                self._host.reply(message.asker, Explanation(message.request, "", outcome.code, outcome.text))
+                self._coordinator.reply(message.asker, Explanation(message.request, "", outcome.code, outcome.text))
             else:
-                self._host.reply(message.asker, Explanation(message.request, outcome.json))
+                self._coordinator.reply(message.asker, Explanation(message.request, outcome.json))
 
         if subscription is None:
             done(_gone(number))
@@ -215,7 +215,7 @@ class Explanations(Component):
             )
             leaf.unanswered = len(questions)
             for key, question in questions:
-                self._host.to_owner(key, question)
+                self._coordinator.to_owner(key, question)
         self._plan_if_known(case)
 
     def rates(self, message: RatesResponse) -> bool:
@@ -290,7 +290,7 @@ class Explanations(Component):
 
     def count(self, sender: Contact, message: CountsRequest) -> None:
         """Send this peer's counts to another peer."""
-        self._host.reply(sender, self._counts.take(message))
+        self._coordinator.reply(sender, self._counts.take(message))
 
     def counted(self, sender: Contact, message: CountsResponse) -> None:
         """Add the counts of another peer; finish after the last one."""
@@ -318,7 +318,7 @@ class Explanations(Component):
     def _finish(self, case: _Case) -> None:
         del self._cases[case.number]
         subscription = case.subscription
-        if subscription is not None and subscription.number not in self._host.home.subscriptions:
+        if subscription is not None and subscription.number not in self._coordinator.home.subscriptions:
             case.done(_gone(subscription.number))
             return
         hashes, intern = self._dictionary.hashes, self._dictionary.intern

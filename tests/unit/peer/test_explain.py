@@ -299,7 +299,7 @@ def test_a_peer_that_does_not_answer_is_named_as_missing(columns):
     pair = made(columns, **COPIES)
     number = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(6))
-    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._host._messenger.rank(number) == 0)
+    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._coordinator._messenger.rank(number) == 0)
     other = HIGH if home is LOW else LOW
     pair.cut = True
     said = explained(pair, home, subscription=number)
@@ -327,7 +327,7 @@ def test_a_coordinator_that_does_not_answer_is_given_up(columns):
 def test_a_coordinator_reports_that_its_subscribers_node_is_gone(columns):
     pair = made(columns, **COPIES)
     number = subscribed(pair, CHAIN)
-    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._host._messenger.rank(number) == 0)
+    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._coordinator._messenger.rank(number) == 0)
     other = HIGH if home is LOW else LOW
     number = subscribed(pair, CHAIN, at=other)
     pair.cut = True
@@ -365,7 +365,7 @@ def test_ended_rows_make_no_count_negative_from_any_start_time(columns):
     pair.publish(LOW, *links(12))
     removed(pair, *links(12))
     counts = [peer._explanations._counts for peer in pair.peers.values()]
-    homes = [peer._explanations._host.home for peer in pair.peers.values()]
+    homes = [peer._explanations._coordinator.home for peer in pair.peers.values()]
     leaves = sorted({leaf.identity for home in homes for group in home._by_identity.values() for leaf in group.leaves})
     make, found = columns.column, []
     for since in (0, 1 << 63, (1 << 63) + 1, (1 << 64) - 1):

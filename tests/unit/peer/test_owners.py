@@ -99,9 +99,9 @@ def test_a_replica_that_becomes_primary_knows_the_owner() -> None:
     pair.publish(LOW, ("<x>", "<y>", "<z>"))
     pair.pass_time(30.0)
     number = subscribed(pair, "alice")
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key]._host.home.subscriptions[number].delivered)
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key]._coordinator.home.subscriptions[number].delivered)
     other = LOW if home is HIGH else HIGH
-    assert pair.peers[other.key]._host.home.subscriptions[number].owner == "alice"
+    assert pair.peers[other.key]._coordinator.home.subscriptions[number].owner == "alice"
     del pair.peers[home.key]
     pair.submit(other, ContactLost(home))
     pair.pass_time(5.0)
@@ -116,11 +116,11 @@ def test_a_replica_that_becomes_primary_knows_the_owner() -> None:
 def test_a_peer_that_comes_back_knows_the_owner_and_reads_records_that_have_none() -> None:
     pair = Pair()
     number = subscribed(pair, "alice")
-    home = next(c for c in (LOW, HIGH) if number in pair.peers[c.key]._host.home.subscriptions)
-    held = pair.peers[home.key]._host.home
+    home = next(c for c in (LOW, HIGH) if number in pair.peers[c.key]._coordinator.home.subscriptions)
+    held = pair.peers[home.key]._coordinator.home
     record = held.record_of(held.subscriptions[number])
     assert isinstance(record, KeepSubscription)
     for kept, owner in ((record, "alice"), (dataclasses.replace(record, owner=""), "")):
         again = Peer(home, PeerConfig(), TermDictionary(), ARRAYS)
         again.restore([kept], now=pair.now)
-        assert again._host.home.subscriptions[number].owner == owner
+        assert again._coordinator.home.subscriptions[number].owner == owner

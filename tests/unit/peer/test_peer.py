@@ -363,21 +363,21 @@ def test_a_renewing_subscriber_is_not_told_of_an_end_with_too_few_copies(pair):
     for request in (50, 51):
         pair.submit(LOW, Unsubscribe(request, number))
         pair.pass_time(0.5)
-    assert not pair.peers[LOW.key]._host.home.subscriptions
+    assert not pair.peers[LOW.key]._coordinator.home.subscriptions
     assert not any(isinstance(each, Unsubscribed) for each in pair.completed.values())
     pair.cut = False
     pair.submit(LOW, ContactSeen(HIGH))
     pair.submit(HIGH, ContactSeen(LOW))
     pair.pass_time(5.0)
     assert pair.completed[50] == pair.completed[51] == Unsubscribed(number)
-    assert not pair.peers[HIGH.key]._host.home.subscriptions
+    assert not pair.peers[HIGH.key]._coordinator.home.subscriptions
 
 
 def test_a_refused_unsubscribe_does_not_delay_the_news_of_anothers_unsubscribe():
     """News of the end wait for the answer to the own request; if that is a refusal, the coordinator is asked."""
     pair = replicas()
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key]._host.home.subscriptions[number].delivered)
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key]._coordinator.home.subscriptions[number].delivered)
     entry = HIGH if home is LOW else LOW
     pair.submit(entry, Attach(50, number, pair.columns.column([])))
     pair.pass_time(3.0)
@@ -416,7 +416,7 @@ def test_leases_are_renewed_together_and_kept_while_a_subscriber_is_there():
     assert set(told) <= numbers
     assert len(renewals) < 0.9 * len(told)
     assert pair.ended == []
-    assert {*pair.peers[LOW.key]._host.home.subscriptions} == numbers
+    assert {*pair.peers[LOW.key]._coordinator.home.subscriptions} == numbers
 
 
 def test_without_replicas_a_subscription_survives_a_short_absence_of_its_coordinator(pair):

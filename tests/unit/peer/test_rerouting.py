@@ -117,7 +117,7 @@ def test_a_message_to_all_replicas_is_in_flight_to_each_once_however_many_are_lo
     sample = messages(dictionary, columns)[IndexQuery]
     wherever = IndexQuery(sample.plan, 1, sample.groups)
     for key in BUCKETS:
-        peer._host.to_all(key, wherever)
+        peer._coordinator.to_all(key, wherever)
     for lost in PEERS[1:9]:
         peer.submit(ContactLost(lost), now=1001.0)
         under_way = [each for each in peer._messenger.outbox.messages() if each is wherever]

@@ -144,7 +144,7 @@ def test_a_subscription_from_the_beginning_is_told_the_present_beginning():
     told = [
         each.evaluation.reports["begins"]
         for peer in pair.peers.values()
-        for each in peer._host.home.subscriptions.values()
+        for each in peer._coordinator.home.subscriptions.values()
         if each.evaluation is not None
     ]
     assert told == [102.0], "the first window of two seconds that begins at the horizon"
