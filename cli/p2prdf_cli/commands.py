@@ -39,6 +39,7 @@ RENAMED_OPTIONS: Final = {
     ("derive", "--drop"): "--remove",
     ("ca issue", "--out"): "--output",
     ("node", "--rights"): "--permissions",
+    ("node", "--roles"): "--indexes",
     ("status", "--in-step"): "--in-sync",
 }
 """New names of options by the command's present name and the option's former name."""

@@ -1,112 +1,64 @@
-"""``p2prdf node``: run one node of the overlay."""
+"""``p2prdf node``: run one node of the overlay.
+
+The options are the declared settings that are marked so (:mod:`p2prdf_node.config`), with the first sentences of
+their meanings.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.settings import Declaration
 from p2prdf_cli.connecting import tls_files
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, complain, run_plain
+from p2prdf_node.config import SETTINGS, load_config
 
 __all__ = ["register"]
+
+_TYPES: Final[dict[str, Any]] = {"bool": bool, "tuple[str, ...]": list[str] | None, "Path | None": Path | None}
+"""Types of options by those of settings; all others are texts, which the configuration converts and checks."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=EXIT_CODES_HELP)(node)
+    app.command(epilog=EXIT_CODES_HELP)(_with_options(node))
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each setting that has one."""
+    options = {name: _option(name, each) for name, each in SETTINGS.items() if each.on_command_line}
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in options.items()
+    ]
+    config = inspect.signature(command, eval_str=True).parameters["config"]
+    command.__signature__ = inspect.Signature([*parameters, config])  # type: ignore[attr-defined]  # typer reads it
+    command.__annotations__ = {**options, "config": config.annotation}
+    return command
+
+
+def _option(name: str, declared: Declaration) -> Any:
+    text = declared.help.partition(". ")[0].removesuffix(".") + "."
+    if declared.default not in (None, False, "", ()):
+        text += f" (default: {declared.default})"
+    flag = f"--{name.replace('_', '-')}"
+    metavar = declared.metavar or "|".join(declared.choices) or (None if declared.type == "bool" else "N")
+    return Annotated[_TYPES.get(declared.type, str | None), typer.Option(flag, metavar=metavar, help=text)]
 
 
 def node(
-    listen: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="TCP and UDP address; port 0: a free one. (default: 127.0.0.1:7400)"),
-    ] = None,
-    health: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Health checks over HTTP, without access control. (default: none)"),
-    ] = None,
-    bootstrap: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST:PORT[,...]", help="Seed nodes; repeatable. Without: a new cluster."),
-    ] = None,
-    first: Annotated[
-        bool, typer.Option("--first", help="Begin a cluster if no seed node answers and --data remembers no member.")
-    ] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Directory for the identity and state of the node. (default: memory only)"),
-    ] = None,
-    durability: Annotated[
-        str | None,
-        typer.Option(
-            metavar="fsync|async|memory",
-            help="When writes count as safe. (default: fsync with --data)",
-        ),
-    ] = None,
-    replicas: Annotated[int | None, typer.Option(min=1, max=16, help="Copies of all data. (default: 3)")] = None,
-    copies_min: Annotated[
-        int | None, typer.Option(min=1, max=16, help="Copies that an acknowledgement waits for. (default: 2)")
-    ] = None,
-    ordinal: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, help="Even place on the ring, unique per node. (default: by the identifier)"),
-    ] = None,
-    advertise: Annotated[
-        str | None, typer.Option(metavar="HOST[:PORT]", help="Address for other nodes. (default: --listen)")
-    ] = None,
-    secret_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Cluster secret, or P2PRDF_SECRET; required beyond loopback."),
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Use TLS with this certificate (p2prdf ca issue --node).")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of that certificate.")] = None,
-    tls_ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Certificates of the trusted authorities.")
-    ] = None,
-    tls_crl: Annotated[Path | None, typer.Option(metavar="FILE", help="Revocation lists of these authorities.")] = None,
-    seal_keys: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keys of datagrams, the current one first. (default: the secret)"),
-    ] = None,
-    permissions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Permissions of clients. (default: everything)")
-    ] = None,
-    overlay: Annotated[
-        str | None,
-        typer.Option(metavar="kademlia|chord", help="Routing; equal at all nodes. (default: kademlia)"),
-    ] = None,
-    membership: Annotated[
-        str | None,
-        typer.Option(metavar="view|overlay", help="Full or partial membership; equal at all nodes. (default: view)"),
-    ] = None,
-    zone: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Failure domain; copies go to different zones."),
-    ] = None,
-    indexes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="all|on-demand", help="Index for all queries, or for standing queries only. (default: all)"
-        ),
-    ] = None,
-    roles: Annotated[str | None, typer.Option(hidden=True, help="Refused: it is --indexes now.")] = None,
+    *,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", envvar="P2PRDF_CONFIG", help="TOML file of settings."),
+        Path | None, typer.Option(metavar="FILE", envvar="P2PRDF_CONFIG", help="TOML file of settings.")
     ] = None,
-    log_format: Annotated[
-        str | None, typer.Option(metavar="auto|json|console", help="Format of log lines. (default: auto)")
-    ] = None,
-    log_level: Annotated[
-        str | None,
-        typer.Option(metavar="debug|info|warning|error", help="Lowest level that is logged. (default: info)"),
-    ] = None,
+    **options: Any,
 ) -> None:
     """Run one node of a cluster until SIGTERM or Ctrl-C.
 
@@ -122,38 +74,14 @@ def node(
       p2prdf node --listen 0.0.0.0:7400 --secret-file cluster.key \\
                   --advertise db1.example.org --data /var/lib/p2prdf
     """
-    files = tls_files()
-    options: dict[str, object] = {
-        "listen": listen,
-        "health": health,
-        "bootstrap": ",".join(bootstrap) if bootstrap else None,
-        "first": first or None,
-        "data": data,
-        "durability": durability,
-        "replicas": replicas,
-        "copies_min": copies_min,
-        "ordinal": ordinal,
-        "advertise": advertise,
-        "secret_file": secret_file,
-        "tls_cert": tls_cert or files.get("cert"),
-        "tls_key": tls_key or files.get("key"),
-        "tls_ca": tls_ca or files.get("ca"),
-        "tls_crl": tls_crl,
-        "permissions": permissions,
-        "seal_keys": seal_keys,
-        "overlay": overlay,
-        "membership": membership,
-        "zone": zone,
-        "indexes": indexes,
-        "roles": roles,
-        "log_format": log_format,
-        "log_level": log_level,
-    }
+    options["bootstrap"] = ",".join(options["bootstrap"] or ()) or None
+    options["first"] = options["first"] or None
+    for name, path in tls_files().items():
+        options[f"tls_{name}"] = options[f"tls_{name}"] or path
     run_plain(lambda: _serve(options, config))
 
 
 def _serve(options: dict[str, object], file: Path | None) -> ExitCode:
-    from p2prdf_node.config import load_config
     from p2prdf_node.daemon import run
 
     try:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf_node.config import RENAMED, NodeConfig, load_config
+from p2prdf_node.config import RENAMED, SETTINGS, load_config
 from p2prdf_node.daemon import run
 
 if TYPE_CHECKING:
@@ -23,11 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a node with the settings of the command line, environment and file; return the exit code."""
     parser = argparse.ArgumentParser("p2prdf_node", description="Run one p2prdf node.", allow_abbrev=False)
     parser.add_argument("--config", type=Path, help="TOML file with settings")
-    for field in dataclasses.fields(NodeConfig):
-        if str(field.type) == "bool":
-            parser.add_argument("--" + field.name.replace("_", "-"), default=None, action="store_true")
-        elif field.name != "secret":  # never where ps shows it
-            parser.add_argument("--" + field.name.replace("_", "-"), default=None, metavar="VALUE")
+    for name, declared in SETTINGS.items():
+        flag: dict[str, Any] = {"nargs": "?", "const": True} if declared.type == "bool" else {}
+        parser.add_argument("--" + name.replace("_", "-"), metavar="VALUE", help=declared.help, **flag)
     for name in RENAMED:  # refused with the new name
         parser.add_argument("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)
     options = vars(parser.parse_args(arguments))

@@ -8,7 +8,7 @@ TCP slows it down.  A publication enters the peer when the peer has room (``peer
 allows it (:mod:`p2prdf_node.quota`), clients taking turns.  After ``admission_seconds`` it is refused as busy, with
 the reason and when to try again.  Nothing is refused after it has entered the peer.
 
-*Solutions.*  Flow control runs end to end: the coordinator of a subscription has at most ``answers_window``
+*Solutions.*  Flow control runs end to end: the coordinator of a subscription has at most ``solutions_window``
 unacknowledged solutions in flight.  This node forwards them, and keeps them as columns of integers while the client's
 socket is full.  It never acknowledges by itself: clients acknowledge by identity, and the coordinator answers when
 all its replicas know.  A subscriber that does not read thus costs this node one window and one socket buffer, its

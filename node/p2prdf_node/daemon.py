@@ -51,6 +51,7 @@ from p2prdf.errors import (
 from p2prdf.monitoring.process import memory_bytes
 from p2prdf.peer import Pace, Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.settings import shared_settings
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
 from p2prdf.wire.messages import ClientHello, Contact, PeerHello, client_error
@@ -247,32 +248,9 @@ class Daemon:
         self._codec = FrameCodec(dictionary, ARRAYS)
         entropy = random.Random(secrets.randbits(128))  # noqa: S311 - the peer's choices guard nothing
         settings = PeerConfig(
-            overlay=config.overlay,
-            replicas=config.replicas,
-            copies_min=config.copies_min,
-            joins=bool(config.bootstrap) and config.membership == "view",
+            **shared_settings(config), has_seeds=bool(config.bootstrap) and config.membership == "view",
             durable=config.durability_in_force != "memory",
-            indexes=config.indexes,
-            answers_window=config.answers_window,
-            answers_pending_max=config.answers_pending_max,
-            query_rows_max=config.query_rows_max,
-            answers_pending_characters_max=config.retention_bytes,
-            answers_age_seconds=config.retention_seconds,
-            audit_seconds=config.audit_seconds,
-            introductions_max=config.introductions_max,
-            turn_budget_seconds=config.turn_budget_seconds,
-            stream_idle_seconds=config.stream_idle_seconds,
-            stream_retention_seconds=config.stream_retention_seconds,
-            rows_under_way_max=config.rows_under_way_max,
-            triples_max=config.triples_max,
-            clock_skew_seconds=config.clock_skew_seconds,
-            hot_keys=config.hot_keys == "on",
-            hot_interval_seconds=config.hot_interval_seconds,
-            hot_rate_min=config.hot_rate_min,
-            hot_share=config.hot_share,
-            hot_text=config.hot_text == "on",
-            trace_every=config.trace_every,
-        )
+        )  # fmt: skip
         pace = Pace(config.turn_budget_seconds, time.thread_time)
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy, pace=pace)
         clock = Clock()

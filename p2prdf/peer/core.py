@@ -116,8 +116,8 @@ class Peer:
         self._pace = messenger.pace
         engine = self._engine = Engine(messenger, self._tables, dictionary, self._answers_here)
         home = Home(
-            self._tables.columns, log_rows_max=config.answers_pending_max,
-            log_characters_max=config.answers_pending_characters_max, characters_of=engine.chunker.characters_of,
+            self._tables.columns, log_rows_max=config.solutions_pending_max,
+            log_characters_max=config.retention_bytes, characters_of=engine.chunker.characters_of,
             own=contact.key,
         )  # fmt: skip
         sources = Sources(config.stream_idle_seconds)
@@ -335,9 +335,9 @@ class Peer:
         if self._tables.held > self.config.triples_max:
             text = f"this node holds more than {self.config.triples_max} triples and partial results"
             return Busy(f"{text} (setting triples_max)", retry_after=_FULL_SECONDS)
-        if self._edge.rows_open > self.config.rows_under_way_max:
-            text = f"more than {self.config.rows_under_way_max} triples are on their way to their owners"
-            return Busy(f"{text} (setting rows_under_way_max)")
+        if self._edge.rows_open > self.config.rows_in_flight_max:
+            text = f"more than {self.config.rows_in_flight_max} triples are on their way to their owners"
+            return Busy(f"{text} (setting rows_in_flight_max)")
         return None
 
     @property

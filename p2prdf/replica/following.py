@@ -35,7 +35,7 @@ _PENDING_MAX: Final = 10_000_000
 _UNACKNOWLEDGED_MAX: Final = 8192
 """Solutions to acknowledge without waiting for a bookmark.
 
-Nodes deliver at most ``answers_window`` (16,384) unacknowledged ones, and no bookmark before they have
+Nodes deliver at most ``solutions_window`` (16,384) unacknowledged ones, and no bookmark before they have
 delivered all. Each takes at most eleven characters of a cursor.
 """
 

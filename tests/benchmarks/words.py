@@ -91,7 +91,8 @@ def _conditions(texts: list[str], count: int, *, rare: bool) -> list[str]:
 
 def _run(peers: int, texts: list[str], conditions: list[str], *, by_words: bool, split: bool) -> Seen:
     config = PeerConfig(
-        indexes="on-demand", hot_text=by_words, hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=1
+        indexes="on-demand", keyword_routing=by_words, hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20,
+        hot_sample=1,
     )
     world = _Counting(WorldOptions(peers=peers, seed=1, places="even", config=config))
     seen = world.seen

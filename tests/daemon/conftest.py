@@ -192,7 +192,7 @@ def keeping_all(tmp_path_factory):
 
     Queries with conditions on texts use keyword routing there.
     """
-    return shared("all", lambda: running(tmp_path_factory.mktemp("all"), hot_text="on")).nodes
+    return shared("all", lambda: running(tmp_path_factory.mktemp("all"), keyword_routing="on")).nodes
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
     launcher, until, all_know_each_other, status
 ):
     """Answers pile up for a sleeping subscriber; another subscriber gets all, and the backlog stays within bounds."""
-    nodes = launcher.overlay(2, answers_window=1000, answers_pending_max=3000)
+    nodes = launcher.overlay(2, solutions_window=1000, solutions_pending_max=3000)
     await until(lambda: all_know_each_other(nodes))
     query = "SELECT ?s ?o { ?s <urn:slow> ?o }"
     sleeper = socket.create_connection(("127.0.0.1", nodes[0].port))
@@ -76,7 +76,7 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
 
 async def test_a_subscriber_that_stopped_reading_is_sent_the_gap_of_dropped_solutions(launcher):
     """The coordinator keeps the newest solutions; the older ones are reported as a gap, in order."""
-    node = launcher.start(answers_window=100, answers_pending_max=1000)
+    node = launcher.start(solutions_window=100, solutions_pending_max=1000)
     count = 5000
     async with p2prdf.connect(node.address) as client, p2prdf.connect(node.address) as publisher:
         subscription = await client.subscribe("SELECT ?o { <urn:s> <urn:p> ?o }", auto_acknowledge=False)

@@ -671,7 +671,7 @@ async def test_a_socket_resumes_the_query_that_it_names(keeping_all, ns):
 
 @pytest.mark.parametrize("acknowledge", [False, True])
 async def test_the_first_notification_holds_more_than_the_window_of_a_coordinator(keeping_all, ns, acknowledge):
-    count = 17_000  # answers_window is 16,384
+    count = 17_000  # solutions_window is 16,384
     async with gateway(keeping_all[0].address) as (session, _):
         await publish(session, "".join(f'<{ns}a> <{ns}p> "{number}" .\n' for number in range(count)))
         async with session.ws_connect("/subscribe", max_msg_size=0) as socket:

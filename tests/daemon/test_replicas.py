@@ -78,7 +78,7 @@ async def test_a_target_follows_random_changesets_and_is_taken_up_where_it_was_l
 async def test_slices_and_changes_beyond_the_window_of_unacknowledged_answers_are_followed(
     launcher, dataset, monkeypatch
 ):
-    nodes = launcher.overlay(3, answers_window=100)
+    nodes = launcher.overlay(3, solutions_window=100)
     monkeypatch.setattr(following, "_UNACKNOWLEDGED_MAX", 50)
     interest = parse_interest("SELECT * WHERE { ?s <urn:label> ?label }")
     labels = [(f"<urn:thing{number}>", "<urn:label>", f'"{number}"') for number in range(2000)]

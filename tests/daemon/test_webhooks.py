@@ -501,7 +501,7 @@ async def test_a_gap_read_after_its_generation_was_taken_up_is_reported_all_the_
 
 
 async def test_answers_dropped_without_a_taker_are_reported_as_a_gap(launcher, ns, until):
-    node = launcher.start(replicas=1, copies_min=1, answers_pending_max=10)
+    node = launcher.start(replicas=1, copies_min=1, solutions_pending_max=10)
     async with Receiver.started() as receiver, served([node], until) as (session, client):
         await register(session, ns, f"{receiver.url}/{ns}", query(ns))
         await do(session, ns, "pause")

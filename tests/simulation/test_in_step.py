@@ -187,7 +187,7 @@ def test_a_peer_with_an_empty_disk_that_sees_nobody_is_not_the_first_of_a_networ
     Nor does it take a query that it has not heard of for one without subscriptions.
     """
     config = PeerConfig(
-        indexes=indexes, hot_keys=False, replicas=2, copies_min=2, durable=True, joins=True, settle_seconds=0.0
+        indexes=indexes, hot_keys=False, replicas=2, copies_min=2, durable=True, has_seeds=True, settle_seconds=0.0
     )
     world = FailingWorld(WorldOptions(peers=2, seed=1, config=config), Failures(living_only=True))
     record = ResumingSubscriber("subscriber", QUERY, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
@@ -214,7 +214,7 @@ def test_a_peer_with_an_empty_disk_that_sees_nobody_is_not_the_first_of_a_networ
 
 
 def test_an_empty_peer_with_seeds_that_never_come_is_no_network_by_itself():
-    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True, has_seeds=True)
     world = FailingWorld(WorldOptions(peers=2, seed=1, config=config), Failures(living_only=True))
     one, other = world.nodes
     world.crash(one)
@@ -231,7 +231,7 @@ def test_an_empty_peer_with_seeds_that_never_come_is_no_network_by_itself():
 
 @pytest.mark.parametrize("peers", [1, 3])
 def test_peers_that_see_all_their_seeds_are_the_first_of_a_network_at_once(peers: int):
-    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True, has_seeds=True)
     world = FailingWorld(WorldOptions(peers=peers, seed=1, config=config), Failures(living_only=True))
     publishing = Publisher(world, "publisher", Random(8)).publish(0.0, [("<urn:s>", "<urn:p>", '"1"')])
     world.run_for(1.0)
@@ -243,7 +243,7 @@ def test_peers_that_see_all_their_seeds_are_the_first_of_a_network_at_once(peers
 def test_two_empty_disks_that_meet_are_not_the_first_of_a_network_while_others_are_away(copies_min: int, lost: int):
     """Both were lost, or one is a newcomer's; neither takes a query unknown to it for one without subscriptions."""
     config = PeerConfig(
-        indexes="on-demand", hot_keys=False, replicas=3, copies_min=copies_min, durable=True, joins=True,
+        indexes="on-demand", hot_keys=False, replicas=3, copies_min=copies_min, durable=True, has_seeds=True,
         settle_seconds=0.0,
     )  # fmt: skip
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures(living_only=True))

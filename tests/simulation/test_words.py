@@ -25,7 +25,8 @@ WORDS = ("tea", "pot", "rio", "green", "winter")
 TEXTS = [
     (f"<urn:s{number}>", P, f'"{WORDS[number % 5]} {WORDS[number // 5 % 5]} and more {number}"') for number in range(50)
 ]
-SEEDS = [seed for seed in range(40) if draw_bad_day(seed).failures.texts and draw_bad_day(seed).options.config.hot_text]
+DAYS = ((seed, draw_bad_day(seed)) for seed in range(40))
+SEEDS = [seed for seed, day in DAYS if day.failures.texts and day.options.config.keyword_routing]
 
 
 def asked(condition: str):
@@ -36,7 +37,7 @@ def asked(condition: str):
 
 def world_of(tables: str, conditions: list[str], **config) -> World:
     """Return a world in which queries stand, each left at another peer."""
-    options = WorldOptions(peers=16, seed=3, tables=tables, config=PeerConfig(hot_text=True, **config))  # type: ignore[arg-type]
+    options = WorldOptions(peers=16, seed=3, tables=tables, config=PeerConfig(keyword_routing=True, **config))  # type: ignore[arg-type]
     world = World(options)
     for at, condition in enumerate(conditions):
         world.subscribe(0.0, at, asked(condition))
@@ -94,7 +95,7 @@ def test_triples_of_a_peer_without_the_advertisement_are_indexed_where_they_are_
     """Its advertisement vanishes, although it acknowledges it."""
     if broken:
         monkeypatch.setattr(KeywordIndex, "_add_to", lambda *_, **__: None)
-    world = World(WorldOptions(peers=16, seed=3, tables=tables, config=PeerConfig(hot_text=True)))
+    world = World(WorldOptions(peers=16, seed=3, tables=tables, config=PeerConfig(keyword_routing=True)))
     deaf = world.nodes[5].peer
     words = deaf._engine.words
     monkeypatch.setattr(words, "add", lambda *_: None)
@@ -112,7 +113,7 @@ def test_triples_of_a_peer_without_the_advertisement_are_indexed_where_they_are_
 
 
 def test_a_publisher_without_the_advertisement_gets_it_in_return():
-    world = World(WorldOptions(peers=16, seed=3, config=PeerConfig(hot_text=True)))
+    world = World(WorldOptions(peers=16, seed=3, config=PeerConfig(keyword_routing=True)))
     lost = []
 
     def tap(node, envelope):

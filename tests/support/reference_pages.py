@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
 import inspect
 import io
 import math
@@ -25,8 +24,7 @@ from p2prdf.replica.worker_metrics import METRICS as OF_INTERESTS
 from p2prdf_cli import exits
 from p2prdf_cli.app import app
 from p2prdf_cli.exits import ExitCode, complain
-from p2prdf_node import config
-from p2prdf_node.config import NodeConfig
+from p2prdf_node.config import SETTINGS
 
 __all__ = ["FOLDER", "PAGES", "main"]
 
@@ -102,53 +100,20 @@ def _texts(module: Any, name: str) -> dict[str, str]:
     return texts
 
 
-def _refusal(name: str, value: Any) -> str | None:
-    """Return the text by which a node refuses a value of a setting; None: it takes the value."""
-    try:
-        NodeConfig(**{name: value}).validate()
-    except errors.LocalProtocolError as error:
-        return str(error)
-    return None
-
-
-def _values(name: str, kind: str, option: Any) -> str:
-    """Return the values that a setting takes, according to its checks."""
-    if kind.startswith("str"):
-        choices = re.search(r" is none of (.+)", _refusal(name, "no such value") or "")
-        return "" if choices is None else ", ".join(f"`{each}`" for each in choices[1].split(", "))
-    if not kind.startswith(("int", "float")):
-        return {"Path": "path", "tuple": "list", "bool": "`true`, `false`"}[kind.split("[")[0].split(" ")[0]]
-    text = "integer" if kind.startswith("int") else "number"
-    least, most = getattr(option, "min", None), getattr(option, "max", None)
-    if most is not None and _refusal(name, most + 1) is not None:
-        return f"{text}, {least} to {most:,}"
-    text += ", 0 or more" if _refusal(name, 0) is None else ", above 0"
-    text += ", or inf" if _refusal(name, math.inf) is None else ""
-    return text if most is None else f"{text}; option: {least} to {most:,}"
-
-
 def settings_page() -> str:
     """Return the page of a node's settings."""
-    root: Any = typer.main.get_command(app)
-    node = root.get_command(None, "node")
-    options = {name: each for each in node.params for name in each.opts}
-    texts = _texts(config, "NodeConfig")
     rows = []
-    for field in dataclasses.fields(NodeConfig):
-        if field.name == "secret":
-            continue
-        option = f"--{field.name.replace('_', '-')}"
-        default = field.default
+    for name, declared in SETTINGS.items():
+        default = declared.default
         shown = "none" if default in (None, "", ()) else "no limit" if default == math.inf else str(default)
-        text = texts.get(field.name) or _without_default(getattr(options.get(option), "help", "") or "")[0]
-        values = _values(field.name, str(field.type), options.get(option))
-        rows.append((f"`{field.name}`", f"`{option}`" if option in options else "", values, shown, text))
+        option = f"`--{name.replace('_', '-')}`" * declared.on_command_line
+        rows.append((f"`{name}`", option, declared.values, shown, declared.help))
     return (
         f"# Settings of a node\n\n{_NOTE}\n"
         "A setting comes from the option, else from the environment, else from the TOML file of\n"
         "`--config`, else it has its default. Its environment variable is `P2PRDF_` and its name in\n"
         "capitals; lists are separated by commas. Unknown names in the file are refused. Numbers are\n"
-        "positive and below 10^12. The cluster secret comes from `secret_file` or `P2PRDF_SECRET`.\n\n"
+        "below 10^12. The cluster secret comes from `secret_file` or `P2PRDF_SECRET`.\n\n"
         + _table(("Setting", "Option", "Values", "Default", "Meaning"), rows)
     )
 

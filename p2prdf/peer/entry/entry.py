@@ -454,7 +454,7 @@ class ClientEdge(Component):
         Only a query without ``since`` is routed by keywords, because earlier triples are not indexed by them.  Nor are
         events and derived facts, so queries per event and rules keep their form.
         """
-        if not self._messenger.config.hot_text or request.since or request.per_event:
+        if not self._messenger.config.keyword_routing or request.since or request.per_event:
             return request.query
         from p2prdf.text.by_words import by_words  # imported on demand, because it loads the keyword index
 

@@ -235,7 +235,7 @@ class DerivedFacts(Component):
         messenger = self._messenger
         return (
             self._messenger.recovery.compared and not messenger.members.short_of_peers
-            and self._rows_open <= messenger.config.rows_under_way_max
+            and self._rows_open <= messenger.config.rows_in_flight_max
             and (not messenger.replicated or messenger.replica_map is not None)
         )  # fmt: skip
 

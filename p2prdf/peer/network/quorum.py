@@ -76,7 +76,7 @@ class Members:
         self._fewer_since = 0.0  # when this process began, or last lost a member
         self.restored = False
         """Whether this peer started with data that an earlier process had stored."""
-        self.lacks = Lacks.OTHERS if config.joins and self._replicated else Lacks.HOMES
+        self.lacks = Lacks.OTHERS if config.has_seeds and self._replicated else Lacks.HOMES
         self.returned = False
         """Whether other members knew this peer before it started empty: a new peer has lost no data."""
         self.jump = 0, 0
@@ -204,7 +204,7 @@ class Members:
 
         :class:`p2prdf.wire.contract.SeedsReached` ends that: the overlay has founded a cluster with this peer.
         """
-        return self._config.joins and self._replicated and self.most == 1 and not self.seeds_reached
+        return self._config.has_seeds and self._replicated and self.most == 1 and not self.seeds_reached
 
     # --- copies ----------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Members:
         know how many members the cluster has had.  It needs ``copies_min`` until another member reports that number,
         however long it is alone.
         """
-        if self.alone or (self._config.joins and self.lacks >= Lacks.HOMES):
+        if self.alone or (self._config.has_seeds and self.lacks >= Lacks.HOMES):
             return self._config.copies_min
         return min(self._config.copies_min, self.most)
 

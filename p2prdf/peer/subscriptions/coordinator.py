@@ -353,10 +353,10 @@ class Coordinator(Component):
         if self._retention_at is not None and messenger.now >= self._retention_at:
             self._retention_at = None
             self.home.ends.expire(messenger.now)
-            for subscription in self.home.expire_answers(messenger.now, messenger.config.answers_age_seconds):
+            for subscription in self.home.expire_answers(messenger.now, messenger.config.retention_seconds):
                 self._delivery.pump(subscription)
         if self._retention_at is None and self.home.subscriptions:
-            wait = max(1.0, messenger.config.answers_age_seconds * _RETENTION_PART)
+            wait = max(1.0, messenger.config.retention_seconds * _RETENTION_PART)
             self._retention_at = messenger.now + wait
 
     @property

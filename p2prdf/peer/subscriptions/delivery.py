@@ -254,7 +254,7 @@ class Delivery:
                 return
         elif not messenger.recovery.caught_up and messenger.rank(subscription_home(subscription.number)) != 0:
             return
-        window = messenger.config.answers_window
+        window = messenger.config.solutions_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
             for start, stop in self._engine.chunker.slices(len(chunk), chunk.bindings) or [(0, 0)]:
                 part = chunk.part(start, stop)

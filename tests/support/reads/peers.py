@@ -129,9 +129,9 @@ class Peers:
         self, overlay: str, *, seed: int = 1, tables: Literal["lists", "arrays"] = "lists",
         faults: Faults = CALM, by_words: bool = False,
     ):
-        """``by_words``: ``hot_text``."""
+        """``by_words``: ``keyword_routing``."""
         config = PeerConfig(
-            hot_keys=False, replicas=3, copies_min=2, durable=True, hot_text=by_words
+            hot_keys=False, replicas=3, copies_min=2, durable=True, keyword_routing=by_words
         )  # fmt: skip
         options = WorldOptions(peers=PEERS, seed=seed, overlay=overlay, config=config, tables=tables, faults=faults)
         self.world = FailingWorld(options, Failures(publisher_crash_probability=0.0, bookmarks=True))

@@ -86,7 +86,7 @@ class Cluster(World):
         self.sent: list[str] = []
         """The names of the messages that were sent, in order."""
         self._transfers: dict[tuple[int, int, int], str] = {}
-        settings = {"replicas": 3, "copies_min": 2, "durable": True, "joins": True, **config}
+        settings = {"replicas": 3, "copies_min": 2, "durable": True, "has_seeds": True, **config}
         options = WorldOptions(
             peers=count, config=PeerConfig(**settings), tables="arrays", through_codec=True, places="even",
             faults=Faults(delay_min_seconds=_HOP_SECONDS, delay_max_seconds=_HOP_SECONDS),

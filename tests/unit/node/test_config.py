@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf_node.config import NodeConfig, format_address, load_config, split_address
+from p2prdf.overlay.address_cache import OVERLAYS
+from p2prdf_node.config import SETTINGS, NodeConfig, format_address, load_config, split_address
 
 
 def test_options_come_before_environment_before_file_before_defaults(tmp_path):
@@ -46,8 +47,10 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"membership": "overlay"}, "setting membership: 'overlay' goes with one replica (settings replicas"),
         ({"zone": "two words"}, "setting zone: 'two words' is not a name of at most 63 visible characters"),
         ({"zone": "z" * 64}, "setting zone: "),
-        ({"hot_keys": "maybe"}, "setting hot_keys: 'maybe' is none of on, off"),
-        ({"hot_text": "maybe"}, "setting hot_text: 'maybe' is none of on, off"),
+        ({"hot_keys": "maybe"}, "setting hot_keys (option): 'maybe': is neither true nor false"),
+        ({"keyword_routing": "maybe"}, "setting keyword_routing (option): 'maybe': is neither true nor false"),
+        ({"replicas": 17}, "setting replicas: 17 is not between 1 and 16"),
+        ({"audit_seconds": -1}, "setting audit_seconds: -1.0 is not a number from 0 on"),
         ({"hot_share": 0.0}, "setting hot_share: 0.0 is not a positive number"),
         ({"log_format": "xml"}, "setting log_format"),
         ({"connections_max": "many"}, "setting connections_max (option): 'many'"),
@@ -142,6 +145,8 @@ def test_a_host_alone_takes_the_default_port():
 @pytest.mark.parametrize(("name", "value", "said"), [
     *(("roles", value, "it is called indexes now, .* on-demand") for value in ("advertised", "all", "all+any")),
     ("rights", "clients.toml", "it is called permissions now"),
+    ("answers_pending_max", "1", "it is called solutions_pending_max now"),
+    ("hot_text", "on", "it is called keyword_routing now"),
 ])
 def test_former_names_of_settings_are_refused_with_the_new_ones_in_every_source(tmp_path, name, value, said):
     file = tmp_path / "node.toml"
@@ -152,6 +157,22 @@ def test_former_names_of_settings_are_refused_with_the_new_ones_in_every_source(
     ):  # fmt: skip
         with pytest.raises(LocalProtocolError, match=rf"setting {name} \(.*\): {said}"):
             given()
+
+
+def test_zero_switches_audits_and_records_of_introductions_off():
+    config = load_config({"audit_seconds": 0, "introductions_max": 0})
+    assert (config.audit_seconds, config.introductions_max) == (0, 0)
+
+
+def test_switches_are_on_or_off_in_environment_and_file(tmp_path):
+    file = tmp_path / "node.toml"
+    file.write_text('hot_keys = "off"\nkeyword_routing = true\n')
+    assert (load_config(file=file).hot_keys, load_config(file=file).keyword_routing) == (False, True)
+    assert load_config(environment={"P2PRDF_HOT_KEYS": "off"}).hot_keys is False
+
+
+def test_choices_of_the_overlay_are_those_with_a_rule_of_ownership():
+    assert SETTINGS["overlay"].choices == tuple(OVERLAYS)
 
 
 def test_all_indexes_are_the_default():

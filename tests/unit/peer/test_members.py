@@ -80,7 +80,7 @@ def _alone(**config: bool) -> Messenger:
 
 
 def test_an_empty_peer_that_sees_nobody_waits_for_its_seeds() -> None:
-    messenger = _alone(joins=True)
+    messenger = _alone(has_seeds=True)
     assert (messenger.members.first_at, messenger.members.waits_for_peers_until) == (1020.0, 1020.0)
     assert messenger.members.short_of_peers
     messenger.seen(ONE)
@@ -93,7 +93,7 @@ def test_an_empty_peer_that_sees_nobody_waits_for_its_seeds() -> None:
 
 
 def test_an_empty_peer_that_has_met_others_takes_itself_for_new_after_a_bounded_wait() -> None:
-    messenger = _alone(joins=True)
+    messenger = _alone(has_seeds=True)
     messenger.observe(1015.0)
     messenger.seen(ONE)
     messenger.peers_came()
@@ -108,7 +108,7 @@ def test_an_empty_peer_that_has_met_others_takes_itself_for_new_after_a_bounded_
 
 
 def test_time_alone_does_not_make_a_peer_with_seeds_a_cluster() -> None:
-    messenger = _alone(joins=True)
+    messenger = _alone(has_seeds=True)
     tried: list[bool] = []
     messenger.wait_for_peers(lambda: tried.append(True))
     for now in (1020.0, 1100.0, 90_000.0):
@@ -124,7 +124,7 @@ def test_time_alone_does_not_make_a_peer_with_seeds_a_cluster() -> None:
 
 def test_a_restored_peer_of_three_does_not_acknowledge_alone() -> None:
     for joins in (True, False):
-        messenger = _alone(joins=joins)
+        messenger = _alone(has_seeds=joins)
         messenger.members.begin_restored()
         messenger.members.restore(MembersKnown(3, 0, False))
         messenger.members.seeds_reached = True
@@ -133,7 +133,7 @@ def test_a_restored_peer_of_three_does_not_acknowledge_alone() -> None:
 
 
 def test_an_empty_peer_does_not_wait_for_ever_while_others_come_and_go() -> None:
-    messenger = _alone(joins=True)
+    messenger = _alone(has_seeds=True)
     for second in range(1010, 1060, 10):
         messenger.observe(float(second))
         messenger.seen(ONE)
@@ -145,7 +145,7 @@ def test_an_empty_peer_does_not_wait_for_ever_while_others_come_and_go() -> None
 
 
 def test_all_seeds_are_there_until_one_is_lost() -> None:
-    messenger = _alone(joins=True)
+    messenger = _alone(has_seeds=True)
     for contact in (ONE, OTHER):
         messenger.seen(contact)
     messenger.members.seeds_reached = True
@@ -156,7 +156,7 @@ def test_all_seeds_are_there_until_one_is_lost() -> None:
 
 def test_a_question_alone_does_not_complete_the_recovery_of_a_peer() -> None:
     """Only the answer to its own question gives it the number of peers, and tells whether it had been there before."""
-    peer = Peer(OWN, PeerConfig(replicas=2, copies_min=2, joins=True), TermDictionary(), LISTS, Random(1))
+    peer = Peer(OWN, PeerConfig(replicas=2, copies_min=2, has_seeds=True), TermDictionary(), LISTS, Random(1))
     peer.submit(OwnersFound(1, (OWN,), complete=True), now=1000.0)
     peer.submit(ContactSeen(ONE), now=1000.0)
     peer.receive(Envelope(1, 0, BucketDigests(1, 18, 5, [0])), sender=ONE, now=1000.1)

@@ -31,7 +31,7 @@ _EVENTS_MAX: Final = 400_000
 def _config(**changed: Any) -> PeerConfig:
     chosen: dict[str, Any] = {
         "durable": True, "request_seconds": 6.0, "settle_seconds": 2.0, "retry_seconds": 1.0, "hot_keys": False,
-        "joins": True, "replicas": 3, "copies_min": 2, "clock_skew_seconds": 0.0,
+        "has_seeds": True, "replicas": 3, "copies_min": 2, "clock_skew_seconds": 0.0,
     }  # fmt: skip
     return PeerConfig(**(chosen | changed))
 
@@ -47,14 +47,14 @@ def _options(
 
 
 def _snapshot_after_a_withdrawal() -> BadDay:
-    config = _config(indexes="csbv", settle_seconds=0.0, clock_skew_seconds=0.8, hot_text=True)
+    config = _config(indexes="csbv", settle_seconds=0.0, clock_skew_seconds=0.8, keyword_routing=True)
     options = _options(31000409, 4, "chord", "lists", config, _BAD, through_codec=True)
     failures = Failures(span_seconds=8.0, happenings_max=12, removals=True, standing=True, texts=True)
     return BadDay(31000409, "bad", options, failures, "csbv", per_event=False)
 
 
 def _withdrawals_of_a_left_group() -> BadDay:
-    config = _config(indexes="on-demand", answers_window=6, hot_text=True)
+    config = _config(indexes="on-demand", solutions_window=6, keyword_routing=True)
     options = _options(31000582, 5, "chord", "mixed", config, _LOSSY)
     failures = Failures(
         span_seconds=3.0, happenings_max=2, handle_seconds_max=0.25, bookmarks=True, removals=True, standing=True,
@@ -65,7 +65,7 @@ def _withdrawals_of_a_left_group() -> BadDay:
 
 def _withdrawals_for_an_empty_disk() -> BadDay:
     config = _config(
-        indexes="csbv", settle_seconds=0.0, retry_seconds=0.3, replicas=2, answers_window=6, hot_text=True
+        indexes="csbv", settle_seconds=0.0, retry_seconds=0.3, replicas=2, solutions_window=6, keyword_routing=True
     )
     options = _options(31500009, 3, "kademlia", "mixed", config, _CALM)
     failures = Failures(

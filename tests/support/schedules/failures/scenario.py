@@ -185,7 +185,7 @@ def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay
     config = PeerConfig(
         indexes=indexes, replicas=replicas, copies_min=copies_min, durable=True, clock_skew_seconds=2 * skew,
         request_seconds=6.0, settle_seconds=rng.choice((0.0, 2.0)), hot_keys=False,
-        retry_seconds=rng.choice((0.3, 1.0)), joins=True,
+        retry_seconds=rng.choice((0.3, 1.0)), has_seeds=True,
     )  # fmt: skip
     options = WorldOptions(
         peers=rng.randint(max(3, replicas), 9),
@@ -224,7 +224,7 @@ def with_standing(day: BadDay) -> BadDay:
 
 def with_texts(day: BadDay, *, by_words: bool) -> BadDay:
     """Return the schedule with texts and conditions; ``by_words``: with the keyword index where possible."""
-    options = replace(day.options, config=replace(day.options.config, hot_text=by_words))
+    options = replace(day.options, config=replace(day.options.config, keyword_routing=by_words))
     return replace(day, options=options, failures=replace(day.failures, texts=True))
 
 
@@ -249,7 +249,7 @@ def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
     failures = replace(day.failures, bookmarks=True)
     if not slow:
         return replace(day, failures=failures)
-    options = replace(day.options, config=replace(day.options.config, answers_window=6))
+    options = replace(day.options, config=replace(day.options.config, solutions_window=6))
     return replace(day, options=options, failures=replace(failures, handle_seconds_max=_SLOW_SECONDS))
 
 
