@@ -66,7 +66,7 @@ from p2prdf_node.journal import Journal
 from p2prdf_node.logs import configure_logs, log_span
 from p2prdf_node.members import Members
 from p2prdf_node.membership import Membership
-from p2prdf_node.parsing import QueryParser, load_grammar, start_fork_server
+from p2prdf_node.parsing import QueryParser, load_parser, start_fork_server
 from p2prdf_node.records import Records
 from p2prdf_node.seal import Keyring
 from p2prdf_node.seal_keys import SealKeysFile
@@ -127,7 +127,7 @@ def run(config: NodeConfig, *, on_ready: Callable[[str], None] | None = None) ->
     Raises LocalProtocolError if the node cannot start.
     """
     configure_logs(config.log_format, config.log_level)
-    load_grammar()  # filters need it on the event loop, and children of the fork server share it
+    load_parser()  # children of the fork server share its modules
     fork_server = start_fork_server()
     try:
         from uvloop import new_event_loop

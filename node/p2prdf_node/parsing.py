@@ -1,13 +1,12 @@
 """Parsing of queries in a child process, which can be killed.
 
-A SPARQL parser takes milliseconds for an honest query and an unbounded time for a hostile one, and Python cannot
-stop a thread.  Each node therefore keeps one child that only parses.  The child holds no secret and no socket of the
+Translating a query takes milliseconds if it is honest and far longer if it is hostile, and Python cannot stop a
+thread.  Each node therefore keeps one child that only parses.  The child holds no secret and no socket of the
 node, its memory is limited, and a query that exceeds its deadline is refused and its child killed.  Texts go in as
 length-prefixed UTF-8; the response is a frame of :mod:`p2prdf.wire.codec` with the parsed query or the error.
 
-On Linux a fork server (:mod:`p2prdf_node.fork_server`) forks the child, which shares the node's modules, the SPARQL
-grammar among them: the node loads it before it forks the server, because the first filter needs it as well, on the
-event loop.  Elsewhere, and if the fork server has ended, the child is a new interpreter.  The child is started by the
+On Linux a fork server (:mod:`p2prdf_node.fork_server`) forks the child, which shares the modules of the node and of
+the parser.  Elsewhere, and if the fork server has ended, the child is a new interpreter.  The child is started by the
 first query, at the latest ``WARM_UP_SECONDS`` after the node is ready (:meth:`QueryParser.keep`).
 
 Queries are parsed one after the other, in order of arrival; the number of waiting queries is bounded.
@@ -36,12 +35,12 @@ from p2prdf_node.fork_server import ForkedChild, ForkServer
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Query
 
-__all__ = ["QUERY_BYTES_MAX", "QueryParser", "load_grammar", "start_fork_server"]
+__all__ = ["QUERY_BYTES_MAX", "QueryParser", "load_parser", "start_fork_server"]
 
 QUERY_BYTES_MAX: Final = 256 << 10
 """Longest query with its rules, in bytes; a query without rules may have 16 KiB.
 
-Longer queries are refused before they are parsed, as :mod:`p2prdf.rdf.sparql` would do."""
+Longer queries are refused before they are parsed, as the parser would do."""
 MEMORY_BYTES_MAX: Final = 2 << 30
 """Address space of the child."""
 RESTART_SECONDS: Final = 1.0
@@ -51,7 +50,7 @@ RESTART_SECONDS_MAX: Final = 60.0
 WARM_UP_SECONDS: Final = 10.0
 """Time after the start of the node at which the child is started, unless a query came before."""
 START_SECONDS: Final = 30.0
-"""Deadline for a child to start (it imports a SPARQL parser) on a loaded machine."""
+"""Deadline for a child to start (it imports the parser) on a loaded machine."""
 
 _HEADER: Final = struct.Struct(">I?")
 """Length of the query's text, and whether the query keeps its order of rows (``ordered``)."""
@@ -63,7 +62,7 @@ log = structlog.get_logger("parsing")
 
 def start_fork_server() -> ForkServer | None:
     """Fork the server of the parser's children: before the process has an event loop, threads, sockets or locks."""
-    return ForkServer.start(load_grammar, _serve_socket)
+    return ForkServer.start(load_parser, _serve_socket)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,15 +233,15 @@ def _answer(text: str, *, ordered: bool = False) -> bytes:
     return FrameCodec(TermNames(), LISTS).encode([answer])
 
 
-def load_grammar() -> None:
-    """Load the grammar, which takes a third of a second, unless it is loaded."""
-    _answer("SELECT * WHERE { ?s ?p ?o }")  # the first parse builds the grammar
+def load_parser() -> None:
+    """Import the parser's modules."""
+    _answer("SELECT * WHERE { ?s ?p ?o }")
 
 
 def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:
     """Parse queries from ``inbound`` until the other side closes."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
-    load_grammar()
+    load_parser()
     outbound.write(_READY)
     outbound.flush()
     while len(header := inbound.read(_HEADER.size)) == _HEADER.size:

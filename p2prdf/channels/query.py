@@ -15,7 +15,9 @@ from typing import Any, Final, TypeAlias
 
 from p2prdf.channels.knowledge import KnowledgeBase
 from p2prdf.errors import QueryRefused
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.query import ConjunctiveQuery, Filter
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.reasoning import Fact
 
 __all__ = ["CompiledQuery", "Pattern", "Row", "Seeded", "join_order", "matching", "parse_channel", "variables"]
@@ -44,8 +46,6 @@ def parse_channel(text: str) -> ConjunctiveQuery:
     Raises QueryRefused for other queries, and for patterns that no variable connects, which would form a cross
     product.
     """
-    from p2prdf.rdf.sparql import parse_select  # loads rdflib, so only when a channel is created
-
     query = parse_select(text)
     if not query.answer:
         raise QueryRefused("the query of a channel must project a variable", construct="projection")
@@ -291,8 +291,6 @@ def _mean(rows: dict[int, dict[int, int]]) -> float:
 
 
 def _filter(each: Filter, text: Callable[[int], str]) -> Callable[..., bool]:
-    from p2prdf.rdf.sparql import compile_filter
-
     holds = compile_filter(each)
     return lambda *numbers: bool(holds([text(number) for number in numbers]))
 

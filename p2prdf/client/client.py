@@ -466,7 +466,7 @@ class Client:
             raise QueryRefused(reason, construct="text") from None
         if not rules:
             return query
-        from p2prdf.reasoning.ruled_query import with_rules  # it loads SPARQL's grammar
+        from p2prdf.reasoning.ruled_query import with_rules  # imported late: the parser is slow to load
 
         if isinstance(rules, str):
             name, rules = rules, (await self.rules()).get(rules, ())

@@ -56,7 +56,7 @@ async def conclude(
     timeout_seconds: float,
 ) -> AsyncIterator[Concluding]:  # fmt: skip
     """Register rules with the nodes; see :meth:`p2prdf.client.Client.conclude`."""
-    from p2prdf.reasoning.insertions import insertions  # imported late: SPARQL's grammar is slow to load
+    from p2prdf.reasoning.insertions import insertions  # imported late: the parser is slow to load
 
     graph = terms.parse_term(graph)
     if terms.kind(graph) is not terms.Kind.IRI:

@@ -37,7 +37,7 @@ class Updated:
 
 async def carry_out(client: Client, text: str, *, timeout_seconds: float) -> Updated:
     """Execute an update; see :meth:`p2prdf.client.Client.update`."""
-    from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData  # the grammar is slow to load
+    from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData  # imported late: the parser is slow to load
 
     # A megabyte of text takes seconds to parse; other coroutines run meanwhile.
     operations = await asyncio.to_thread(_parsed, text)

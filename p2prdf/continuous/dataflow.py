@@ -30,9 +30,9 @@ from p2prdf.continuous.operators.terms import Dictionary, Terms
 from p2prdf.continuous.operators.zset import Delta, Operator, Row, add, consolidated
 from p2prdf.rdf import algebra, terms
 from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.compiled import compile_expression, compile_filter
 from p2prdf.rdf.layouts import inputs_of, layouts
 from p2prdf.rdf.ordering import OrderKey, order_key
-from p2prdf.rdf.sparql import compile_expression, compile_filter
 from p2prdf.rdf.standing.form import canonical_bytes
 from p2prdf.rdf.values import FALSE, TRUE, encode
 

@@ -11,6 +11,7 @@ import hashlib
 from p2prdf import keys
 from p2prdf.rdf.algebra import LEAVES_MAX, StandingQuery
 from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.standing.form import canonical_bytes
 from p2prdf.wire.messages import Query
 
 __all__ = [
@@ -40,8 +41,6 @@ def key_of_text(canonical: str) -> keys.Key:
 def canonical_text(query: Query, algorithm: Algorithm, salt: int, *, per_event: bool) -> str:
     """Return a text that is equal exactly for the queries that are evaluated together."""
     if isinstance(query, StandingQuery):
-        from p2prdf.rdf.standing.form import canonical_bytes  # SPARQL's grammar is imported only when needed
-
         canonical = repr((canonical_bytes(query), algorithm.value, per_event))
     else:
         canonical = repr((

@@ -20,8 +20,8 @@ from p2prdf.interest.holdings import Holdings
 from p2prdf.interest.join_tree import Condition, JoinTree, Leaf, join_tree
 from p2prdf.interest.node import Node
 from p2prdf.interest.relation import Columns, Fact, Key, Projection, Relation, Selection, projection
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.query import Filter
-from p2prdf.rdf.sparql import compile_filter
 
 __all__ = ["Evaluation", "Pending"]
 

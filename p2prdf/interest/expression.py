@@ -31,12 +31,12 @@ from p2prdf.errors import QueryRefused
 from p2prdf.rdf import filters, tokens
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.code_points import as_written
-from p2prdf.rdf.fulltext.calls import with_full_text
+from p2prdf.rdf.compiled import ALWAYS, NEVER, ExpressionChecker
 from p2prdf.rdf.query import Filter
-from p2prdf.rdf.sparql import ALWAYS, compile_filter
 from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.cursor import Cursor
-from p2prdf.rdf.standing.selects import QueryReader
+from p2prdf.rdf.standing.leaves import decided
+from p2prdf.rdf.standing.selects import read_query
 from p2prdf.rdf.standing.syntax import is_variable
 
 __all__ = ["OPTIONALS_MAX", "PATTERNS_MAX", "Interest", "Pattern", "PatternGroup", "connected", "parse_interest",
@@ -111,13 +111,7 @@ def parse_interest(text: str) -> Interest:
     Raises QueryRefused, with construct and place, for text that is malformed, longer than ``tokens.QUERY_BYTES_MAX``,
     or not an interest: an interest contains only triple patterns, FILTER and OPTIONAL.
     """
-    symbols, base = tokens.symbols(text, tokens.scan(text))
-    cursor = Cursor(text, with_full_text(text, symbols), base)
-    try:
-        query = QueryReader(cursor).query()
-    except RecursionError:  # the caller may have left little stack
-        raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
-    return _Reading(cursor, query).interest()
+    return _Reading(*read_query(text)).interest()
 
 
 class _Reading:
@@ -126,7 +120,7 @@ class _Reading:
     def __init__(self, cursor: Cursor, query: syntax.Query):
         self._cursor = cursor
         self._query = query
-        self._condition_symbols = 0
+        self._checker = ExpressionChecker(cursor.text)
 
     def interest(self) -> Interest:
         query, select = self._query, self._query.select
@@ -256,8 +250,7 @@ class _Reading:
         for condition in conditions:
             if condition.groups:
                 raise self._refusal(condition.at, "EXISTS", "not supported in an interest")
-            prepared = filters.prepare(self._cursor.text, condition.symbols)
-            for part in filters.conjuncts(prepared):
+            for part in filters.conjuncts(condition.symbols):
                 if not part:
                     raise self._refusal(condition.at, "syntax error", "an empty condition")
                 found[self._condition(part, numbers)] = None
@@ -270,19 +263,11 @@ class _Reading:
                 reason = "neither its group nor the required patterns bind it"
                 raise self._refusal(symbol.at, f"FILTER on ?{symbol.value}", reason)
         made = Filter(*filters.spell(part, numbers, self._cursor.base))
-        try:
-            self._condition_symbols += filters.abstract(made.text, made.variables).size
-            filters.check_size(self._condition_symbols)
-            compiled = compile_filter(made)
-        except QueryRefused as error:
-            wrong = error.construct == "syntax error"
-            reason = "no valid condition begins here" if wrong else error.reason
-            raise self._refusal(part[0].at, error.construct, reason) from None
-        if made.variables:
-            return made
-        if not compiled(()):
+        self._checker.check(made, part[0].at)
+        found = decided(made)
+        if found == NEVER:
             raise self._refusal(part[0].at, "FILTER", "this condition never holds: the replica would stay empty")
-        return ALWAYS
+        return found
 
     def _refusal(self, at: int, construct: str, reason: str) -> QueryRefused:
         return self._cursor.refusal(at, construct, reason)

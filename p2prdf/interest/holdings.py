@@ -9,8 +9,8 @@ from p2prdf.interest.changeset import Triple
 from p2prdf.interest.expression import Pattern
 from p2prdf.interest.pattern_index import PatternIndex
 from p2prdf.interest.relation import Columns, Fact, Key, Relation, Selection, Terms, Test, identity_of
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.query import Filter
-from p2prdf.rdf.sparql import compile_filter
 from p2prdf.rdf.standing.syntax import is_variable
 
 if TYPE_CHECKING:

@@ -51,11 +51,11 @@ from p2prdf.peer.replication.anti_entropy import AntiEntropy, Kind
 from p2prdf.peer.replication.deferred import Deferred
 from p2prdf.peer.subscriptions.coordinator import Coordinator
 from p2prdf.peer.subscriptions.items import HomeItems
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.query import Filter
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.light import LightTables
-from p2prdf.store.tables import FilterFunction, Tables
+from p2prdf.store.tables import Tables
 from p2prdf.wire import contract, messages
 from p2prdf.wire.contract import Effect, Request
 from p2prdf.wire.messages import Contact, Envelope, Message
@@ -105,11 +105,8 @@ class Peer:
         self.contact = contact
         self.config = config
         self.dictionary = dictionary
-        self._tables: Tables = (
-            LightTables(dictionary, _compile_filter)
-            if columns is LISTS
-            else ColumnarTables(dictionary, _compile_filter)
-        )
+        make_tables = LightTables if columns is LISTS else ColumnarTables
+        self._tables: Tables = make_tables(dictionary, compile_filter)
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
         draw = entropy.getrandbits if entropy is not None else None
         messenger = self._messenger = Messenger(contact, config, columns, first_transfer, pace, draw)
@@ -740,10 +737,3 @@ def _keys_of(message: Message, hashes: list[int]) -> list[int]:
             return [subscription_home(each) for each in as_list(message.groups)[:1]]
         case _:
             return []
-
-
-def _compile_filter(filter: Filter) -> FilterFunction:  # noqa: A002 - SPARQL's word
-    """Compile a filter; the SPARQL grammar takes a quarter of a node's start, so it is loaded on demand."""
-    from p2prdf.rdf.sparql import compile_filter
-
-    return compile_filter(filter)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
+from p2prdf.errors import QueryRefused
 from p2prdf.rdf import expressions, values
+from p2prdf.rdf.expression_parser import Node, check_size, parse_expression
 from p2prdf.rdf.moments import ExpressionError
+from p2prdf.rdf.query import Filter
+from p2prdf.rdf.terms import XSD
+from p2prdf.rdf.tokens import refusal
 
-__all__ = ["RESULTS_MAX", "CompiledExpression", "CompiledFilter"]
+__all__ = [
+    "ALWAYS", "FILTERS_MAX", "NEVER", "RESULTS_MAX", "CompiledExpression", "CompiledFilter", "ExpressionChecker",
+    "compile_expression", "compile_filter",
+]  # fmt: skip
 
+ALWAYS: Final = Filter(f'"true"^^<{XSD}boolean>', ())
+NEVER: Final = Filter(f'"false"^^<{XSD}boolean>', ())
+"""The false condition; a condition without variables becomes this or ``ALWAYS``."""
+FILTERS_MAX: Final = 2048
+"""Most compiled filters that are remembered."""
 RESULTS_MAX: Final = 256
 """Most results that a filter remembers, by its arguments; a full memory is cleared."""
 _REMEMBERED_LENGTH_MAX: Final = 512
@@ -60,3 +74,52 @@ class CompiledExpression:
             return values.encode(self._evaluate(row))
         except (ExpressionError, ArithmeticError, ValueError):
             return None
+
+
+@functools.lru_cache(maxsize=FILTERS_MAX)
+def compile_filter(filter: Filter) -> CompiledFilter:  # noqa: A002 - SPARQL's word
+    """Return a function that decides whether the filter holds for values of its variables.
+
+    Raises QueryRefused for an invalid filter.  The last ``FILTERS_MAX`` are remembered.
+    """
+    return CompiledFilter(_compiled(filter, expressions.compile_condition))
+
+
+@functools.lru_cache(maxsize=FILTERS_MAX)
+def compile_expression(expression: Filter) -> CompiledExpression:
+    """Return a function from values of an expression's variables to its term.
+
+    Raises QueryRefused for an invalid expression.  The last ``FILTERS_MAX`` are remembered.
+    """
+    return CompiledExpression(_compiled(expression, expressions.compile_value))
+
+
+class ExpressionChecker:
+    """Checks the expressions of one query, and bounds their size together."""
+
+    def __init__(self, text: str):
+        self._text = text
+        self._size = 0
+
+    def check(self, expression: Filter, at: int) -> None:
+        """Raise QueryRefused, with the position ``at`` in the query, for an invalid or excessive expression."""
+        try:
+            self._size += parse_expression(expression.text, expression.variables)[1]
+            check_size(self._size)
+            compile_expression(expression)
+        except QueryRefused as error:
+            wrong = error.construct == "syntax error"
+            reason = "no valid expression begins here" if wrong else error.reason
+            raise refusal(self._text, at, error.construct, reason) from None
+
+
+_Compiled = TypeVar("_Compiled")
+
+
+def _compiled(expression: Filter, compiler: Callable[[Node], _Compiled]) -> _Compiled:
+    try:
+        return compiler(parse_expression(expression.text, expression.variables)[0])
+    except RecursionError:  # the caller may have used most of the stack
+        raise QueryRefused("the filter nests too deeply to be parsed", construct="nesting") from None
+    except ExpressionError as error:
+        raise QueryRefused(str(error), construct="REGEX") from None

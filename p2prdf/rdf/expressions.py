@@ -1,7 +1,6 @@
 """Compile filter expressions from a syntax tree to Python functions.
 
-A tree (:class:`Node`) refers to constants by number, as queries do, so filters that differ only in constants share
-one parse.  Compiling binds the constants and yields nested closures of two kinds: one returns a
+Compiling a tree (:mod:`p2prdf.rdf.expression_parser`) yields nested closures of two kinds: one returns a
 :class:`~p2prdf.rdf.values.Value`, the other the effective boolean value as a Python bool, which suffices in most
 places.
 
@@ -12,52 +11,23 @@ one side outweighs an error on the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import arithmetic, functions, regex
+from p2prdf.rdf.expression_parser import Node
 from p2prdf.rdf.fulltext.evaluation import condition_holds, recent_text_of
 from p2prdf.rdf.fulltext.syntax import parse_condition
 from p2prdf.rdf.moments import ExpressionError
 from p2prdf.rdf.values import Family, Value, boolean, compare, decode, ebv, equal
 
-__all__ = ["Constant", "Node", "Row", "compile_condition", "compile_value"]
+__all__ = ["Row", "compile_condition", "compile_value"]
 
 Row = Sequence[str | None]
 """Canonical terms of an expression's variables, in order; None is unbound."""
 
-Constant = Value | tuple[Value, ...]
-"""A constant, or the members of a list after IN."""
-
 Evaluate = Callable[[Row], Value]
 Test = Callable[[Row], bool]
-
-
-class Node(NamedTuple):
-    """One operation.
-
-    ``op``: ``var`` and ``const`` (identified by ``number``), ``unbound``, ``or``, ``and``, ``not``, ``compare``
-    (``name``: the sign), ``in``, ``arithmetic`` (``name``: one sign between each two arguments), ``negate``,
-    ``plus``, ``bound``, ``if``, ``coalesce``, ``call`` and ``cast``.
-    """
-
-    op: str
-    args: tuple[Node, ...] = ()
-    name: str = ""
-    number: int = -1
-
-
-def compile_condition(node: Node, constants: Sequence[Constant]) -> Test:
-    """Return a function that computes the effective boolean value, or raises ExpressionError.
-
-    Raises ExpressionError at once for a constant regular expression that cannot be compiled.
-    """
-    return _Compiler(constants).test(node)
-
-
-def compile_value(node: Node, constants: Sequence[Constant]) -> Evaluate:
-    """Return a function that evaluates the expression, or raises ExpressionError."""
-    return _Compiler(constants).value(node)
 
 
 _COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {
@@ -70,163 +40,161 @@ _TRUTHS: Final = frozenset({"or", "and", "not", "compare", "in", "bound", "ftcon
 """Operations with a boolean value: they are compiled as tests."""
 
 
-class _Compiler:
-    def __init__(self, constants: Sequence[Constant]):
-        self._constants = constants
+# --- truth ---------------------------------------------------------------------------------------
 
-    # --- truth -------------------------------------------------------------------------------
 
-    def test(self, node: Node) -> Test:
-        """Compile for the effective boolean value."""
-        match node.op:
-            case "or":
-                return _any([self.test(arg) for arg in node.args])
-            case "and":
-                return _all([self.test(arg) for arg in node.args])
-            case "not":
-                inner = self.test(node.args[0])
-                return lambda row: not inner(row)
-            case "compare":
-                return self._compare(node)
-            case "in":
-                return self._in(node)
-            case "bound":
-                return _bound(node.args[0])
-            case "ftcontains":
-                return self._full_text(node)
-        value = self.value(node)
-        return lambda row: ebv(value(row))
+def compile_condition(node: Node) -> Test:
+    """Return a function that computes the effective boolean value, or raises ExpressionError.
 
-    def _compare(self, node: Node) -> Test:
-        left, right = (self.value(arg) for arg in node.args)
-        if node.name == "=":
-            return lambda row: equal(left(row), right(row))
-        if node.name == "!=":
-            return lambda row: not equal(left(row), right(row))
-        holds = _COMPARISONS[node.name]
+    Raises ExpressionError at once for a constant regular expression that cannot be compiled.
+    """
+    match node.op:
+        case "or":
+            return _any([compile_condition(arg) for arg in node.args])
+        case "and":
+            return _all([compile_condition(arg) for arg in node.args])
+        case "not":
+            inner = compile_condition(node.args[0])
+            return lambda row: not inner(row)
+        case "compare":
+            return _compare(node)
+        case "in":
+            return _in(node)
+        case "bound":
+            return _bound(node.args[0])
+        case "ftcontains":
+            return _full_text(node)
+    value = compile_value(node)
+    return lambda row: ebv(value(row))
 
-        def ordered(row: Row) -> bool:
-            order = compare(left(row), right(row))
-            return order is not None and holds(order)  # None: NaN is neither less nor greater
 
-        return ordered
+def _compare(node: Node) -> Test:
+    left, right = (compile_value(arg) for arg in node.args)
+    if node.name == "=":
+        return lambda row: equal(left(row), right(row))
+    if node.name == "!=":
+        return lambda row: not equal(left(row), right(row))
+    holds = _COMPARISONS[node.name]
 
-    def _full_text(self, node: Node) -> Test:
-        """Compile a condition on the text of a variable; a term that is no text has no truth value."""
-        if [arg.op for arg in node.args[1:]] != ["const"] or node.args[0].op not in ("var", "unbound"):
-            raise QueryRefused("it takes a variable and a condition", construct="ftcontains")
-        constant = self._constants[node.args[1].number]
-        assert isinstance(constant, Value), "a list occurs only after IN"
-        condition = parse_condition(constant.lexical)
-        number = node.args[0].number if node.args[0].op == "var" else -1
+    def ordered(row: Row) -> bool:
+        order = compare(left(row), right(row))
+        return order is not None and holds(order)  # None: NaN is neither less nor greater
 
-        def holds(row: Row) -> bool:
-            text = recent_text_of(row[number] or "") if number >= 0 else None
-            if text is None:
-                raise ExpressionError("not a text")
-            return condition_holds(condition, text)
+    return ordered
 
-        return holds
 
-    def _in(self, node: Node) -> Test:
-        value = self.value(node.args[0])
-        members: list[Evaluate] = []
-        fixed: list[Value] = []
-        for arg in node.args[1:]:
-            constant = self._constants[arg.number] if arg.op == "const" else None
-            if constant is None:
-                members.append(self.value(arg))
-            else:
-                fixed += constant if isinstance(constant, tuple) else (constant,)
-        if not members and all(member.family is Family.IRI for member in fixed):
-            iris = frozenset(member.lexical for member in fixed)
-            return lambda row: (found := value(row)).family is Family.IRI and found.lexical in iris
-        members += map(_always, fixed)
+def _full_text(node: Node) -> Test:
+    """Compile a condition on the text of a variable; a term that is no text has no truth value."""
+    if [arg.op for arg in node.args[1:]] != ["const"] or node.args[0].op not in ("var", "unbound"):
+        raise QueryRefused("it takes a variable and a condition", construct="ftcontains")
+    condition = parse_condition(node.args[1].values[0].lexical)
+    number = node.args[0].number if node.args[0].op == "var" else -1
 
-        def among(row: Row) -> bool:
-            found = value(row)
-            failed: ExpressionError | None = None
-            for member in members:
-                try:
-                    if equal(found, member(row)):
-                        return True
-                except ExpressionError as error:
-                    failed = error
-            if failed is not None:
-                raise failed
-            return False
+    def holds(row: Row) -> bool:
+        text = recent_text_of(row[number] or "") if number >= 0 else None
+        if text is None:
+            raise ExpressionError("not a text")
+        return condition_holds(condition, text)
 
-        return among
+    return holds
 
-    # --- values ------------------------------------------------------------------------------
 
-    def value(self, node: Node) -> Evaluate:
-        """Compile for the value."""
-        if node.op in _TRUTHS:
-            test = self.test(node)
-            return lambda row: boolean(test(row))
-        match node.op:
-            case "var":
-                return _variable(node.number)
-            case "const":
-                constant = self._constants[node.number]
-                assert isinstance(constant, Value), "a list occurs only after IN"
-                return _always(constant)
-            case "unbound":
-                return _unbound
-            case "if":
-                return self._if(node)
-            case "coalesce":
-                return _first([self.value(arg) for arg in node.args])
-            case "arithmetic":
-                return self._arithmetic(node)
-            case "negate":
-                inner = self.value(node.args[0])
-                return lambda row: arithmetic.negate(inner(row))
-            case "plus":
-                inner = self.value(node.args[0])
-                return lambda row: arithmetic.itself(inner(row))
-        return self._call(node)
+def _in(node: Node) -> Test:
+    value = compile_value(node.args[0])
+    members: list[Evaluate] = []
+    fixed: list[Value] = []
+    for arg in node.args[1:]:
+        if arg.op == "const":
+            fixed += arg.values
+        else:
+            members.append(compile_value(arg))
+    if not members and all(member.family is Family.IRI for member in fixed):
+        iris = frozenset(member.lexical for member in fixed)
+        return lambda row: (found := value(row)).family is Family.IRI and found.lexical in iris
+    members += map(_always, fixed)
 
-    def _if(self, node: Node) -> Evaluate:
-        condition = self.test(node.args[0])
-        yes, no = (self.value(arg) for arg in node.args[1:])
-        return lambda row: yes(row) if condition(row) else no(row)
+    def among(row: Row) -> bool:
+        found = value(row)
+        failed: ExpressionError | None = None
+        for member in members:
+            try:
+                if equal(found, member(row)):
+                    return True
+            except ExpressionError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        return False
 
-    def _arithmetic(self, node: Node) -> Evaluate:
-        first = self.value(node.args[0])
-        steps = [
-            (_ARITHMETIC[sign], self.value(arg)) for sign, arg in zip(node.name, node.args[1:], strict=True)
-        ]
+    return among
 
-        def compute(row: Row) -> Value:
-            result = first(row)
-            for operate, operand in steps:
-                result = operate(result, operand(row))
-            return result
 
-        return compute
+# --- values --------------------------------------------------------------------------------------
 
-    def _call(self, node: Node) -> Evaluate:
-        args = [self.value(arg) for arg in node.args]
-        function: arithmetic.Function = (
-            arithmetic.CASTS[node.name] if node.op == "cast" else functions.FUNCTIONS[node.name]
-        )
-        if node.name in ("REGEX", "REPLACE"):
-            self._check_regex(node)
-        if len(args) == 1:
-            only = args[0]
-            return lambda row: function(only(row))
-        return lambda row: function(*[arg(row) for arg in args])
 
-    def _check_regex(self, node: Node) -> None:
-        """Refuse a constant regular expression that would fail on every solution."""
-        flags_at = 2 if node.name == "REGEX" else 3
-        asked = [node.args[1], *node.args[flags_at:]]
-        found = [self._constants[arg.number] for arg in asked if arg.op == "const"]
-        texts = [value.lexical for value in found if isinstance(value, Value)]
-        if len(texts) == len(asked):
-            regex.compile_regex(*texts)
+def compile_value(node: Node) -> Evaluate:
+    """Return a function that evaluates the expression, or raises ExpressionError."""
+    if node.op in _TRUTHS:
+        test = compile_condition(node)
+        return lambda row: boolean(test(row))
+    match node.op:
+        case "var":
+            return _variable(node.number)
+        case "const":
+            return _always(node.values[0])
+        case "unbound":
+            return _unbound
+        case "if":
+            return _if(node)
+        case "coalesce":
+            return _first([compile_value(arg) for arg in node.args])
+        case "arithmetic":
+            return _arithmetic(node)
+        case "negate":
+            inner = compile_value(node.args[0])
+            return lambda row: arithmetic.negate(inner(row))
+        case "plus":
+            inner = compile_value(node.args[0])
+            return lambda row: arithmetic.itself(inner(row))
+    return _call(node)
+
+
+def _if(node: Node) -> Evaluate:
+    condition = compile_condition(node.args[0])
+    yes, no = (compile_value(arg) for arg in node.args[1:])
+    return lambda row: yes(row) if condition(row) else no(row)
+
+
+def _arithmetic(node: Node) -> Evaluate:
+    first = compile_value(node.args[0])
+    steps = [(_ARITHMETIC[sign], compile_value(arg)) for sign, arg in zip(node.name, node.args[1:], strict=True)]
+
+    def compute(row: Row) -> Value:
+        result = first(row)
+        for operate, operand in steps:
+            result = operate(result, operand(row))
+        return result
+
+    return compute
+
+
+def _call(node: Node) -> Evaluate:
+    args = [compile_value(arg) for arg in node.args]
+    function = (arithmetic.CASTS if node.op == "cast" else functions.FUNCTIONS)[node.name]
+    if node.name in ("REGEX", "REPLACE"):
+        _check_regex(node)
+    if len(args) == 1:
+        only = args[0]
+        return lambda row: function(only(row))
+    return lambda row: function(*[arg(row) for arg in args])
+
+
+def _check_regex(node: Node) -> None:
+    """Refuse a constant regular expression that would fail on every solution."""
+    flags_at = 2 if node.name == "REGEX" else 3
+    asked = [node.args[1], *node.args[flags_at:]]
+    if all(arg.op == "const" for arg in asked):
+        regex.compile_regex(*(arg.values[0].lexical for arg in asked))
 
 
 _ARITHMETIC: Final = {

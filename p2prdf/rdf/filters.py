@@ -4,41 +4,23 @@ A filter is sent between peers as text (:class:`~p2prdf.rdf.query.Filter`).  Thi
 symbols of a query: IRIs and literals in canonical form, variables as ``?v0``, ``?v1`` ..., variables out of scope as
 ``?u0``, ``?u1`` ..., one space between symbols.  A conjunction becomes several filters; each is decided as soon as
 its own variables are bound.
-
-For compiling, :func:`abstract` separates the text into the *shape* of the expression, with variables and constants
-numbered, and the constants.  Filters of one shape are parsed once.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from p2prdf.errors import QueryRefused
-from p2prdf.rdf import arithmetic, tokens
+from p2prdf.rdf import arithmetic
 from p2prdf.rdf.fulltext.calls import FULL_TEXT
 from p2prdf.rdf.functions import FUNCTIONS
-from p2prdf.rdf.outline import refuse_word
 from p2prdf.rdf.terms import XSD
-from p2prdf.rdf.tokens import Symbol, refusal
+from p2prdf.rdf.tokens import Symbol, misplaced, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "EXPRESSION_SYMBOLS_MAX", "FILTER_LENGTH_MAX", "IRI_WITH_BASE", "FilterShape", "abstract", "check_size",
-    "conjuncts", "prepare", "spell",
-]  # fmt: skip
-
-EXPRESSION_SYMBOLS_MAX: Final = 448
-"""Most symbols in all filters of a query; a list of constants after IN counts as one.
-
-The grammar takes a millisecond for each symbol.
-"""
-
-FILTER_LENGTH_MAX: Final = 256 << 10
-"""Longest canonical text of one filter in characters, with prefixes expanded."""
+__all__ = ["IRI_WITH_BASE", "conjuncts", "prepare", "spell"]
 
 IRI_WITH_BASE: Final = "<urn:p2prdf:iri>"
 """The function that replaces ``IRI(x)`` under a BASE; its arguments are x and the base."""
@@ -78,7 +60,7 @@ def prepare(text: str, symbols: list[Symbol]) -> list[Symbol]:
 def _word(text: str, symbol: Symbol, following: Symbol | None) -> Symbol:
     word = _SYNONYMS.get(symbol.value.upper(), symbol.value.upper())
     if word not in _WORDS or (word == "NOT" and (following is None or not following.is_word("IN"))):
-        raise refuse_word(text, symbol, following)
+        raise misplaced(text, symbol)
     if word in ("TRUE", "FALSE"):
         return Symbol("literal", f'"{word.lower()}"^^<{XSD}boolean>', symbol.at)
     return Symbol("word", word, symbol.at)
@@ -148,74 +130,3 @@ def spell(
             parts += [",", f"<{base}>"]
         parts.append(value)
     return " ".join(parts), tuple(sorted(found))
-
-
-# --- from text to a shape and constants ----------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FilterShape:
-    """An expression for the grammar, with ``?vN``, ``?uN`` and ``?cN`` for variables and constants.
-
-    A constant is a canonical term, or a tuple of terms: a list after IN.
-    """
-
-    text: str
-    constants: tuple[str | tuple[str, ...], ...]
-    size: int
-    """Number of symbols."""
-
-
-def abstract(text: str, variables: tuple[int, ...]) -> FilterShape:
-    """Separate a filter's text into shape and constants.  Raises QueryRefused for an invalid text."""
-    if len(text) > FILTER_LENGTH_MAX:
-        reason = f"the canonical text has {len(text)} characters, more than {FILTER_LENGTH_MAX}"
-        raise QueryRefused(reason, construct="filter length")
-    places = {f"v{number}": place for place, number in enumerate(variables)}
-    symbols, _ = tokens.symbols(text, tokens.scan(text, 4 * FILTER_LENGTH_MAX))
-    symbols = prepare(text, symbols)
-    parts: list[str] = []
-    constants: list[str | tuple[str, ...]] = []
-    at = 0
-    while at < len(symbols):
-        symbol = symbols[at]
-        at += 1
-        is_function = at < len(symbols) and symbols[at].is_mark("(")
-        if symbol.kind == "var":
-            parts.append(f"?v{places[symbol.value]}" if symbol.value in places else "?u0")
-        elif symbol.kind == "literal" or (symbol.kind == "iri" and not is_function):
-            parts.append(f"?c{len(constants)}")
-            constants.append(symbol.value)
-        elif symbol.kind == "iri":
-            own = "ftcontains" if symbol.value == FULL_TEXT else "iri"
-            parts.append(f"<f:{_CASTS.get(symbol.value, own).removeprefix(XSD)}>")
-        else:
-            parts.append(symbol.value)
-        if symbol.is_word("IN") and (members := _constant_list(symbols, at)) is not None:
-            parts += ["(", f"?c{len(constants)}", ")"]
-            constants.append(members)
-            at += 2 * len(members) + 1
-    check_size(len(parts))
-    return FilterShape(" ".join(parts), tuple(constants), len(parts))
-
-
-def check_size(size: int) -> None:
-    """Raise QueryRefused if the filters of a query have too many symbols."""
-    if size > EXPRESSION_SYMBOLS_MAX:
-        reason = f"more than {EXPRESSION_SYMBOLS_MAX} symbols in the filters of a query"
-        raise QueryRefused(reason, construct="filter length")
-
-
-def _constant_list(symbols: list[Symbol], at: int) -> tuple[str, ...] | None:
-    """Return the members of ``( c , c ... )`` at ``at`` if all are constants and there are some."""
-    members: list[str] = []
-    if at >= len(symbols) or not symbols[at].is_mark("("):
-        return None
-    while at + 2 < len(symbols) and symbols[at + 1].kind in ("iri", "literal"):
-        members.append(symbols[at + 1].value)
-        at += 2
-        if symbols[at].is_mark(")"):
-            return tuple(members)
-        if not symbols[at].is_mark(","):
-            return None
-    return None

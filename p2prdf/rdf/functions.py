@@ -281,7 +281,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "SHA384": _hash("sha384"),
     "SHA512": _hash("sha512"),
 }
-"""Functions by name in capitals; the grammar has checked the number of arguments.
+"""Functions by name in capitals; the parser has checked the number of arguments.
 
 The parser spells URI and ISURI as IRI and ISIRI.  BOUND, IF, COALESCE and the operators, which do not evaluate all
 their arguments, are implemented by the compiler (:mod:`p2prdf.rdf.expressions`).

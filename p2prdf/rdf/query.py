@@ -18,21 +18,19 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
 from p2prdf import keys
 
 __all__ = [
-    "Algorithm",
-    "Concludes",
-    "ConjunctiveQuery",
-    "Filter",
-    "Pattern",
-    "Plan",
-    "Step",
-    "constant_mask",
-    "make_plan",
-    "single_role",
-]
+    "FILTERS_MAX", "PATTERNS_MAX", "Algorithm", "Concludes", "ConjunctiveQuery", "Filter", "Pattern", "Plan", "Step",
+    "constant_mask", "make_plan", "single_role",
+]  # fmt: skip
+
+PATTERNS_MAX: Final = 16
+"""Most triple patterns of a conjunctive query."""
+FILTERS_MAX: Final = 64
+"""Most filters of a query."""
 
 Pattern = tuple[int, int, int]
 """Slots of subject, predicate and object: a variable's number, or ``~`` a constant's number."""

@@ -20,7 +20,7 @@ from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.rdf import quads, terms
 
 __all__ = [
-    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "refusal",
+    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "misplaced", "refusal",
     "refuse_reserved", "resolve", "scan", "symbols", "update_symbols",
 ]  # fmt: skip
 
@@ -120,6 +120,35 @@ def refusal(text: str, at: int, construct: str, reason: str) -> QueryRefused:
     line = text.count("\n", 0, at) + 1
     column = at - (text.rfind("\n", 0, at) + 1) + 1
     return QueryRefused(reason, construct=construct, line=line, column=column)
+
+
+_SHOWN_MAX: Final = 60
+"""Most characters of a symbol that a refusal repeats."""
+
+_REASONS: Final = {
+    "GRAPH": "it belongs in a group; a template has no graphs",
+    "FROM": "a query chooses its graphs by GRAPH, pattern by pattern",
+    "SERVICE": "federation is not supported",
+    "DESCRIBE": "the description of a resource is not defined; use CONSTRUCT",
+    **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),
+    **dict.fromkeys(
+        ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
+        "aggregates belong in SELECT, HAVING or ORDER BY, and not in each other",
+    ),
+    **dict.fromkeys(
+        ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH", "USING"),
+        "updates are not queries",
+    ),
+}
+
+
+def misplaced(text: str, symbol: Symbol) -> QueryRefused:
+    """Return the refusal of a symbol that is not supported, or not at this position."""
+    word = symbol.value.upper()
+    if symbol.kind == "word" and word in _REASONS:
+        return refusal(text, symbol.at, word, f"not supported: {_REASONS[word]}")
+    shown = symbol.value if len(symbol.value) <= _SHOWN_MAX else symbol.value[:_SHOWN_MAX] + "..."
+    return refusal(text, symbol.at, "syntax error", f"{shown!r} is out of place")
 
 
 def scan(text: str, bytes_max: int = QUERY_BYTES_MAX) -> list[Token]:

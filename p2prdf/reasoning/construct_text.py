@@ -2,7 +2,7 @@
 
 A user of SPARQL can thus write rules as queries.  Blank nodes of the pattern are variables, as in SPARQL.  In a
 template they would be new nodes for each solution, so a rule over its own output would never end; they are refused.
-The reader of queries and updates reads triples with all abbreviations; the grammar is not needed.
+The reader of queries and updates reads triples with all abbreviations.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from p2prdf.rdf.sparql import compile_filter
+from p2prdf.rdf.compiled import compile_filter
 
 if TYPE_CHECKING:
     from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern

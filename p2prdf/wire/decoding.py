@@ -14,6 +14,7 @@ from p2prdf.errors import DataRefused, RemoteProtocolError
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import DIGEST_BYTES, TermDictionary, TermNames
 from p2prdf.rdf.query import Plan
+from p2prdf.rdf.standing import form
 from p2prdf.wire import shapes
 from p2prdf.wire import validation as check
 from p2prdf.wire.messages import Query
@@ -217,9 +218,7 @@ class Decoder:
             return check.query_of(value)
         query = self._queries.get(value)
         if query is None:
-            from p2prdf.rdf.standing.form import decode  # only when needed: it imports SPARQL's grammar
-
-            query = decode(value)
+            query = form.decode(value)
             self._queries.put(value, query, len(value))
         return query
 

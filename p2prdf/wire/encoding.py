@@ -14,6 +14,7 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary, TermNames
 from p2prdf.rdf.query import Plan
+from p2prdf.rdf.standing import form
 from p2prdf.wire import messages as m
 from p2prdf.wire import shapes
 from p2prdf.wire import validation as check
@@ -217,9 +218,7 @@ class Encoder:
         if isinstance(query, StandingQuery):
             encoded = self._queries.get(query)
             if encoded is None:
-                from p2prdf.rdf.standing.form import encode  # only when needed: it imports SPARQL's grammar
-
-                encoded = encode(query)
+                encoded = form.encode(query)
                 self._queries.put(query, encoded, len(encoded))
             return encoded
         filters = [(each.text, each.variables) for each in query.filters]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from p2prdf import keys
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, make_plan
-from p2prdf.rdf.sparql import compile_filter
 from p2prdf.sim.paths import path_queries, path_triples
 from p2prdf.store.backlog import Backlog
 from p2prdf.store.columnar import ColumnarTables

@@ -26,10 +26,10 @@ from rich.table import Table
 
 from p2prdf import keys
 from p2prdf.rdf import terms
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.fulltext import FULL_TEXT
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Plan, Step, make_plan
-from p2prdf.rdf.sparql import compile_filter
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.light import LightTables

@@ -25,7 +25,7 @@ from p2prdf.errors import QueryRefused
 from p2prdf.rdf import terms
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.rdf.results import Row, bindings
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.events import Event, QueryResult, Standing, options_for, parse_events, replay
 from p2prdf.sim.oracle import Oracle, Publication
 

@@ -19,8 +19,8 @@ from w3c import CASES, REFUSED, cases, triples
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.results import rows_of, same_bag
-from p2prdf.rdf.sparql import parse_select
 from p2prdf.rdf.standing import form
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.query import parse_query
 
 needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"the shared W3C cases are not at {CASES}")

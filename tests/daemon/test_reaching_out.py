@@ -16,7 +16,7 @@ from p2prdf.channels.query import parse_channel
 from p2prdf.errors import DataRefused, P2PRDFError, QueryRefused
 from p2prdf.interest.expression import parse_interest
 from p2prdf.rdf.ntriples import Syntax, read_triples
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.update import parse_update
 from p2prdf.reasoning import parse_rules

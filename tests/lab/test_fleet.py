@@ -13,7 +13,7 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import World, WorldOptions

@@ -17,7 +17,7 @@ from p2prdf.errors import LocalProtocolError, QueryRefused
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, make_plan
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.events import parse_events
 from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 from p2prdf.sim.world import World, WorldOptions

@@ -100,12 +100,6 @@ def test_the_core_can_be_imported_without_any_input_or_output_module() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_node_starts_without_the_grammar_of_sparql() -> None:
-    """It takes a quarter of a node's start, and is needed only by queries with more than patterns."""
-    code = "import sys; import p2prdf_node.daemon; sys.exit('rdflib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 def test_a_node_starts_without_opentelemetry() -> None:
     """It is an extra, needed only to send spans to a collector; without it the option is refused with instructions."""
     code = (

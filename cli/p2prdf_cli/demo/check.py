@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.oracle import Oracle, Publication
 from p2prdf_cli.demo.airports import Triple
 from p2prdf_cli.demo.queries import StandingQuery

@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, as_array
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Plan
-from p2prdf.rdf.sparql import compile_filter
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.result_log import ResultLog
 from p2prdf.store.tables import Derived

@@ -28,7 +28,7 @@ def read_queries(files: list[Path]) -> list[NamedQuery]:
 
     Raises QueryRefused, with file, number and line, for an unreadable or unsupported query, and OSError.
     """
-    from p2prdf.rdf.sparql import parse_select
+    from p2prdf.rdf.standing.conjunctive import parse_select
     from p2prdf_lab.capacity.plan import NamedQuery
 
     found = []

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 from p2prdf.errors import InterestOverflow, LocalProtocolError
 from p2prdf.interest.changeset import Changeset, Triple
 from p2prdf.interest.expression import Interest, Pattern, PatternGroup, connected
-from p2prdf.rdf.sparql import compile_filter
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.standing.syntax import is_variable
 
 __all__ = ["CANDIDATES_MAX", "PAPER_PATTERNS_MAX", "SEQUENTIAL", "Fix", "PaperReplica"]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, Column
 from p2prdf.grow import GrowingColumn
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.sparql import compile_filter
 from p2prdf.store.backlog import joined
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.tables import Derived

@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from p2prdf.continuous.counted import CountedReports
+from p2prdf.continuous.evaluation import Evaluation
 from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.continuous.leaf import Change, Leaf
+from p2prdf.continuous.reports import Reports
 from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.network.chunking import Chunker
@@ -29,7 +32,7 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import KeepAnswers
 
 if TYPE_CHECKING:
-    from p2prdf.continuous.evaluation import Evaluation, News
+    from p2prdf.continuous.evaluation import News
 
 __all__ = ["Evaluations"]
 
@@ -75,17 +78,11 @@ class Evaluations:
         query = subscription.group.query
         if not isinstance(query, StandingQuery) or subscription.evaluation is not None:
             return
-        # These modules load the SPARQL grammar: import them at first use.
-        from p2prdf.continuous.evaluation import Evaluation
-        from p2prdf.continuous.reports import Reports
-
         leaves, since = subscription.group.leaves, subscription.since
         try:
             if query.report is None:
                 subscription.evaluation = Evaluation(query, leaves, since, self._dictionary)
             elif not query.report.every:
-                from p2prdf.continuous.counted import CountedReports
-
                 subscription.evaluation = CountedReports(query, leaves, since, self._dictionary, subscription.mark)
             else:
                 reported = subscription.reported

@@ -41,10 +41,9 @@ from p2prdf.rdf.algebra import (
     Window,
     Windowed,
 )
+from p2prdf.rdf.compiled import compile_expression
 from p2prdf.rdf.layouts import inputs_of
-from p2prdf.rdf.outline import FILTERS_MAX, PATTERNS_MAX
-from p2prdf.rdf.query import ConjunctiveQuery
-from p2prdf.rdf.sparql import compile_expression
+from p2prdf.rdf.query import FILTERS_MAX, PATTERNS_MAX, ConjunctiveQuery
 from p2prdf.rdf.standing import leaves
 from p2prdf.rdf.standing.inference import canonical_rules, check_rules
 from p2prdf.rdf.standing.selects import SLICE_MAX, TEMPLATE_MAX

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf.tokens import Symbol, refusal
+from p2prdf.rdf.tokens import Symbol, misplaced, refusal
 
 __all__ = ["Cursor"]
-
-_SHOWN_MAX: Final = 60
-"""Most characters of a symbol that a refusal repeats."""
-
-_REASONS: Final = {
-    "GRAPH": "it belongs in a group; a template has no graphs",
-    "FROM": "a query chooses its graphs by GRAPH, pattern by pattern",
-    "SERVICE": "federation is not supported",
-    "DESCRIBE": "the description of a resource is not defined; use CONSTRUCT",
-    **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),
-    **dict.fromkeys(
-        ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
-        "aggregates belong in SELECT, HAVING or ORDER BY, and not in each other",
-    ),
-    **dict.fromkeys(
-        ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH", "USING"),
-        "updates are not queries",
-    ),
-}
 
 
 class Cursor:
@@ -35,7 +14,7 @@ class Cursor:
     def __init__(self, text: str, symbols: list[Symbol], base: str | None):
         self.text = text
         self.base = base
-        self._symbols = symbols
+        self.symbols = symbols
         self._at = 0
         self._hidden = 0
         self.basic = 0
@@ -46,7 +25,7 @@ class Cursor:
     def peek(self, offset: int = 0) -> Symbol | None:
         """Return the next symbol, or a later one, without taking it."""
         at = self._at + offset
-        return self._symbols[at] if at < len(self._symbols) else None
+        return self.symbols[at] if at < len(self.symbols) else None
 
     def next(self) -> Symbol:
         """Take the next symbol.  Raises QueryRefused at the end of the text."""
@@ -110,8 +89,4 @@ class Cursor:
 
     def misplaced(self, symbol: Symbol) -> QueryRefused:
         """Return the refusal of a symbol that is not supported, or not at this position."""
-        word = symbol.value.upper()
-        if symbol.kind == "word" and word in _REASONS:
-            return self.refusal(symbol.at, word, f"not supported: {_REASONS[word]}")
-        shown = symbol.value if len(symbol.value) <= _SHOWN_MAX else symbol.value[:_SHOWN_MAX] + "..."
-        return self.refusal(symbol.at, "syntax error", f"{shown!r} is out of place")
+        return misplaced(self.text, symbol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from p2prdf.rdf.outline import FILTERS_MAX
+from p2prdf.rdf.query import FILTERS_MAX
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.expressions import ExpressionReader
 from p2prdf.rdf.standing.syntax import (

@@ -14,7 +14,7 @@ from typing import Any, Final
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import InferenceRule
-from p2prdf.rdf.outline import PATTERNS_MAX
+from p2prdf.rdf.query import PATTERNS_MAX
 from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.relations import Basic, PathPattern, Pattern
 from p2prdf.rdf.standing.syntax import StreamWindow, is_variable

@@ -16,8 +16,7 @@ from typing import Final
 
 from p2prdf.rdf import algebra, quads, tokens
 from p2prdf.rdf.code_points import as_written
-from p2prdf.rdf.outline import PATTERNS_MAX
-from p2prdf.rdf.query import Concludes, ConjunctiveQuery, Pattern
+from p2prdf.rdf.query import PATTERNS_MAX, Concludes, ConjunctiveQuery, Pattern
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.tokens import Token
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from p2prdf.rdf.outline import PATTERNS_MAX
+from p2prdf.rdf.query import PATTERNS_MAX
 from p2prdf.rdf.standing import graphs
 from p2prdf.rdf.standing.relations import (
     Basic,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from p2prdf.rdf import filters, quads
+from p2prdf.rdf.compiled import ALWAYS, NEVER, compile_filter
 from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern
-from p2prdf.rdf.sparql import ALWAYS, NEVER, compile_filter
 from p2prdf.rdf.standing.relations import Basic, Names
 from p2prdf.rdf.standing.syntax import is_variable
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from p2prdf.rdf import algebra, filters, quads, terms
 from p2prdf.rdf.algebra import Existence, Expression, Shared
-from p2prdf.rdf.sparql import ALWAYS
+from p2prdf.rdf.compiled import ALWAYS
 from p2prdf.rdf.standing import laws, leaves, paths
 from p2prdf.rdf.standing.assembly import Assembly
 from p2prdf.rdf.standing.correlation import Correlation, is_stable

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf import algebra, tokens
+from p2prdf.rdf import algebra
 from p2prdf.rdf.algebra import (
     NUMBER_NAME,
     REPORT_NAME,
@@ -18,7 +18,6 @@ from p2prdf.rdf.algebra import (
     StandingQuery,
 )
 from p2prdf.rdf.code_points import as_written
-from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, syntax
 from p2prdf.rdf.standing.assembly import canonical
@@ -39,10 +38,10 @@ from p2prdf.rdf.standing.relations import (
     names_in,
     variables,
 )
-from p2prdf.rdf.standing.selects import QueryReader
+from p2prdf.rdf.standing.selects import read_query
 from p2prdf.rdf.standing.translation import GroupTranslator
 
-__all__ = ["parse_query"]
+__all__ = ["parse_query", "standing_query"]
 
 
 @as_written
@@ -57,11 +56,15 @@ def parse_query(text: str, *, ordered: bool = False, rules: Sequence[InferenceRu
 
     Raises QueryRefused, with the construct and its position, for a malformed or unsupported query.
     """
-    symbols, base = tokens.symbols(text, tokens.scan(text))
-    tokens.refuse_reserved(text, symbols)
-    cursor = Cursor(text, with_full_text(text, symbols), base)
+    return standing_query(*read_query(text), Inference(rules), ordered=ordered)
+
+
+def standing_query(
+    cursor: Cursor, query: syntax.Query, inference: Inference | None = None, *, ordered: bool = False
+) -> StandingQuery:
+    """Return the standing query of a syntax tree, as :func:`parse_query` does for its text."""
     try:
-        standing = _Translator(cursor, Inference(rules), ordered=ordered).query(QueryReader(cursor).query())
+        standing = _Translator(cursor, inference or Inference(()), ordered=ordered).query(query)
     except RecursionError:  # the caller may have used most of the stack
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
     size = len(encode(standing))

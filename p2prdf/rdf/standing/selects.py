@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from p2prdf.rdf import terms
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf import terms, tokens
 from p2prdf.rdf.algebra import Form
+from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.groups import GroupReader
 from p2prdf.rdf.standing.syntax import Expression, Group, Link, Projection, Query, Select, Triple, Triples
@@ -13,12 +15,26 @@ from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.rdf.standing.windows import WindowReader
 from p2prdf.rdf.terms import XSD
 
-__all__ = ["SLICE_MAX", "TEMPLATE_MAX", "QueryReader"]
+__all__ = ["SLICE_MAX", "TEMPLATE_MAX", "QueryReader", "read_query"]
 
 TEMPLATE_MAX: Final = 64
 """Most triples of a CONSTRUCT template."""
 SLICE_MAX: Final = 1 << 31
 """Largest LIMIT and OFFSET."""
+
+
+def read_query(text: str) -> tuple[Cursor, Query]:
+    """Return the syntax tree of a query, and the cursor that has read it.
+
+    Raises QueryRefused, with the construct and its position, for a malformed query.
+    """
+    symbols, base = tokens.symbols(text, tokens.scan(text))
+    tokens.refuse_reserved(text, symbols)
+    cursor = Cursor(text, with_full_text(text, symbols), base)
+    try:
+        return cursor, QueryReader(cursor).query()
+    except RecursionError:  # the caller may have used most of the stack
+        raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
 
 
 class QueryReader:

@@ -11,12 +11,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeAlias
 
-from p2prdf.errors import QueryRefused
 from p2prdf.rdf import filters, tokens
 from p2prdf.rdf.algebra import Existence
-from p2prdf.rdf.outline import PATTERNS_MAX
-from p2prdf.rdf.query import Filter
-from p2prdf.rdf.sparql import compile_expression
+from p2prdf.rdf.compiled import ExpressionChecker
+from p2prdf.rdf.query import PATTERNS_MAX, Filter
 from p2prdf.rdf.standing import graphs, laws, paths, syntax
 from p2prdf.rdf.standing.graphs import Scope
 from p2prdf.rdf.standing.presence import if_graph_exists
@@ -49,7 +47,7 @@ class GroupTranslator:
         self.text = text
         self._base = base
         self._select = select
-        self._symbols = 0
+        self._checker = ExpressionChecker(text)
         self.aliases: dict[str, str] = {}
         """Hidden names of aggregates that equal an earlier one."""
 
@@ -225,15 +223,7 @@ class GroupTranslator:
             scope,
         )  # fmt: skip
         numbers = {name: number for number, name in enumerate(found.names)}
-        spelled = Filter(*filters.spell(list(found.symbols), numbers, self._base))
-        try:
-            self._symbols += filters.abstract(spelled.text, spelled.variables).size
-            filters.check_size(self._symbols)
-            compile_expression(spelled)
-        except QueryRefused as error:
-            wrong = error.construct == "syntax error"
-            reason = "no valid expression begins here" if wrong else error.reason
-            raise tokens.refusal(self.text, found.at, error.construct, reason) from None
+        self._checker.check(Filter(*filters.spell(list(found.symbols), numbers, self._base)), found.at)
         return found
 
     def _groups(

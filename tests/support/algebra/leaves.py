@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import DEFAULT, as_triples
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern
-from p2prdf.rdf.sparql import compile_filter
 
 Triple = tuple[str, str, str]
 Statement = Triple | tuple[str, str, str, str]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
-import sys
 
 import pytest
 from channel_histories import Ticks
@@ -428,11 +426,6 @@ def test_initial_bindings_enter_the_histories_without_being_news(evaluation) -> 
         early.append(len(channels.publish([(f"<urn:x{number}>", "<urn:p>", f"<urn:y{number + 50}>")])))
         channels.evaluate()
     assert early == [0, 1, 1, 1], "one graph is enough: what is key in the bindings was known"
-
-
-def test_rdflib_is_not_imported_before_a_channel_is_made() -> None:
-    code = "import sys, p2prdf.channels; sys.exit('rdflib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_time_to_build_a_dataflow_does_not_count_as_time_that_could_be_saved(monkeypatch) -> None:

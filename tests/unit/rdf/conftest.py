@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.ntriples import read_triples
 from p2prdf.rdf.query import ConjunctiveQuery
-from p2prdf.rdf.sparql import compile_filter
 
 DATA = pathlib.Path(__file__).resolve().parents[4] / "shared" / "data"
 

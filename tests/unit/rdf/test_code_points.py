@@ -7,7 +7,7 @@ from field_cases import field_case
 
 from p2prdf.errors import QueryRefused
 from p2prdf.interest import parse_interest
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.insertion import parse_insertion
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.update import parse_update

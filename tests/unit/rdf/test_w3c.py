@@ -8,7 +8,7 @@ from typing import Any
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.results import rows_of, same_bag
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 
 Triple = tuple[str, str, str]
 

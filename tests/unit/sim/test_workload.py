@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.oracle import Oracle, Publication
 from p2prdf.sim.workload import conjunctive_query, draw_query, draw_triples, draw_vocabulary, sparql_text
 

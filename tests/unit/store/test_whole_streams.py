@@ -6,10 +6,10 @@ import pytest
 from store_tables import BOTH_KINDS, Harness, bindings
 
 from p2prdf import hlc
+from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import qualified, streamed
 from p2prdf.rdf.query import ConjunctiveQuery
-from p2prdf.rdf.sparql import compile_filter
 from p2prdf.rdf.standing.leaves import whole_stream
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.light import LightTables

@@ -6,8 +6,9 @@ import pytest
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.algebra import Extend
+from p2prdf.rdf.compiled import compile_expression, compile_filter
 from p2prdf.rdf.fulltext import FULL_TEXT, sole_condition
-from p2prdf.rdf.sparql import compile_expression, compile_filter, parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.form import decode, encode
 from p2prdf.rdf.standing.query import parse_query
 

@@ -7,7 +7,7 @@ import pytest
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra
 from p2prdf.rdf.algebra import Form, StandingQuery
-from p2prdf.rdf.sparql import parse_select
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.form import canonical_bytes
 from p2prdf.rdf.standing.query import parse_query
 

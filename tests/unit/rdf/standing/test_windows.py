@@ -31,8 +31,8 @@ from p2prdf.rdf.algebra import (
 )
 from p2prdf.rdf.graphs_read import graphs_read
 from p2prdf.rdf.quads import graph_of, qualified, stream_parts_of, streamed
-from p2prdf.rdf.sparql import parse_select
 from p2prdf.rdf.spelling import Names, spell_pattern
+from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.form import canonical_bytes, decode, encode
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.tokens import scan
