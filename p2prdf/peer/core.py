@@ -566,8 +566,8 @@ class Peer:
 
     def _merge_settled(self) -> bool:
         """Return whether all data of another cluster is in place here, in the present view."""
-        followed = self._messenger.replica_map is not None and self._view == self._messenger.view
-        return not self._messenger.replicated or (followed and self._messenger.recovery.complete)
+        followed = self._messenger.placement.replica_map is not None and self._view == self._messenger.view
+        return not self._messenger.placement.replicated or (followed and self._messenger.recovery.complete)
 
     def _handle_own(self, *, all_of_them: bool = False) -> None:
         """Handle the messages to this peer itself that wait now, within the budget."""
@@ -617,10 +617,9 @@ class Peer:
         """React to a change of the view, once it is complete again."""
         self._ring_changed = False
         messenger = self._messenger
-        if messenger.replica_map is not None:
+        if messenger.placement.replica_map is not None:
             self._engine.staging.ring_known()
-        kept = messenger.replicated or self.config.durable
-        if kept and messenger.view != self._view and messenger.replica_map is not None:
+        if messenger.placement.follows_view and messenger.view not in (0, self._view):
             self._view = messenger.view
             messenger.signals.view_changed.emit()
             if self._unfinished:

@@ -458,7 +458,7 @@ def test_a_former_primary_notifies_until_the_new_one_has_data(world: FailingWorl
     world.cut(around(newcomer.index, range(PEERS + 1)), noticed=False, why="silent")
     publisher = Publisher(world, "publisher", world._generator("publisher"))
     publisher._elsewhere = lambda: world.nodes[0]  # type: ignore[method-assign]
-    while world.by_key[before.key].peer._messenger.rank(home) == 0:
+    while world.by_key[before.key].peer._messenger.placement.rank(home) == 0:
         world.run_for(0.01)
     publisher.publish(0.0, [("<urn:a>", predicate, '"1"')])
     world.run_for(1.8)

@@ -93,8 +93,6 @@ _BOOKMARKS_MAX = 16_384
 """Subscriptions per request for bookmarks."""
 _HURRY_SECONDS = 30.0
 """How many seconds an urgent reader receives bookmarks eight times a second."""
-_RENEW_SECONDS_MAX = 30.0
-"""Longest interval between renewals of a replicated lease; a renewal reveals an end that was lost."""
 _RENEW_SOON_SECONDS = 1.0
 _RENEWED_MAX = 1024
 """Leases renewed in one turn."""
@@ -281,7 +279,7 @@ class ClientEdge(Component):
         else:
             time = self._columns.full(count, stamp)
         self.published += len(message.s)
-        if count and (roles or self._messenger.replicated):
+        if count and (roles or self._messenger.placement.replicated):
             adopt = self._columns.adopt
             batch = TripleBatch(
                 adopt(s, "uint32"), adopt(p, "uint32"), adopt(o, "uint32"),
@@ -396,9 +394,7 @@ class ClientEdge(Component):
         self._renew_later(local)
 
     def _renew_later(self, local: _Local) -> None:
-        seconds = local.lease_seconds / 3
-        if self._messenger.replicated:  # without replicas, another peer would answer "unknown" while the owner is away
-            seconds = min(seconds, _RENEW_SECONDS_MAX)
+        seconds = min(local.lease_seconds / 3, self._messenger.placement.renewal_seconds_max)
         local.renew_at = self._messenger.now + seconds
         heapq.heappush(self._renewals, (local.renew_at, local.number))
 

@@ -166,7 +166,7 @@ class Explanations(Component):
         if not self._coordinator.at_owner(key, message, sender):
             return
         subscription = self._coordinator.home.subscriptions.get(number)
-        if subscription is None and not self._messenger.speaks_for(key):
+        if subscription is None and not self._messenger.placement.speaks_for(key):
             self._coordinator.unknown.wait(message)
             return
         if subscription is None and not self._coordinator.unknown.is_gone(number, subscription=True):
@@ -340,9 +340,8 @@ class Explanations(Component):
     def _nodes(self, key: int) -> list[str]:
         """Return the replicas of a key that this peer knows, the primary first."""
         messenger = self._messenger
-        if messenger.replicated and (keepers := messenger.replica_set(key)):
-            return [address(each) for each in keepers]
-        return [address(messenger.contact(number)) for number in as_list(messenger.closest_known([key]))]
+        (keepers,) = messenger.placement.keepers([key])
+        return [address(messenger.contact(number)) for number in keepers]
 
     def _problems(self, case: _Case, missing: list[str], *, complete: bool) -> Iterator[str]:
         """Name obstacles to solutions other than the patterns, and the peers that are not counted."""
@@ -364,7 +363,7 @@ class Explanations(Component):
         elif subscription.cut_off:
             where = address(subscription.subscriber)
             yield f"its node {where} is gone: answers wait until it is back, or the subscription is attached elsewhere"
-        elif not subscription.delivered or not messenger.speaks_for(subscription_home(subscription.number)):
+        elif not subscription.delivered or not messenger.placement.speaks_for(subscription_home(subscription.number)):
             yield "its home still compares what it keeps with other nodes: answers may wait for that"
         elif subscription.log.sent and not subscription.log.handed_out:
             yield "its subscriber does not acknowledge what it was told: no more answers are handed out before"

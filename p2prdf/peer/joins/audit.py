@@ -95,7 +95,7 @@ class Audit(Component):
     @property
     def active(self) -> bool:
         """Whether this peer audits."""
-        return self._messenger.config.audit_seconds > 0 and self._messenger.replicated
+        return self._messenger.config.audit_seconds > 0 and self._messenger.placement.replicated
 
     # --- sampling --------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Audit(Component):
 
     def _by_primary(self, sampled: Sampled) -> list[tuple[int, Sampled]]:
         """Return the keys by the contact number of their primary."""
-        found = self._messenger.replica_map
+        found = self._messenger.placement.replica_map
         by_primary: dict[int, Sampled] = {}
         if found is None:
             return []

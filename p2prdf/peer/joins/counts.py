@@ -83,8 +83,8 @@ class Counts:
         """Return the number of matching triples, the number since ``since``, and whether these are estimates."""
         (s, p, o, time), each_for = self._tables.some_triples(role, mask, parts, most, per_event=per_event)
         times = as_list(time)
-        if self._messenger.replicated and times:
-            mine = self._owns(self._tables.triple_keys(role, s, p, o))
+        if times:
+            mine = self._messenger.placement.counts_here(self._tables.triple_keys(role, s, p, o))
             times = [each for each, is_mine in zip(times, mine, strict=True) if is_mine]
         young = sum(each >= since for each in times)
         return round(len(times) * each_for), round(young * each_for), each_for > 1

@@ -236,7 +236,7 @@ class DerivedFacts(Component):
         return (
             self._messenger.recovery.compared and not messenger.members.short_of_peers
             and self._rows_open <= messenger.config.rows_in_flight_max
-            and (not messenger.replicated or messenger.replica_map is not None)
+            and messenger.placement.known
         )  # fmt: skip
 
     def turn(self) -> None:
@@ -272,7 +272,7 @@ class DerivedFacts(Component):
     def _rank(self, fact: Fact) -> int:
         """Return the rank of this peer among the replicas of a fact: 0 for the primary, -1 for none."""
         hashes = self._dictionary.hashes
-        return self._messenger.rank(keys.role_key(keys.SPO, *(hashes[term] for term in fact)))
+        return self._messenger.placement.rank(keys.role_key(keys.SPO, *(hashes[term] for term in fact)))
 
     def _see_to(self, fact: Fact, gate: _Gate, rank: int, gone: list[Fact]) -> None:
         """Delete a fact without derivations if the replicas before this one do not.

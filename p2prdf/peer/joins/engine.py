@@ -319,7 +319,7 @@ class Engine(Component):
 
     def _store_mine(self) -> None:
         mine = self._take_mine()
-        replicated = self._messenger.replicated
+        replicated = self._messenger.placement.replicated
         for each in mine:
             self.hot.count_triples(each)
             if self._messenger.config.durable or replicated:
@@ -465,7 +465,7 @@ class Engine(Component):
         if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
             self._mine.append(batch)
             return
-        if message.hops >= self._messenger.config.hops_allowed:
+        if message.hops >= self._placement.row_hops_max:
             self._stray("triples", len(batch), sender)
             batch.roles = _all_joined(batch.roles)
             self._mine.append(batch)
@@ -582,7 +582,7 @@ class Engine(Component):
 
         A new subscription comes with a refresh, which does so for the data that it waits for.
         """
-        if self._tables.take_widened() and not refresh and self._messenger.replicated:
+        if self._tables.take_widened() and not refresh and self._messenger.placement.replicated:
             self._messenger.signals.index_widened.emit()
 
     def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
@@ -595,7 +595,7 @@ class Engine(Component):
         if plan.steps[step].role == keys.ANY:
             self._install(message, group, joined=placement.leads_any(keys.BUCKET_KEYS))
             return
-        if not placement.known or message.hops >= messenger.config.query_hops_allowed:
+        if not placement.known or message.hops >= placement.hops_max:
             self._stray("queries", len(group), sender)
             self._install(message, group)
             return
@@ -656,7 +656,7 @@ class Engine(Component):
         Replicas compare rows of live groups only.  A peer that has not heard of the end would offer its rows in every
         comparison, and the others would fetch and drop them, until its lease of the group runs out.
         """
-        if self._messenger.replicated and sender.key != self._messenger.own.key:
+        if self._messenger.placement.replicated and sender.key != self._messenger.own.key:
             ended = self._tables.ended_among(plan, group)
             if ended:
                 self._not_heard.setdefault(sender, {}).update(dict.fromkeys(ended))
@@ -699,7 +699,7 @@ class Engine(Component):
         if message.plan.steps[message.step].role == keys.ANY:
             (self._todo if placement.leads_any(keys.BUCKET_KEYS) else self._kept).add(derived)
             return
-        if not placement.known or message.hops >= messenger.config.hops_allowed:
+        if not placement.known or message.hops >= placement.row_hops_max:
             self._stray("rows", len(derived), sender)
             self._todo.add(derived)
             return
@@ -923,7 +923,7 @@ class Engine(Component):
                 take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
             )  # fmt: skip
             groups, home = self._columns.column([ids[place]]), ids[place] >> GROUP_BITS << GROUP_BITS
-            owners = self._messenger.replica_set(home)
+            owners = self._messenger.placement.replica_set(home)
             if owners is None:
                 self._messenger.hold(tokens)
                 waiting = Answers(groups, part, message.hops)

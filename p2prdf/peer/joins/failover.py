@@ -39,7 +39,7 @@ class Failover:
 
     def view_changed(self) -> None:
         """Recompute the keys that this peer leads now and did not lead by the view before."""
-        now, before = self._messenger.replica_map, self._known
+        now, before = self._messenger.placement.replica_map, self._known
         if now is None:
             return
         self._known = now

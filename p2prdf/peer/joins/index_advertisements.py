@@ -46,7 +46,7 @@ class IndexAdvertisements(Component):
         self.advertised = messenger.config.fixed_roles
         self.settled = messenger.config.indexes != "on-demand"
         """Whether this peer may restrict itself to the indexes that it knows of."""
-        self._asked = self.settled and not messenger.replicated
+        self._asked = self.settled and not messenger.placement.replicated
         self._settle_at: float | None = None
         self._remembered = RecentBatches(messenger.columns, REMEMBERED_ROWS_MAX)
         self._since: dict[int, int] = {}
@@ -118,7 +118,7 @@ class IndexAdvertisements(Component):
 
     def _earlier(self, roles: int, since: int) -> int:
         """Return the indexes that were not known to matter from ``since`` on."""
-        if not since or not self._messenger.replicated:
+        if not since or not self._messenger.placement.replicated:
             return 0
         for at, known in self._since.items():
             if at <= since:
@@ -127,12 +127,12 @@ class IndexAdvertisements(Component):
 
     def remember(self, batch: TripleBatch) -> None:
         """Remember triples that were stored here, or published here without any index."""
-        if len(batch) and self._messenger.replicated:
+        if len(batch) and self._messenger.placement.replicated:
             self._remembered.add(batch)
 
     def stored(self, batch: TripleBatch) -> None:
         """Add indexes that the publisher of triples had not heard of, and remember the triples for later indexes."""
-        if not self._messenger.replicated or not len(batch):
+        if not self._messenger.placement.replicated or not len(batch):
             return
         self.remember(batch)
         lacking, time = 0, youngest(batch)

@@ -20,16 +20,14 @@ class ByKey:
     def at_owner(self, key: int, message: Message, sender: Contact) -> bool:
         """Return whether this peer owns ``key``; if not, forward the message to the owner.
 
-        While views disagree there may be no owner to find.  Without replicas, this peer then answers like any other.
-        With replicas it does not answer, because only the primary may report that something does not exist.  The sender
-        asks again.
+        While views disagree there may be no owner to find (:attr:`Placement.answers_misrouted`).
         """
         config = self._messenger.config
         owner = as_list(self._messenger.closest_known([key]))[0]
         if owner == 0:
             return True
         if message.hops >= config.hops_max:  # type: ignore[union-attr]  # only routed messages come here
-            return not self._messenger.replicated
+            return self._messenger.placement.answers_misrouted
         self._messenger.pass_on(sender, self._messenger.contact(owner), message)
         return False
 
@@ -53,10 +51,7 @@ class ByKey:
     def to_all(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
         """Send a message to all replicas of a key; this peer may be one of them."""
         messenger = self._messenger
-        if not messenger.replicated:
-            self.to_owner(key, message, tokens)
-            return
-        keepers = messenger.replica_set(key)
+        keepers = messenger.placement.replica_set(key)
         if keepers is None or messenger.members.short_of_peers:
             messenger.hold(tokens)
 
@@ -65,7 +60,7 @@ class ByKey:
                 messenger.release(tokens)
 
             if keepers is None:
-                messenger.park([messenger.cache.gap() or 0], again)
+                messenger.park(messenger.placement.wanted([key]), again)
             else:
                 messenger.wait_for_peers(again)
             return

@@ -11,7 +11,6 @@ from p2prdf.settings import PeerSettings, check_settings, setting
 __all__ = ["PeerConfig"]
 
 _EVERY_EVENT_ROLE = keys.CSBV_ROLES << keys.EVENT_SHIFT
-_KEY_BITS = 64
 _WILDCARDS = (1 << keys.ANY) | (1 << (keys.ANY + keys.EVENT_SHIFT))
 _FIXED_ROLES = {
     "all": keys.CSBV_ROLES | 1 << keys.ANY, "on-demand": 0, "csbv": keys.CSBV_ROLES, "cqc": keys.CQC_ROLES,
@@ -109,22 +108,6 @@ class PeerConfig(PeerSettings):
             raise LocalProtocolError(f"setting copies_min: {self.copies_min} is more than {self.replicas} replicas")
         if self.replicas > 1 and (self.multisend == "recursive" or not self.address_cache):
             raise LocalProtocolError("replicas above 1 need multisend=direct and an address cache")
-
-    @property
-    def query_hops_allowed(self) -> int:
-        """Hops of queries; with replicas one, as for triples and rows."""
-        return 1 if self.replicas > 1 else self.hops_max
-
-    @property
-    def hops_allowed(self) -> int:
-        """Hops of triples and rows; with recursive routing, one more for each bit of a key.
-
-        With replicas one: a peer that is no replica in its own view sends the items to all replicas in that view.  If
-        these disagree again, they store the items and offer them later.
-        """
-        if self.replicas > 1:
-            return 1
-        return self.hops_max + (_KEY_BITS if self.multisend == "recursive" else 0)
 
     @property
     def fixed_roles(self) -> int:

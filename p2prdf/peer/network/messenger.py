@@ -23,13 +23,12 @@ from p2prdf.errors import P2PRDFError, StampRefused
 from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
-from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.network.completions import Completions
 from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.inbox import Inbox
 from p2prdf.peer.network.pace import Pace
-from p2prdf.peer.network.placement import Placement, Replicated, Routed
+from p2prdf.peer.network.placement import placement_of
 from p2prdf.peer.network.quorum import Members
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.network.signals import Signals
@@ -83,6 +82,7 @@ class Messenger(Component):
         """``draw`` returns the given number of random bits."""
         self.own = own
         self.config = config
+        self.placement = placement_of(self)
         self.pace = pace or Pace(config.turn_budget_seconds)
         self.columns = columns
         self.now = 0.0
@@ -111,7 +111,6 @@ class Messenger(Component):
         )  # fmt: skip
         self._tokens = tokens = Completions(lambda: self.members.spare)
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
-        self.placement: Placement = Replicated(self) if config.replicas > 1 else Routed(self)
         self.inbox = Inbox(tokens, self._tell_owners)
         self.draw = draw or self._draw
         self.traces = Traces(self, self.draw)
@@ -123,7 +122,6 @@ class Messenger(Component):
         self._found: dict[int, int] = {}
         self._retry_lookups_at: float | None = None
         self._view: int | None = None
-        self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
         self.life = 0
         """The stamp at which this process began; 0: nothing has happened in it yet."""
@@ -178,7 +176,7 @@ class Messenger(Component):
             "copies_needed": members.copies_needed,
             "members_max": members.most,
             "in_step": self.recovery.caught_up,
-            "lacks": members.lacks.name.lower() if self.replicated else "nothing",
+            "lacks": members.lacks.name.lower(),
             "gifts": self.recovery.receiving,
             **self.traces.status(),
         }
@@ -192,14 +190,9 @@ class Messenger(Component):
             self.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
     def _not_owner(self, _: Contact, message: NotOwner) -> None:
-        """Learn which peers are closer to keys; this peer's message has been forwarded to them.
-
-        With replicas, such a report is ignored: it could bring back a peer that is gone.  The view alone decides.
-        """
-        if self.replicated:
-            return
+        """Learn which peers are closer to keys; this peer's message has been forwarded to them."""
         for contact, before in zip_longest(message.contacts, message.before):
-            self.told(contact, before)
+            self.placement.corrected(contact, before)
 
     # --- clock -----------------------------------------------------------------------------------
 
@@ -256,7 +249,7 @@ class Messenger(Component):
         """Have the driver store a message for :meth:`Peer.restore` after a restart."""
         if not self.config.durable or self.restoring:
             return
-        if self.replicated and not (self._kept or self.members.restored or isinstance(message, MembersKnown)):
+        if self.members.lacks and not (self._kept or self.members.restored or isinstance(message, MembersKnown)):
             # else the next process would take these records for all data of the peer
             self.effects.append(Persist(self.members.record()))
         self._kept = True
@@ -316,16 +309,12 @@ class Messenger(Component):
             self._view = 0
             by_table = self._recursive and not self.config.address_cache  # known contacts are not used then
             if not by_table and self.cache.gap() is None:
-                self._view = sum(self._mark(contact) for contact in self.cache.contacts()) & (1 << 64) - 1
+                self._view = sum(self.placement.mark(contact) for contact in self.cache.contacts()) & (1 << 64) - 1
         return self._view
 
-    def _mark(self, contact: Contact) -> int:
-        """Return a peer's contribution to the hash of a view: its key, and its zone where that matters."""
-        zone = self.zones.get(contact.key)
-        return keys.fmix(contact.key ^ keys.text_key(zone)) if zone and self.replicated else keys.fmix(contact.key)
-
     def _ring_changed(self) -> None:
-        self._view = self._map = None
+        self._view = None
+        self.placement.ring_changed()
 
     def seen(self, contact: Contact, zone: str = "") -> bool:
         """Add a visible peer and its failure zone; return whether it was unknown."""
@@ -358,10 +347,6 @@ class Messenger(Component):
     def contact(self, number: int) -> Contact:
         """Return a contact by its number."""
         return self.cache.contact(number)
-
-    def may_be_there(self, contact: Contact) -> bool:
-        """Return whether a peer may be alive: with a complete view, only known peers are."""
-        return self.is_known(contact) or not self.replicated or self.replica_map is None
 
     def is_known(self, contact: Contact) -> bool:
         """Return whether a peer is known to be alive, or is this one."""
@@ -419,50 +404,7 @@ class Messenger(Component):
         """Number of batches that wait for a lookup, or for more peers."""
         return len(self._parked) + len(self._short)
 
-    # --- replica sets ----------------------------------------------------------------------------
-
-    @property
-    def replicated(self) -> bool:
-        """Whether more than one peer stores each item."""
-        return self.config.replicas > 1
-
-    @property
-    def replica_map(self) -> ReplicaMap | None:
-        """The replica sets of all keys, or None while the view is incomplete."""
-        if self._map is None and self.cache.gap() is None:
-            self._map = self.map_of(self.cache.contacts())
-        return self._map
-
-    def map_of(self, contacts: Sequence[Contact]) -> ReplicaMap:
-        """Return the replica sets that would result from a set of members."""
-        members = [(each.key, self.cache.number(each), self.zones.get(each.key, "")) for each in contacts]
-        return ReplicaMap(members, self.config.overlay, self.config.replicas)
-
-    def replica_set(self, key: int) -> list[Contact] | None:
-        """Return the replicas of a key, the primary first, or None: not known yet.
-
-        This peer may be one of them.  With one replica that is the owner.
-        """
-        if not self.replicated:
-            owner = self.owner(key)
-            return None if owner is None else [owner]
-        found = self.replica_map
-        return None if found is None else [self.contact(number) for number in found.ranks(key)]
-
-    def fellows(self, key: int) -> list[Contact]:
-        """Return the other replicas of a key, as far as they are known."""
-        return [each for each in self.replica_set(key) or () if each.key != self.own.key]
-
-    def rank(self, key: int) -> int:
-        """Return this peer's rank in a key's replica set: 0 for the primary, -1 if it is not a member."""
-        for rank, contact in enumerate(self.replica_set(key) or ()):
-            if contact.key == self.own.key:
-                return rank
-        return -1
-
-    def speaks_for(self, key: int) -> bool:
-        """Return whether this peer is the active primary of a key: it has caught up with the other replicas."""
-        return not self.replicated or (self.recovery.caught_up and self.rank(key) == 0)
+    # --- too few peers ---------------------------------------------------------------------------
 
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""

@@ -76,7 +76,7 @@ class Members:
         self._fewer_since = 0.0  # when this process began, or last lost a member
         self.restored = False
         """Whether this peer started with data that an earlier process had stored."""
-        self.lacks = Lacks.OTHERS if config.has_seeds and self._replicated else Lacks.HOMES
+        self.lacks = (Lacks.OTHERS if config.has_seeds else Lacks.HOMES) if self._replicated else Lacks.NOTHING
         self.returned = False
         """Whether other members knew this peer before it started empty: a new peer has lost no data."""
         self.jump = 0, 0

@@ -116,8 +116,7 @@ class Retention(Component):
         """Return by stream the earliest event time that the queries coordinated here need."""
         needed: dict[int, int] = {}
         for group in self._home.windowed:
-            keepers = self._messenger.replica_set(group_home(group.identity)) if self._messenger.replicated else None
-            if keepers is not None and self._messenger.own not in keepers:
+            if not self._messenger.placement.may_keep(group_home(group.identity)):
                 continue  # a former coordinator: it does not hear of reports
             for leaf in group.leaves:
                 if isinstance(leaf.answers, ElementAnswers):

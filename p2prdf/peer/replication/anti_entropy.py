@@ -155,6 +155,7 @@ class AntiEntropy(Component):
         ``roll_forward`` adds the origin to triples of publications that may be incomplete.
         """
         self._messenger, self._members, self._recovery = messenger, messenger.members, messenger.recovery
+        self._placement = messenger.placement
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
         self._first_kinds = tuple(first_kinds)
@@ -261,7 +262,7 @@ class AntiEntropy(Component):
         - Peers that came since this peer last caught up are compared with again: they may now replicate keys about
           which a peer that has gone was to report.
         """
-        if not self._messenger.replicated:
+        if not self._placement.replicated:
             return
         if gained:
             self._recovery.caught_up = self._begun = False
@@ -288,7 +289,7 @@ class AntiEntropy(Component):
         That peer sent its items to the replicas in its own view, and counts this peer's copy as one of those needed.
         Replicas outside its view did not receive the items.  This peer is incomplete until all data is compared.
         """
-        if not self._messenger.replicated:
+        if not self._placement.replicated:
             return
         self._recovery.pass_completed, self._compared = False, None
         if self._due is None and not (self._queue or self._open or self._to_look_at):
@@ -305,7 +306,7 @@ class AntiEntropy(Component):
 
         While this is false at all peers and no data arrives, all copies are at their replicas.
         """
-        return self._messenger.replicated and bool(
+        return self._placement.replicated and bool(
             self._queue or self._open or self._to_look_at or self._compared is None or self._recovery.offer_due
             or self._recovery.misplaced != self._recovery.misplaced_offered
         )  # fmt: skip
@@ -334,7 +335,7 @@ class AntiEntropy(Component):
             self._last_round = False
             self._offer_all()
         self._forget_gifts({gift for gift, until in self._gifts.items() if messenger.now >= until})
-        if not messenger.replicated:
+        if not self._placement.replicated:
             return
         if self._due is not None and messenger.now >= self._due:
             self._due = None
@@ -382,7 +383,7 @@ class AntiEntropy(Component):
 
     def _begin(self) -> None:
         """Begin a pass: compare every item type with every replica that shares keys."""
-        found = self._messenger.replica_map
+        found = self._placement.replica_map
         if found is None:  # the replica sets are not known yet
             self._due = self._messenger.now + ANSWER_SECONDS
             return
@@ -415,7 +416,7 @@ class AntiEntropy(Component):
     @property
     def _looking(self) -> bool:
         """Whether item types are scanned now: the comparisons that this peer needs to catch up come first."""
-        return bool(self._to_look_at) and self._messenger.replica_map is not None and (
+        return bool(self._to_look_at) and self._placement.replica_map is not None and (
             self._recovery.caught_up
             or not any(each.kind in self._first_kinds for each in (*self._queue, *self._open.values()))
         )
@@ -425,7 +426,7 @@ class AntiEntropy(Component):
 
         One type per turn, so that other work is not delayed.
         """
-        found = self._messenger.replica_map
+        found = self._placement.replica_map
         assert found is not None
         if self._recovery.caught_up and len(self._to_look_at) == len(self._order):
             self._offering = self._recovery.offer_due or self._recovery.misplaced != self._recovery.misplaced_offered
@@ -462,7 +463,7 @@ class AntiEntropy(Component):
 
     def _see_whether_in_step(self) -> None:
         """Note that this peer has caught up, if the first item types are compared with all replicas."""
-        found = self._messenger.replica_map
+        found = self._placement.replica_map
         if self._recovery.caught_up or not self._begun or found is None:
             return
         if self._members.waits_for_peers_until is not None:
@@ -490,7 +491,7 @@ class AntiEntropy(Component):
     def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
         """Note the data that a replica reports to lack, and schedule another question to it."""
         messenger = self._messenger
-        if not messenger.replicated:
+        if not self._placement.replicated:
             return
         self._members.note_lacking(fellow, Lacks(lacks), returned=returned)
         if lacks and self._ask_lacking_at <= messenger.now:
@@ -505,7 +506,7 @@ class AntiEntropy(Component):
 
         Other peers may have sent them data since.
         """
-        messenger, found = self._messenger, self._messenger.replica_map
+        messenger, found = self._messenger, self._placement.replica_map
         self._ask_lacking_later()
         if found is None:
             return
@@ -563,7 +564,7 @@ class AntiEntropy(Component):
     def _who_keeps(self, fellow: Contact) -> tuple[ReplicaMap | None, int]:
         """Return the replica map, None if it is not known, and the contact number of a replica in it."""
         number = self._messenger.cache.number(fellow)
-        return (self._messenger.replica_map if number >= 0 else None), number
+        return (self._placement.replica_map if number >= 0 else None), number
 
     def _holdings(self, kind: int, found: ReplicaMap | None, *, fresh: bool = False) -> DigestIndex:
         """Return the digest index of an item type; it may be out of date for a type that needs full scans.
@@ -705,7 +706,7 @@ class AntiEntropy(Component):
         if message.kind not in self._kinds:
             return
         messenger = self._messenger
-        held = self._holdings(message.kind, messenger.replica_map)
+        held = self._holdings(message.kind, self._placement.replica_map)
         if self._offer_again_at is not None and not message.asked:
             self._heard_of_offers()
 
@@ -814,11 +815,11 @@ class AntiEntropy(Component):
         self._offer_again_at = self._messenger.now + self._patience
         self._patience *= 2
         others = [each for each in self._others() if each.key not in self._leaving]
-        others = others if self._messenger.replicated else []
+        others = others if self._placement.replicated else []
         if others:
-            after = self._messenger.map_of(others)
+            after = self._placement.map_of(others)
             for kind in self._order:
-                items = self._holdings(kind, self._messenger.replica_map, fresh=True).all().ordered()
+                items = self._holdings(kind, self._placement.replica_map, fresh=True).all().ordered()
                 for contact in others:
                     chosen = after.holds(items.keys, self._messenger.cache.number(contact))
                     offers = self._send_offers(contact, kind, items.only(chosen))
@@ -848,7 +849,7 @@ class AntiEntropy(Component):
 
         The disk may have been lost in between.  The peer may have been gone and back without any member noticing.
         """
-        if began and self._messenger.replicated and self._lives.get(sender.key) != began:
+        if began and self._placement.replicated and self._lives.get(sender.key) != began:
             if sender.key in self._lives:
                 self._members.came_back(sender)
             self._lives[sender.key] = began
@@ -910,7 +911,7 @@ class AntiEntropy(Component):
             return  # with another round to come, this answer belongs to the round before
         if not self._recovery.closing:
             self._recovery.closing = self._last_round = True
-            for contact in self._others() if self._messenger.replicated else ():
+            for contact in self._others() if self._placement.replicated else ():
                 self._messenger.send(contact, Leaving())
             return
         done, self._on_left, self._offer_again_at = self._on_left, None, None
@@ -924,4 +925,4 @@ class AntiEntropy(Component):
         if self._members.lacks and (self._members.somebody_missing or self._members.expected > messenger.cache.size):
             return False  # only absent members may have its lost data, and it counts as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]
-        return messenger.replicated and len(staying) >= self._members.copies_needed
+        return self._placement.replicated and len(staying) >= self._members.copies_needed

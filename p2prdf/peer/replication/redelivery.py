@@ -63,7 +63,7 @@ class Redelivery(Component):
         """The stamp at which this process began; 0: nothing has happened yet."""
 
     def _begin_life(self) -> None:
-        if not self.began and self._messenger.replicated:
+        if not self.began and self._messenger.placement.replicated:
             self._last = self.began = self._messenger.life = self._messenger.tick()
             self._tell_at = self._messenger.now + TELL_SECONDS
 
@@ -79,7 +79,7 @@ class Redelivery(Component):
         """Note that a publication has reached its owners."""
         self._open.pop(stamp, None)
         self.told(self._messenger.own.key, self.began, self.complete())
-        if self._tell_at is None and self._messenger.replicated:
+        if self._tell_at is None and self._messenger.placement.replicated:
             self._tell_at = self._messenger.now + TELL_SECONDS
 
     def complete(self) -> int:
@@ -90,7 +90,7 @@ class Redelivery(Component):
 
     def note(self, batch: TripleBatch) -> None:
         """Remember stored triples until their publication is complete."""
-        if not batch.origin or not len(batch) or not self._messenger.replicated:
+        if not batch.origin or not len(batch) or not self._messenger.placement.replicated:
             return
         if batch.origin == self._messenger.own.key and not self._messenger.restoring:
             batch.complete = self.complete()

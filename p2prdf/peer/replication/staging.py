@@ -56,6 +56,7 @@ class Staging:
     ):  # fmt: skip
         """``keep`` stores a batch without indexes at this peer; ``route`` indexes one."""
         self._messenger = messenger
+        self._placement = messenger.placement
         self._chunker = chunker
         self._keep = keep
         self._route = route
@@ -72,10 +73,10 @@ class Staging:
         ``more``: batches that follow from it.  ``accepted`` is called when enough peers have stored it, if ever.
         """
         messenger = self._messenger
-        if messenger.replicated and _removes(batch):
+        if self._placement.replicated and _removes(batch):
             self._keep_removal(self._enqueue((batch, *more), ready=False), accepted)
             return
-        if accepted is not None and messenger.replica_map is not None and not messenger.members.short_of_peers:
+        if accepted is not None and self._placement.replica_map is not None and not messenger.members.short_of_peers:
             self._keep_whole(batch, partial(_if_all, accepted))
         if self._queue:
             self._enqueue((batch, *more), ready=True)
@@ -124,7 +125,7 @@ class Staging:
 
         if messenger.members.short_of_peers:
             messenger.wait_for_peers(again)
-        elif messenger.replica_map is None or not self._all_there(messenger.fellows(messenger.own.key)):
+        elif self._placement.replica_map is None or not self._all_there(self._placement.fellows(messenger.own.key)):
             self._waiting.append(messenger.traces.later(again))
         else:
             self._keep_whole(queued.batch, kept)
@@ -141,7 +142,7 @@ class Staging:
         ``kept`` receives whether all replicas are still present.
         """
         messenger = self._messenger
-        fellows = messenger.fellows(messenger.own.key)
+        fellows = self._placement.fellows(messenger.own.key)
         token = messenger.token(lambda: kept(self._all_there(fellows)), sparing=True)
         whole = replace(batch, roles=messenger.columns.full(len(batch), 0, "uint32"), tokens=())
         for start, stop in self._chunker.slices(len(whole), (whole.s, whole.p, whole.o)):

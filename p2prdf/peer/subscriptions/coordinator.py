@@ -84,6 +84,7 @@ class Coordinator(Component):
         retention: Retention,
     ):
         self._messenger = messenger
+        self._placement = messenger.placement
         self._engine = engine
         self._tables = tables
         self._dictionary = dictionary
@@ -216,7 +217,7 @@ class Coordinator(Component):
         subscription.
         """
         number, stamp = subscription.number, self._messenger.tick()
-        ends_group = not self._messenger.replicated or self.home.is_orphan(subscription)
+        ends_group = not self._placement.replicated or self.home.is_orphan(subscription)
         group = self.home.close(number, stamp, ends_group=ends_group)
         tokens = [self._messenger.token(done, sparing=True)]
         if group is not None and not ends_group:
@@ -238,11 +239,11 @@ class Coordinator(Component):
         """
         messenger = self._messenger
         self._left_at = messenger.now + _LEFT_SECONDS
-        if messenger.members.somebody_missing or messenger.replica_map is None or not messenger.recovery.caught_up:
+        if messenger.members.somebody_missing or not (self._placement.known and messenger.recovery.caught_up):
             return
         for identity, group in list(islice(self.home.left.items(), _LOOKED_AT_MAX)):
             group.looks += 1
-            if messenger.speaks_for(subscription_home(identity)):
+            if self._placement.speaks_for(subscription_home(identity)):
                 self.unknown.when_nowhere(identity, partial(self._end_unknown, identity))
             elif group.looks > _LOOKS_MAX:  # its primary does not know it: it ends with its lease
                 self.home.forget_left(identity)
@@ -256,7 +257,7 @@ class Coordinator(Component):
 
     def _end_orphan(self, subscription: Subscription) -> None:
         """End a subscription of a group that another peer has ended, and tell its subscriber."""
-        if self._messenger.restoring or not self._messenger.speaks_for(subscription_home(subscription.number)):
+        if self._messenger.restoring or not self._placement.speaks_for(subscription_home(subscription.number)):
             return
         self._messenger.trace("subscription-orphaned", subscription=subscription.number)
         self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number))
@@ -339,7 +340,7 @@ class Coordinator(Component):
         self.evaluations.wake()
         for number in self.home.expired(messenger.now):
             subscription = self.home.subscriptions[number]
-            if messenger.speaks_for(subscription_home(number)):
+            if self._placement.speaks_for(subscription_home(number)):
                 messenger.trace("subscription-expired", subscription=number)
                 self._end(subscription)
             else:  # only its primary knows whether it was renewed

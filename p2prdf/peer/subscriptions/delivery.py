@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from p2prdf.columns import Column, as_array, as_list
+from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.errors import NotAllowed, RemoteProtocolError, SubscriptionGone
@@ -74,6 +74,7 @@ class Delivery:
         self._incomplete: set[int] = set()
         """Subscriptions with records from a handoff that is not complete."""
         self._messenger = messenger
+        self._placement = messenger.placement
         self._by_key = by_key
         self._home = home
         self._engine = engine
@@ -113,18 +114,13 @@ class Delivery:
     def _misplaced(self, message: Answers) -> bool:
         """Return whether solutions belong to other peers, to which they are to be passed on.
 
-        A replica passes solutions on to all replicas.  Peers with different views do so only once: solutions that were
-        passed on before stay here and are offered to their replicas later.
+        A replica passes solutions on to all replicas.  Peers with different views do so only once
+        (:attr:`Placement.hops_max`): after that, solutions stay here and are offered to their replicas later.
         """
-        messenger = self._messenger
-        homes = [subscription_home(each) for each in as_list(message.groups)]
-        if not messenger.replicated:
-            owners = as_list(messenger.closest_known(self._columns.column(homes)))
-            return message.hops < messenger.config.hops_max and any(owners)
-        found = messenger.replica_map
-        if found is None or found.holds(as_array(homes), 0).all():
+        placement = self._messenger.placement
+        if not placement.belongs_elsewhere([subscription_home(each) for each in as_list(message.groups)]):
             return False
-        if message.hops == 0:
+        if message.hops < placement.hops_max:
             return True
         self._messenger.recovery.misplaced += len(message.rows)
         return False
@@ -208,7 +204,7 @@ class Delivery:
                 self._messenger.persist(message)
         elif self._home.find(message.leaf) is not None:
             raise RemoteProtocolError(f"withdrawals of answers to {message.leaf:016x}, which is no leaf of its query")
-        elif not self._messenger.restoring and self._messenger.rank(group_home(message.leaf)) < 0:
+        elif not self._messenger.restoring and self._placement.rank(group_home(message.leaf)) < 0:
             return  # its sender has an old view; anti-entropy brings it to the present replicas
         elif self.unknown.is_nowhere(message.leaf):
             return  # an ended group needs no retractions: accept the message, so that it is not sent again
@@ -230,9 +226,9 @@ class Delivery:
         if isinstance(message, KeepRetracted):
             self.withdrawn(message)
             return
-        if self._messenger.replicated and not self._messenger.restoring:
+        if not self._messenger.restoring:
             homes = [subscription_home(each) for each in as_list(message.groups)]
-            if any(self._messenger.rank(home) < 0 for home in homes):
+            if any(self._placement.rank(home) < 0 for home in homes):
                 self._messenger.recovery.misplaced += len(message.rows)
         self.record(message.groups, message.rows, None)
 
@@ -252,7 +248,7 @@ class Delivery:
             if messenger.now >= subscription.until:
                 self._stop(subscription)
                 return
-        elif not messenger.recovery.caught_up and messenger.rank(subscription_home(subscription.number)) != 0:
+        elif not messenger.recovery.caught_up and self._placement.rank(subscription_home(subscription.number)) != 0:
             return
         window = messenger.config.solutions_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
@@ -295,7 +291,7 @@ class Delivery:
         """Deliver a subscription that another replica has made or moved, if this peer is the primary."""
         if first and self._messenger.recovery.receiving:
             self._incomplete.add(subscription.number)
-        if not self._messenger.restoring and self._messenger.speaks_for(subscription_home(subscription.number)):
+        if not self._messenger.restoring and self._placement.speaks_for(subscription_home(subscription.number)):
             self._reach(subscription)
             self.begin(subscription)
         else:  # deliveries at the former entry peer say nothing about the new one
@@ -305,7 +301,7 @@ class Delivery:
         """Deliver the subscriptions that waited for the end of a handoff."""
         incomplete, self._incomplete = self._incomplete, set()
         for subscription in map(self._home.subscriptions.get, sorted(incomplete)):
-            if subscription is not None and self._messenger.speaks_for(subscription_home(subscription.number)):
+            if subscription is not None and self._placement.speaks_for(subscription_home(subscription.number)):
                 self._reach(subscription)
                 self.begin(subscription)
 
@@ -314,11 +310,11 @@ class Delivery:
         messenger = self._messenger
         if not messenger.recovery.caught_up:  # the signal caught_up calls again
             for subscription in self._home.subscriptions.values():
-                self._hand_over(subscription, messenger.rank(subscription_home(subscription.number)))
+                self._hand_over(subscription, self._placement.rank(subscription_home(subscription.number)))
             return
         for subscription in list(self._home.subscriptions.values()):
-            rank = messenger.rank(subscription_home(subscription.number))
-            mine = rank == 0 or not messenger.replicated
+            home = subscription_home(subscription.number)
+            mine = self._placement.speaks_for(home)
             if mine and (subscription.until or not subscription.delivered):
                 self._home.renew(subscription, messenger.now)
                 self._reach(subscription)
@@ -328,7 +324,7 @@ class Delivery:
             elif mine:
                 self.pump(subscription)
             else:
-                self._hand_over(subscription, rank)
+                self._hand_over(subscription, self._placement.rank(home))
         self.unknown.view_changed()
 
     def _hand_over(self, subscription: Subscription, rank: int) -> None:
@@ -347,7 +343,7 @@ class Delivery:
 
     def _reach(self, subscription: Subscription) -> None:
         """Note whether the entry peer of a subscriber is reachable."""
-        subscription.cut_off = not self._messenger.may_be_there(subscription.subscriber)
+        subscription.cut_off = not self._placement.may_be_there(subscription.subscriber)
 
     def contact_lost(self, contact: Contact) -> None:
         """Keep the solutions for an entry peer that is lost until it returns or the lease runs out."""
@@ -380,7 +376,7 @@ class Delivery:
         key = subscription_home(number)
         if not self._by_key.at_owner(key, message, sender):
             return False, None
-        if not self._messenger.speaks_for(key):
+        if not self._placement.speaks_for(key):
             self.unknown.wait(message)
             return False, None
         subscription = self._home.subscriptions.get(number)
@@ -428,7 +424,7 @@ class Delivery:
 
     def _keepers(self, number: int) -> set[int | None]:
         """Return the keys of the replicas of a subscription, or a set of None while the view has gaps."""
-        found = self._messenger.replica_set(subscription_home(number))
+        found = self._placement.replica_set(subscription_home(number))
         return {None} if found is None else {each.key for each in found}
 
     def attach(self, sender: Contact, message: AttachSubscription) -> None:
@@ -501,7 +497,7 @@ class Delivery:
             for number in as_list(message.subscriptions)
             if (subscription := self._home.subscriptions.get(number)) is not None
             and subscription.subscriber.key == message.subscriber.key
-            and messenger.speaks_for(subscription_home(number))
+            and self._placement.speaks_for(subscription_home(number))
             and subscription.delivered
             and not (subscription.opening or subscription.cut_off)
             and subscription.log.handed_out

@@ -154,7 +154,7 @@ class Evaluations:
     def turn(self) -> None:
         """Do a piece of work for each query that has some."""
         dirty, self._dirty = self._dirty, {}
-        stamp = self._messenger.clock if self._messenger.replicated else 0
+        stamp = self._messenger.placement.tentative_stamp
         for number, subscription in dirty.items():
             evaluation = subscription.evaluation
             if evaluation is None or self._home.subscriptions.get(number) is not subscription or not evaluation.waits:

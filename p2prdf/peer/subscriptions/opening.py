@@ -107,7 +107,7 @@ class Opening:
         """Open a subscription."""
         if not self._by_key.at_owner(message.key, message, sender):
             return
-        if not self._messenger.speaks_for(message.key):
+        if not self._messenger.placement.speaks_for(message.key):
             self._wait(message)
             return
         known = self._home.opened(message.subscriber, message.request)

@@ -61,6 +61,7 @@ class RecordReplication:
         told_elsewhere: Callable[[Subscription], None],
     ):  # fmt: skip
         self._messenger = messenger
+        self._placement = messenger.placement
         self._by_key = by_key
         self._home = home
         self._kept, self._changed, self._learned, self._orphan, self._late = kept, changed, learned, orphan, late
@@ -78,7 +79,7 @@ class RecordReplication:
 
     def _send_when_enough(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
         messenger = self._messenger
-        if not (messenger.replicated and messenger.members.short_of_peers and tokens):
+        if not (messenger.members.short_of_peers and tokens):
             self._send(key, message, tokens)
             return
         messenger.hold(tokens)
@@ -90,7 +91,7 @@ class RecordReplication:
         messenger.wait_for_peers(again)
 
     def _send(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
-        for fellow in self._messenger.fellows(key) if self._messenger.replicated else ():
+        for fellow in self._placement.fellows(key):
             self._messenger.send(fellow, message, tokens)
 
     def tell_subscription(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
@@ -213,7 +214,7 @@ class RecordReplication:
 
     def _tell(self, subscriber: Contact, message: SubscriptionClosed) -> None:
         """Send a message to an entry peer if it is reachable."""
-        if not self._messenger.restoring and self._messenger.may_be_there(subscriber):
+        if not self._messenger.restoring and self._placement.may_be_there(subscriber):
             self._by_key.reply(subscriber, message)
 
     def take_end(self, message: EndSubscription) -> None:
@@ -274,7 +275,7 @@ class RecordReplication:
 
     def _known(self, number: int) -> Subscription | None:
         subscription = self._home.subscriptions.get(number)
-        kept_here = self._messenger.rank(subscription_home(number)) >= 0  # below 0: the sender has an old view
+        kept_here = self._placement.rank(subscription_home(number)) >= 0  # below 0: the sender has an old view
         if subscription is None and kept_here and not self._home.ends.has(number, subscription=True):
             self._messenger.inbox.refuse()
         return subscription

@@ -78,6 +78,7 @@ class Unresolved:
         self, messenger: Messenger, by_key: ByKey, home: Home, record: Callable[[Held], None]
     ):
         self._messenger = messenger
+        self._placement = messenger.placement
         self._by_key = by_key
         self._home = home
         self._record = record
@@ -106,7 +107,7 @@ class Unresolved:
         """Return whether an unknown name is gone; false means that the message is to be held."""
         ended = self._home.known(name, subscription=subscription) is Known.ENDED
         name = name if subscription else group_of(name)
-        return ended or not self._messenger.replicated or self._gone.get((subscription, name), False)
+        return ended or not self._placement.replicated or self._gone.get((subscription, name), False)
 
     def when_nowhere(self, group: int, nowhere: Callable[[], None]) -> None:
         """Ask the other replicas about an orphaned group, and call ``nowhere`` when none of them knows it.
@@ -195,7 +196,7 @@ class Unresolved:
         for name, case in list(self._cases.items()):
             if case.ask_at > now:
                 continue
-            fellows = self._messenger.fellows(subscription_home(name[1]))
+            fellows = self._placement.fellows(subscription_home(name[1]))
             case.unheard = {fellow.key: None for fellow in fellows}
             case.asked = now - case.since >= (SUBSCRIPTION_SECONDS if name[0] else GROUP_SECONDS)
             case.ask_at = now + ASK_SECONDS
@@ -249,7 +250,7 @@ class Unresolved:
             return
         if messenger.members.somebody_missing and not name[0] and name[1] in self._home.left:
             return
-        primary = messenger.rank(subscription_home(name[1])) == 0
+        primary = self._placement.rank(subscription_home(name[1])) == 0
         self._gone[name] = primary
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]

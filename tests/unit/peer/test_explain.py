@@ -54,6 +54,11 @@ def removed(pair, *triples):
     pair.pass_time(0.1)
 
 
+def _primary(pair, number):
+    """Return the peer that coordinates a subscription."""
+    return next(each for each in (LOW, HIGH) if pair.peers[each.key]._messenger.placement.rank(number) == 0)
+
+
 def links(count):
     return [(f"<a{n}>", "<u:p>", f"<b{n}>") for n in range(count)]
 
@@ -299,7 +304,7 @@ def test_a_peer_that_does_not_answer_is_named_as_missing(columns):
     pair = made(columns, **COPIES)
     number = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(6))
-    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._coordinator._messenger.rank(number) == 0)
+    home = _primary(pair, number)
     other = HIGH if home is LOW else LOW
     pair.cut = True
     said = explained(pair, home, subscription=number)
@@ -327,7 +332,7 @@ def test_a_coordinator_that_does_not_answer_is_given_up(columns):
 def test_a_coordinator_reports_that_its_subscribers_node_is_gone(columns):
     pair = made(columns, **COPIES)
     number = subscribed(pair, CHAIN)
-    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key]._coordinator._messenger.rank(number) == 0)
+    home = _primary(pair, number)
     other = HIGH if home is LOW else LOW
     number = subscribed(pair, CHAIN, at=other)
     pair.cut = True

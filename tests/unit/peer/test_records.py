@@ -25,9 +25,10 @@ class Setting:
         self.subscription = self.replica.open(text, 20)
         self.sent, self.persisted, self.told_elsewhere = [], [], []
         messenger = SimpleNamespace(
-            own=OWN, columns=columns, now=0.0, replicated=True, persist=self.persisted.append,
-            members=SimpleNamespace(short_of_peers=False), fellows=lambda _: [FELLOW],
-            send=lambda _, message, __=(): self.sent.append(message), rank=lambda _: 0,
+            own=OWN, columns=columns, now=0.0, persist=self.persisted.append,
+            members=SimpleNamespace(short_of_peers=False),
+            placement=SimpleNamespace(rank=lambda _: 0, fellows=lambda _: [FELLOW]),
+            send=lambda _, message, __=(): self.sent.append(message),
         )  # fmt: skip
         self.records = RecordReplication(
             messenger, None, self.replica.home, kept=print, changed=lambda _: None, learned=print, orphan=print,

@@ -24,6 +24,7 @@ from p2prdf.wire.messages import Contact, IndexTriples, NamesResponse, Rows
 
 MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
 GROUP = 5 << 16
+REPLICAS = SimpleNamespace(replicated=True, rank=lambda _: 0, fellows=lambda _: [])
 
 
 @MATERIALS
@@ -67,7 +68,7 @@ def _caught_up():
 def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns):
     recorded = []
     messenger = SimpleNamespace(
-        now=10.0, columns=columns, replicated=True, trace=print, recovery=_caught_up()
+        now=10.0, columns=columns, placement=REPLICAS, trace=print, recovery=_caught_up()
     )
     home = SimpleNamespace(known=lambda _, *, subscription: Known.UNKNOWN if subscription else Known.LIVES)
     unknown = Unresolved(messenger, None, home, recorded.append)
@@ -87,7 +88,7 @@ def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns
 def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(columns):
     """Bookmarks wait while answers wait for a record; a query that is about to end gets none any more."""
     messenger = SimpleNamespace(
-        now=10.0, columns=columns, replicated=True, trace=print, recovery=_caught_up(),
+        now=10.0, columns=columns, placement=REPLICAS, trace=print, recovery=_caught_up(),
         members=SimpleNamespace(copies_missing=True),
     )
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN)
@@ -111,9 +112,9 @@ def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(colu
 def test_an_orphaned_query_is_not_confirmed_absent_while_a_peer_is_missing(columns, missing):
     """The missing peer alone may know a subscriber; and the holders of rows would not take the end back."""
     messenger = SimpleNamespace(
-        now=10.0, columns=columns, replicated=True, trace=print,
+        now=10.0, columns=columns, placement=REPLICAS, trace=print,
         members=SimpleNamespace(copies_missing=False, somebody_missing=missing),
-        recovery=_caught_up(), rank=lambda _: 0, fellows=lambda _: [],
+        recovery=_caught_up(),
     )  # fmt: skip
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN, left={GROUP: None})
     told = []

@@ -34,8 +34,9 @@ class Setting:
         self.persisted, self.changed, self.refused = [], [], 0
         self.rank = 0
         self.messenger = SimpleNamespace(
-            own=OWN, columns=columns, now=0.0, replicated=True, restoring=False, persist=self.persisted.append,
-            rank=lambda _: self.rank, recovery=Recovery(replicated=True), fellows=lambda _: [FELLOW],
+            own=OWN, columns=columns, now=0.0, restoring=False, persist=self.persisted.append,
+            placement=SimpleNamespace(replicated=True, rank=lambda _: self.rank, fellows=lambda _: [FELLOW]),
+            recovery=Recovery(replicated=True),
             send=lambda *_: None, members=SimpleNamespace(copies_missing=False, somebody_missing=False),
             inbox=SimpleNamespace(refuse=self._refuse), trace=lambda *_, **__: None, signals=Signals(),
             obsolete_if=lambda *_: None, config=PeerConfig(),
