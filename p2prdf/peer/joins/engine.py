@@ -30,11 +30,11 @@ from p2prdf.peer.joins.hot_keys import HotKeys
 from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
 from p2prdf.peer.joins.items import all_triples
 from p2prdf.peer.joins.keyword_index import KeywordIndex
+from p2prdf.peer.joins.spread import Spread
 from p2prdf.peer.network.batches import (
     TripleBatch,
     joined_batches,
     part_of_batch,
-    probed_roles,
     roles_by_owner,
     rows_with,
     union,
@@ -122,7 +122,10 @@ class Engine(Component):
         self.staging = Staging(messenger, self.chunker, self._keep_whole, self.route_triples)
         self.redelivery = Redelivery(messenger, self.staging.index)
         self.introductions = Introductions(messenger, dictionary, self.chunker)
-        self.hot = HotKeys(messenger, tables, dictionary, self._copy)
+        self.hot = (
+            Spread(messenger) if messenger.placement.replicated
+            else HotKeys(messenger, tables, dictionary, self._copy)
+        )  # fmt: skip
         self.indexes = IndexAdvertisements(messenger, tables, self.route_triples)
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
@@ -328,7 +331,7 @@ class Engine(Component):
         batch = joined_batches(self._columns, mine)
         if replicated:
             self.audit.sample_triples(batch)
-        probed = probed_roles(batch.roles) if replicated else None
+        probed = self.hot.probed(batch.roles)
         batch.roles = unmarked(batch.roles)
         work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.active else None
         for derived in self._tables.add_triples(*batch.columns(), probed):
@@ -499,8 +502,6 @@ class Engine(Component):
         ``arrived``: the batch came from another peer, and triples that this peer keeps go no further.
         """
         columns, messenger, placement = self._columns, self._messenger, self._placement
-        if not placement.splits_hot_keys:
-            batch.roles = unmarked(batch.roles)
         if messenger.members.short_of_peers and not arrived:
             messenger.hold(batch.tokens)
             messenger.wait_for_peers(partial(self._there_are_peers, batch))
@@ -514,29 +515,12 @@ class Engine(Component):
                 continue
             index = rows_with(batch.roles, bits)
             part = batch if index is None else part_of_batch(columns, batch, index)
-            ring, destinations = self._destinations(role, part, arrived=arrived)
+            ring = self._tables.triple_keys(role, part.s, part.p, part.o)
+            ring, destinations = self.hot.spread(role, part, ring, arrived=arrived)
             places += [(bits, index, owners, marks) for owners, marks in destinations]
             if missing := unresolved(ring, destinations[0][0]):
                 unknown.update(dict.fromkeys(placement.wanted(missing)))
         self._hand_over_parts(batch, places, list(unknown))
-
-    def _destinations(
-        self, role: int, part: TripleBatch, *, arrived: bool
-    ) -> tuple[Column, list[tuple[Column, Column | None]]]:
-        """Return the keys of triples under an index, and by rank their contact numbers and marks for the receivers.
-
-        The keys are sub-keys where a key is split.
-        """
-        ring = self._tables.triple_keys(role, part.s, part.p, part.o)
-        if self._placement.splits_hot_keys:
-            place = self.hot.accept if arrived else self.hot.place
-            ring, owners, marks = place(role, part, ring)
-            if part.sender is not None:
-                self._placement.note_passing(part.tokens, ring, owners)
-            return ring, [(owners, marks)]
-        first, *others = self._placement.destinations(ring, arrived=arrived)
-        primary = self._columns.full(len(part), 1 << (role + keys.PRIMARY_SHIFT), "uint32")
-        return ring, [(first, primary), *((each, None) for each in others)]
 
     def _hand_over_parts(
         self, batch: TripleBatch, places: list[tuple[int, Index | None, Column, Column | None]], unknown: list[int]

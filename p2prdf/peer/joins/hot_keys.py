@@ -44,7 +44,7 @@ as the copies stay below ``hot_copies_max`` times the triples.  docs/explanation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -55,7 +55,8 @@ from p2prdf import keys
 from p2prdf.columns import ARRAYS, Column, as_array, as_list
 from p2prdf.peer.joins.depths import Depths, depth_for
 from p2prdf.peer.joins.load import Load, Suspect
-from p2prdf.peer.network.component import Component, Handlers
+from p2prdf.peer.joins.spread import Destinations, Spread
+from p2prdf.peer.network.component import Handlers
 from p2prdf.store.backlog import part_of
 from p2prdf.wire.messages import Contact, GroupsGone, HoldSubKeys, KeyDepth, LoadRequest, LoadResponse
 
@@ -100,15 +101,14 @@ class _Split:
     groups: dict[int, None] = field(default_factory=dict)
 
 
-class HotKeys(Component):
+class HotKeys(Spread):
     """Hot keys at one peer in its three roles: sender, holder, and owner that splits a key."""
 
     def __init__(self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, copy: Copy):
         """``copy`` sends rows to a holder, on behalf of some tokens."""
-        self._messenger = messenger
+        super().__init__(messenger)
         self._tables = tables
         self._dictionary = dictionary
-        self._columns = tables.columns
         self._copy = copy
         self._config = messenger.config
         self._known = Depths(_KNOWN_MAX)
@@ -117,10 +117,20 @@ class HotKeys(Component):
         self._held: dict[tuple[int, int], dict[int, int]] = {}
         self._said: dict[tuple[int, int, int], None] = {}
         self.load = Load(messenger, self._judge)
-        self.restless = False
-        """Whether the next turn has to look for holders."""
+        self.restless = False  # else the next turn has to look for holders
 
     # --- a triple on its way ---------------------------------------------------------------------
+
+    def spread(self, role: int, batch: TripleBatch, ring: Column, *, arrived: bool) -> Destinations:
+        """Return the owners of triples, whose keys are sub-keys where a key is split."""
+        ring, owners, marks = (self.accept if arrived else self.place)(role, batch, ring)
+        if batch.sender is not None:
+            self._placement.note_passing(batch.tokens, ring, owners)
+        return ring, [(owners, marks)]
+
+    def probed(self, roles: Column) -> Column | None:  # noqa: ARG002
+        """Return None: a peer joins all triples that it stores."""
+        return None
 
     def place(self, role: int, batch: TripleBatch, ring: Column) -> tuple[Column, Column, Column | None]:
         """Return the destinations of triples with the keys ``ring``: keys by the known depths, owners, marks."""
@@ -344,13 +354,6 @@ class HotKeys(Component):
         """Return the handlers of loads, of sub-keys and of depths."""
         return {
             LoadRequest: self.ask_load, LoadResponse: self.load.told, HoldSubKeys: self.hold, KeyDepth: self.key_depth,
-        }  # fmt: skip
-
-    def status(self) -> Mapping[str, object]:
-        """Return how many keys are split, and how many sub-keys are held."""
-        return {
-            "keys_split": len(self.splits), "depth_max": max(self.splits.values(), default=0),
-            "keys_unsettled": self.unsettled, "sub_keys_held": self.held,
         }  # fmt: skip
 
     def met(self) -> None:

@@ -94,7 +94,7 @@ class Load:
         self.triples.counts, self.rows.counts = {}, {}
         if self._inquiry is None or now - self._inquiry.asked >= _ANSWER_SECONDS:
             self._conclude()
-            if suspects and self._messenger.config.hot_keys and not self._messenger.placement.replicated:
+            if suspects and self._messenger.config.hot_keys:
                 self._ask(suspects)
         return True
 

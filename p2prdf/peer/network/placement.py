@@ -37,8 +37,6 @@ class Placement(ABC):
 
     replicated: bool
     """Whether other peers keep copies of the items of this peer."""
-    splits_hot_keys: bool
-    """Whether a key may be split into sub-keys at other peers."""
     hops_max: int
     """Hops of queries and solutions, after which their receiver keeps them: views of the ring disagree."""
     row_hops_max: int
@@ -170,7 +168,6 @@ class Routed(Placement):
     """One owner per key."""
 
     replicated = False
-    splits_hot_keys = True
     known = True
     answers_misrouted = True
     renewal_seconds_max = inf  # while the owner is away, another peer would answer that the subscription is gone
@@ -253,7 +250,6 @@ class Replicated(Placement):
     """A primary and further replicas per key, from the view of the ring."""
 
     replicated = True
-    splits_hot_keys = False
     hops_max = row_hops_max = 1
     """A peer that is no replica in its own view sends items to all replicas in that view.
 
