@@ -49,6 +49,8 @@ from p2prdf.peer.progress.low_watermark import Known, LowWatermarks, Source
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.replication.anti_entropy import AntiEntropy, Kind
 from p2prdf.peer.replication.deferred import Deferred
+from p2prdf.peer.replication.one_copy import OneCopy
+from p2prdf.peer.replication.redelivery import Redelivery
 from p2prdf.peer.subscriptions.coordinator import Coordinator
 from p2prdf.peer.subscriptions.items import HomeItems
 from p2prdf.rdf.compiled import compile_filter
@@ -123,7 +125,12 @@ class Peer:
         self._expulsions = ExpelledMembers(messenger)
         home_items = HomeItems(HOME, home, columns, engine.chunker)
         self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, engine)]
-        self._anti_entropy = AntiEntropy(messenger, self._kinds, (HOME,), engine.redelivery, first_transfer)
+        self._anti_entropy: AntiEntropy | OneCopy
+        if messenger.placement.replicated:
+            assert isinstance(engine.redelivery, Redelivery), "several copies are completed by redelivery"
+            self._anti_entropy = AntiEntropy(messenger, self._kinds, (HOME,), engine.redelivery, first_transfer)
+        else:
+            self._anti_entropy = OneCopy(messenger)
         self._deferred = Deferred(messenger, self._anti_entropy.answers(), (HOME,))
         self._coordinator = Coordinator(messenger, engine, self._tables, dictionary, home, self._retention)
         self._edge = ClientEdge(messenger, engine, self._coordinator, dictionary, sources)
@@ -131,7 +138,7 @@ class Peer:
         self._low_watermarks = LowWatermarks(
             messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark
         )
-        self._cluster = Cluster(messenger, settled=self._merge_settled)
+        self._cluster = Cluster(messenger, settled=lambda: self._anti_entropy.settled)
         self._view = 0
         self._unfinished = False
         """Whether publications of an earlier process may need redelivery."""
@@ -564,11 +571,6 @@ class Peer:
         """Return the known watermarks of publishers of some streams, and the ends of streams."""
         return (*self._edge.sources(streams), *self._stream_ends.told(streams))
 
-    def _merge_settled(self) -> bool:
-        """Return whether all data of another cluster is in place here, in the present view."""
-        followed = self._messenger.placement.replica_map is not None and self._view == self._messenger.view
-        return not self._messenger.placement.replicated or (followed and self._messenger.recovery.complete)
-
     def _handle_own(self, *, all_of_them: bool = False) -> None:
         """Handle the messages to this peer itself that wait now, within the budget."""
         for _ in range(len(self._messenger.to_self)):
@@ -617,7 +619,7 @@ class Peer:
         """React to a change of the view, once it is complete again."""
         self._ring_changed = False
         messenger = self._messenger
-        if messenger.placement.replica_map is not None:
+        if messenger.view:
             self._engine.staging.ring_known()
         if messenger.placement.follows_view and messenger.view not in (0, self._view):
             self._view = messenger.view

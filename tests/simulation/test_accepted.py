@@ -149,6 +149,18 @@ def test_staging_is_acknowledged_with_one_copy_as_well(config):
     assert len(told.outcomes) == 1
 
 
+def test_with_one_copy_a_publication_is_accepted_when_it_is_indexed(monkeypatch):
+    """Otherwise nobody completes it if its peer fails."""
+    world = world_of(replicas=1, copies_min=1)
+    hold_back(world, monkeypatch, indexes)
+    told = publish(world, world.nodes[0], ACCEPTED)
+    world.run_for(5.0)
+    assert told.outcomes == []
+    monkeypatch.undo()
+    world.run_for(30.0)
+    assert len(told.outcomes) == 1
+
+
 def accepting(seed):
     """Return a seed's fault schedule with publishers that wait only for staging."""
     day = draw_bad_day(seed)

@@ -279,7 +279,7 @@ class ClientEdge(Component):
         else:
             time = self._columns.full(count, stamp)
         self.published += len(message.s)
-        if count and (roles or self._messenger.placement.replicated):
+        if count:
             adopt = self._columns.adopt
             batch = TripleBatch(
                 adopt(s, "uint32"), adopt(p, "uint32"), adopt(o, "uint32"),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from p2prdf.peer.network.messenger import Messenger
     from p2prdf.wire.messages import Contact
 
-__all__ = ["Audit"]
+__all__ = ["Audit", "NoAudit"]
 
 SAMPLES_PER_SECOND: Final = 32
 """Triples, and partial results, that an audit may sample."""
@@ -60,7 +60,27 @@ Sampled = dict[int, set[int]]
 """Ring keys by role."""
 
 
-class Audit(Component):
+class NoAudit(Component):
+    """No audit: with one copy, the peer that joins data is the only one that has it."""
+
+    def sample_triples(self, batch: TripleBatch) -> None:
+        """Remember keys of triples that this peer stores and another peer joins."""
+
+    def sample_rows(self, rows: Derived) -> None:
+        """Remember keys of partial results that this peer stores and another peer joins."""
+
+    def groups_came(self, groups: Column) -> None:
+        """Note groups that came now."""
+
+    def found(self, suspect: int, missing: int, sender: Contact) -> None:
+        """Report that rows were missing here which a replica sent in place of the primary ``suspect``."""
+
+    def status(self) -> Mapping[str, object]:
+        """Return that nothing was checked, and nothing was missing."""
+        return {"audited": 0, "withheld": {}}
+
+
+class Audit(NoAudit):
     """The samples of one peer, their check, and the rows found missing by primary."""
 
     def __init__(
@@ -95,7 +115,7 @@ class Audit(Component):
     @property
     def active(self) -> bool:
         """Whether this peer audits."""
-        return self._messenger.config.audit_seconds > 0 and self._messenger.placement.replicated
+        return self._messenger.config.audit_seconds > 0
 
     # --- sampling --------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ from p2prdf.store.tables import NEVER, Derived, Tables
 
 if TYPE_CHECKING:
     from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
-    from p2prdf.peer.replication.redelivery import Redelivery
+    from p2prdf.peer.replication.redelivery import Publications
 
 __all__ = ["FIRST_SECONDS", "DerivedFacts"]
 
@@ -100,7 +100,7 @@ class DerivedFacts(Component):
     """
 
     def __init__(
-        self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, redelivery: Redelivery,
+        self, messenger: Messenger, tables: Tables, dictionary: TermDictionary, redelivery: Publications,
         indexes: IndexAdvertisements, route: Callable[[TripleBatch], None],
     ):  # fmt: skip
         self._messenger = messenger

@@ -23,11 +23,11 @@ from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
-from p2prdf.peer.joins.audit import Audit
+from p2prdf.peer.joins.audit import Audit, NoAudit
 from p2prdf.peer.joins.derived_facts import DerivedFacts
 from p2prdf.peer.joins.failover import Failover
 from p2prdf.peer.joins.hot_keys import HotKeys
-from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
+from p2prdf.peer.joins.index_advertisements import IndexAdvertisements, LateIndexes
 from p2prdf.peer.joins.items import all_triples
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.joins.spread import Spread
@@ -50,8 +50,8 @@ from p2prdf.peer.network.placement import NOBODY, UNKNOWN
 from p2prdf.peer.network.send_buffers import SendBuffers
 from p2prdf.peer.network.tracing import ANSWER, INDEX, JOIN, Work, roles_told
 from p2prdf.peer.replication.introductions import Introductions
-from p2prdf.peer.replication.redelivery import Redelivery
-from p2prdf.peer.replication.staging import Staging
+from p2prdf.peer.replication.redelivery import Publications, Redelivery
+from p2prdf.peer.replication.staging import Indexing, Staging
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Plan
 from p2prdf.store.backlog import Backlog, part_of
@@ -119,19 +119,29 @@ class Engine(Component):
         self._rejoins: deque[Chosen] = deque()
         self._rejoining: Iterator[list[Derived]] | None = None
         self.chunker = Chunker(messenger, dictionary, tables.columns)
-        self.staging = Staging(messenger, self.chunker, self._keep_whole, self.route_triples)
-        self.redelivery = Redelivery(messenger, self.staging.index)
         self.introductions = Introductions(messenger, dictionary, self.chunker)
-        self.hot = (
-            Spread(messenger) if messenger.placement.replicated
-            else HotKeys(messenger, tables, dictionary, self._copy)
-        )  # fmt: skip
-        self.indexes = IndexAdvertisements(messenger, tables, self.route_triples)
+        self.failover = Failover(messenger, self.rejoin)
+        self.staging: Indexing
+        self.redelivery: Publications
+        self.hot: Spread
+        self.indexes: IndexAdvertisements
+        self.audit: NoAudit
+        if messenger.placement.replicated:
+            self.staging = Staging(messenger, self.chunker, self._keep_whole, self.route_triples)
+            self.redelivery = Redelivery(messenger, self.staging.index)
+            self.hot = Spread(messenger)
+            self.indexes = LateIndexes(messenger, tables, self.route_triples)
+            self.audit = Audit(messenger, tables, self._send_audited, lambda: self.idle)
+            messenger.signals.index_widened.connect(self.failover.again)
+        else:
+            self.staging = Indexing(self.route_triples)
+            self.redelivery = Publications()
+            self.hot = HotKeys(messenger, tables, dictionary, self._copy)
+            self.indexes = IndexAdvertisements(messenger)
+            self.audit = NoAudit()
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
         self.forwards = self._out.forwards
-        self.audit = Audit(messenger, tables, self._send_audited, lambda: self.idle)
-        self.failover = Failover(messenger, self.rejoin)
         self.derived_facts = DerivedFacts(messenger, tables, dictionary, self.redelivery, self.indexes,
             self.route_triples)
         messenger.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
@@ -322,15 +332,12 @@ class Engine(Component):
 
     def _store_mine(self) -> None:
         mine = self._take_mine()
-        replicated = self._messenger.placement.replicated
         for each in mine:
             self.hot.count_triples(each)
-            if self._messenger.config.durable or replicated:
-                self._note(each)
+            self._note(each)
             self.words.stored(each)
         batch = joined_batches(self._columns, mine)
-        if replicated:
-            self.audit.sample_triples(batch)
+        self.audit.sample_triples(batch)
         probed = self.hot.probed(batch.roles)
         batch.roles = unmarked(batch.roles)
         work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.active else None
@@ -362,7 +369,8 @@ class Engine(Component):
     def _note(self, batch: TripleBatch) -> None:
         """Persist triples, remember their unfinished publication, and add indexes that their publisher did not know."""
         self.redelivery.note(batch)
-        self._messenger.persist(batch.message())
+        if self._messenger.config.durable:
+            self._messenger.persist(batch.message())
         if batch.published and not (self.words.digest and self.words.only_words(batch)):
             self.indexes.stored(batch)
 
@@ -566,7 +574,7 @@ class Engine(Component):
 
         A new subscription comes with a refresh, which does so for the data that it waits for.
         """
-        if self._tables.take_widened() and not refresh and self._messenger.placement.replicated:
+        if self._tables.take_widened() and not refresh:
             self._messenger.signals.index_widened.emit()
 
     def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:

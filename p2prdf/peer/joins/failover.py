@@ -35,7 +35,6 @@ class Failover:
         self._known: ReplicaMap | None = None
         self._all: Chosen
         messenger.signals.view_changed.connect(self.view_changed)
-        messenger.signals.index_widened.connect(self.again)
 
     def view_changed(self) -> None:
         """Recompute the keys that this peer leads now and did not lead by the view before."""

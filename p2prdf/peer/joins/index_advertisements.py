@@ -25,7 +25,7 @@ from p2prdf.peer.replication.recent_batches import RecentBatches
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import AdvertiseIndexes, Contact, IndexesRequest, IndexesResponse
 
-__all__ = ["REMEMBERED_ROWS_MAX", "IndexAdvertisements"]
+__all__ = ["REMEMBERED_ROWS_MAX", "IndexAdvertisements", "LateIndexes"]
 
 REMEMBERED_ROWS_MAX: Final = 262_144
 _FIRST_SECONDS: Final = 0.25
@@ -38,19 +38,14 @@ _OF_EVENTS: Final = _PLAIN << keys.EVENT_SHIFT
 class IndexAdvertisements(Component):
     """The indexes in use, as far as this peer has heard."""
 
-    def __init__(self, messenger: Messenger, tables: Tables, route: Callable[[TripleBatch], None]):
-        """``route`` sends triples to the replicas of the keys of their indexes."""
+    def __init__(self, messenger: Messenger):
         self._messenger = messenger
-        self._route_triples = route
-        self._tables = tables
         self.advertised = messenger.config.fixed_roles
         self.settled = messenger.config.indexes != "on-demand"
         """Whether this peer may restrict itself to the indexes that it knows of."""
-        self._asked = self.settled and not messenger.placement.replicated
+        self._asked = self.settled
+        """Whether this peer has asked neighbours, or need not."""
         self._settle_at: float | None = None
-        self._remembered = RecentBatches(messenger.columns, REMEMBERED_ROWS_MAX)
-        self._since: dict[int, int] = {}
-        """By stamp, the indexes that matter from then on; each index under the earliest known stamp."""
 
     @property
     def used(self) -> int:
@@ -92,72 +87,16 @@ class IndexAdvertisements(Component):
             self._settle_at = self._messenger.now + self._messenger.config.settle_seconds
 
     def add(self, roles: int, since: int) -> None:
-        """Use these indexes from now on, also for triples published from ``since`` on (0: for none).
-
-        Two parts of a network may have begun to need an index at different times: the earlier time counts.
-        """
-        new = roles & ~self.advertised
-        earlier = self._earlier(roles, since)
-        if not new | earlier:
-            return
-        self.advertised |= new
-        self._messenger.persist(AdvertiseIndexes(new | earlier, since))
-        if not earlier:
-            return
-        self._since = {at: left for at, known in self._since.items() if (left := known & ~earlier)}
-        self._since[since] = self._since.get(since, 0) | earlier
-        if not self._messenger.restoring:
-            held = TripleBatch(*self._tables.triples_since(since))
-            held.published = _OF_EVENTS  # triples do not name their events
-            if len(held) and earlier & _PLAIN:
-                self._route(held, earlier & _PLAIN)
-            for batch in list(self._remembered):
-                lacking = earlier & ~batch.published & (~_PLAIN if batch.published else ~0)
-                if lacking and youngest(batch) >= since:
-                    self._route(batch, lacking)
-
-    def _earlier(self, roles: int, since: int) -> int:
-        """Return the indexes that were not known to matter from ``since`` on."""
-        if not since or not self._messenger.placement.replicated:
-            return 0
-        for at, known in self._since.items():
-            if at <= since:
-                roles &= ~known
-        return roles & ~self._messenger.config.fixed_roles
+        """Use these indexes from now on; only triples that were published from ``since`` on (0: none) matter."""
+        if new := roles & ~self.advertised:
+            self.advertised |= new
+            self._messenger.persist(AdvertiseIndexes(new, since))
 
     def remember(self, batch: TripleBatch) -> None:
         """Remember triples that were stored here, or published here without any index."""
-        if len(batch) and self._messenger.placement.replicated:
-            self._remembered.add(batch)
 
     def stored(self, batch: TripleBatch) -> None:
-        """Add indexes that the publisher of triples had not heard of, and remember the triples for later indexes."""
-        if not self._messenger.placement.replicated or not len(batch):
-            return
-        self.remember(batch)
-        lacking, time = 0, youngest(batch)
-        for since, roles in self._since.items():
-            if time >= since:
-                lacking |= roles & ~batch.published
-        if lacking:
-            self._route(batch, lacking)
-
-    def _route(self, batch: TripleBatch, roles: int) -> None:
-        if roles & _OF_EVENTS and 0 in (events := as_list(batch.event)):
-            # A derived fact is no event: in indexes of events, replicas would take all facts for the same one.
-            kept = [place for place, event in enumerate(events) if event]
-            if roles & _PLAIN:
-                self._route(batch, roles & _PLAIN)
-            if kept:
-                columns = self._messenger.columns
-                index = columns.column(kept, "int64")
-                self._route(part_of_batch(columns, batch, index), roles & _OF_EVENTS)
-            return
-        self._messenger.trace("roles-added-late", triples=len(batch), roles=keys.role_name(roles))
-        missing = self._messenger.columns.full(len(batch), roles, "uint32")
-        late = TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, missing)
-        late.published = batch.published | roles
-        self._route_triples(late)
+        """Add indexes that the publisher of triples had not heard of."""
 
     def met(self, contact: Contact) -> None:
         """Tell a peer that came, perhaps again, the advertisements that it may have missed."""
@@ -166,11 +105,9 @@ class IndexAdvertisements(Component):
 
     def kept(self) -> list[AdvertiseIndexes]:
         """Return all known advertisements."""
-        found = [AdvertiseIndexes(roles, since) for since, roles in self._since.items()]
-        rest = self.advertised & ~sum(self._since.values())
-        if rest != self._messenger.config.fixed_roles:
-            found.append(AdvertiseIndexes(rest))
-        return found
+        if self.advertised != self._messenger.config.fixed_roles:
+            return [AdvertiseIndexes(self.advertised)]
+        return []
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -205,3 +142,93 @@ class IndexAdvertisements(Component):
     def _has_settled(self) -> None:
         self.settled = self._asked = True
         self._settle_at = None
+
+
+class LateIndexes(IndexAdvertisements):
+    """Index advertisements that also count for triples published without the index, as far as peers have them."""
+
+    def __init__(self, messenger: Messenger, tables: Tables, route: Callable[[TripleBatch], None]):
+        """``route`` sends triples to the replicas of the keys of their indexes."""
+        super().__init__(messenger)
+        self._route_triples = route
+        self._tables = tables
+        self._asked = False  # other peers know from when on an index matters
+        self._remembered = RecentBatches(messenger.columns, REMEMBERED_ROWS_MAX)
+        self._since: dict[int, int] = {}
+        """By stamp, the indexes that matter from then on; each index under the earliest known stamp."""
+
+    def add(self, roles: int, since: int) -> None:
+        """Use these indexes from now on, also for triples published from ``since`` on (0: for none).
+
+        Two parts of a network may have begun to need an index at different times: the earlier time counts.
+        """
+        new = roles & ~self.advertised
+        earlier = self._earlier(roles, since)
+        if not new | earlier:
+            return
+        self.advertised |= new
+        self._messenger.persist(AdvertiseIndexes(new | earlier, since))
+        if not earlier:
+            return
+        self._since = {at: left for at, known in self._since.items() if (left := known & ~earlier)}
+        self._since[since] = self._since.get(since, 0) | earlier
+        if not self._messenger.restoring:
+            held = TripleBatch(*self._tables.triples_since(since))
+            held.published = _OF_EVENTS  # triples do not name their events
+            if len(held) and earlier & _PLAIN:
+                self._route(held, earlier & _PLAIN)
+            for batch in list(self._remembered):
+                lacking = earlier & ~batch.published & (~_PLAIN if batch.published else ~0)
+                if lacking and youngest(batch) >= since:
+                    self._route(batch, lacking)
+
+    def _earlier(self, roles: int, since: int) -> int:
+        """Return the indexes that were not known to matter from ``since`` on."""
+        if not since:
+            return 0
+        for at, known in self._since.items():
+            if at <= since:
+                roles &= ~known
+        return roles & ~self._messenger.config.fixed_roles
+
+    def remember(self, batch: TripleBatch) -> None:
+        """Remember triples that were stored here, or published here without any index."""
+        if len(batch):
+            self._remembered.add(batch)
+
+    def stored(self, batch: TripleBatch) -> None:
+        """Add indexes that the publisher of triples had not heard of, and remember the triples for later indexes."""
+        if not len(batch):
+            return
+        self.remember(batch)
+        lacking, time = 0, youngest(batch)
+        for since, roles in self._since.items():
+            if time >= since:
+                lacking |= roles & ~batch.published
+        if lacking:
+            self._route(batch, lacking)
+
+    def kept(self) -> list[AdvertiseIndexes]:
+        """Return all known advertisements."""
+        found = [AdvertiseIndexes(roles, since) for since, roles in self._since.items()]
+        rest = self.advertised & ~sum(self._since.values())
+        if rest != self._messenger.config.fixed_roles:
+            found.append(AdvertiseIndexes(rest))
+        return found
+
+    def _route(self, batch: TripleBatch, roles: int) -> None:
+        if roles & _OF_EVENTS and 0 in (events := as_list(batch.event)):
+            # A derived fact is no event: in indexes of events, replicas would take all facts for the same one.
+            kept = [place for place, event in enumerate(events) if event]
+            if roles & _PLAIN:
+                self._route(batch, roles & _PLAIN)
+            if kept:
+                columns = self._messenger.columns
+                index = columns.column(kept, "int64")
+                self._route(part_of_batch(columns, batch, index), roles & _OF_EVENTS)
+            return
+        self._messenger.trace("roles-added-late", triples=len(batch), roles=keys.role_name(roles))
+        missing = self._messenger.columns.full(len(batch), roles, "uint32")
+        late = TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, missing)
+        late.published = batch.published | roles
+        self._route_triples(late)

@@ -152,7 +152,7 @@ class AntiEntropy(Component):
         Requests are numbered from ``first_request`` + 1, a random start, so that answers to an earlier process are not
         taken for answers to this one.
 
-        ``roll_forward`` adds the origin to triples of publications that may be incomplete.
+        ``redelivery`` adds the origin to triples of publications that may be incomplete.
         """
         self._messenger, self._members, self._recovery = messenger, messenger.members, messenger.recovery
         self._placement = messenger.placement
@@ -215,6 +215,8 @@ class AntiEntropy(Component):
         self.taken = 0
         """Items requested from other peers."""
         self.passes = 0
+        self._view = 0
+        """The last view that this peer has followed."""
         self._members_seen: set[int] = set()
         """The keys of all peers of the last view."""
         self._compare_anew(gained=True)
@@ -246,7 +248,14 @@ class AntiEntropy(Component):
 
     # --- when ------------------------------------------------------------------------------------
 
+    @property
+    def settled(self) -> bool:
+        """Whether this peer lacks no data that another replica has, in the present view."""
+        followed = self._placement.known and self._view == self._messenger.view
+        return followed and self._recovery.complete
+
     def _view_changed(self) -> None:
+        self._view = self._messenger.view
         members = {each.key for each in self._messenger.cache.contacts()}
         gained, self._members_seen = not members <= self._members_seen, members
         self._compare_anew(gained=gained)
@@ -262,8 +271,6 @@ class AntiEntropy(Component):
         - Peers that came since this peer last caught up are compared with again: they may now replicate keys about
           which a peer that has gone was to report.
         """
-        if not self._placement.replicated:
-            return
         if gained:
             self._recovery.caught_up = self._begun = False
         elif self._members.lost_together_until is not None:
@@ -289,8 +296,6 @@ class AntiEntropy(Component):
         That peer sent its items to the replicas in its own view, and counts this peer's copy as one of those needed.
         Replicas outside its view did not receive the items.  This peer is incomplete until all data is compared.
         """
-        if not self._placement.replicated:
-            return
         self._recovery.pass_completed, self._compared = False, None
         if self._due is None and not (self._queue or self._open or self._to_look_at):
             self._due = max(self._messenger.now + ANSWER_SECONDS, self._rest_until)
@@ -306,7 +311,7 @@ class AntiEntropy(Component):
 
         While this is false at all peers and no data arrives, all copies are at their replicas.
         """
-        return self._placement.replicated and bool(
+        return bool(
             self._queue or self._open or self._to_look_at or self._compared is None or self._recovery.offer_due
             or self._recovery.misplaced != self._recovery.misplaced_offered
         )  # fmt: skip
@@ -335,8 +340,6 @@ class AntiEntropy(Component):
             self._last_round = False
             self._offer_all()
         self._forget_gifts({gift for gift, until in self._gifts.items() if messenger.now >= until})
-        if not self._placement.replicated:
-            return
         if self._due is not None and messenger.now >= self._due:
             self._due = None
             self._begin()
@@ -490,11 +493,8 @@ class AntiEntropy(Component):
 
     def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
         """Note the data that a replica reports to lack, and schedule another question to it."""
-        messenger = self._messenger
-        if not self._placement.replicated:
-            return
         self._members.note_lacking(fellow, Lacks(lacks), returned=returned)
-        if lacks and self._ask_lacking_at <= messenger.now:
+        if lacks and self._ask_lacking_at <= self._messenger.now:
             self._ask_lacking_later()
 
     def _ask_lacking_later(self) -> None:
@@ -815,7 +815,6 @@ class AntiEntropy(Component):
         self._offer_again_at = self._messenger.now + self._patience
         self._patience *= 2
         others = [each for each in self._others() if each.key not in self._leaving]
-        others = others if self._placement.replicated else []
         if others:
             after = self._placement.map_of(others)
             for kind in self._order:
@@ -849,7 +848,7 @@ class AntiEntropy(Component):
 
         The disk may have been lost in between.  The peer may have been gone and back without any member noticing.
         """
-        if began and self._placement.replicated and self._lives.get(sender.key) != began:
+        if began and self._lives.get(sender.key) != began:
             if sender.key in self._lives:
                 self._members.came_back(sender)
             self._lives[sender.key] = began
@@ -911,7 +910,7 @@ class AntiEntropy(Component):
             return  # with another round to come, this answer belongs to the round before
         if not self._recovery.closing:
             self._recovery.closing = self._last_round = True
-            for contact in self._others() if self._placement.replicated else ():
+            for contact in self._others():
                 self._messenger.send(contact, Leaving())
             return
         done, self._on_left, self._offer_again_at = self._on_left, None, None
@@ -925,4 +924,4 @@ class AntiEntropy(Component):
         if self._members.lacks and (self._members.somebody_missing or self._members.expected > messenger.cache.size):
             return False  # only absent members may have its lost data, and it counts as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]
-        return self._placement.replicated and len(staying) >= self._members.copies_needed
+        return len(staying) >= self._members.copies_needed

@@ -31,7 +31,7 @@ from p2prdf.peer.network.component import Component
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
 
-__all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "Redelivery"]
+__all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "Publications", "Redelivery"]
 
 TELL_SECONDS: Final = 1.0
 STRANGER_SECONDS: Final = 5.0
@@ -42,7 +42,45 @@ STRANGERS_ROWS_MAX: Final = 10_000
 _Row: TypeAlias = tuple[int, int, int, int, int, int]
 
 
-class Redelivery(Component):
+class Publications(Component):
+    """The publications under way of this peer.  With one copy nothing is noted: no other peer can complete them."""
+
+    began = 0
+    """The stamp at which this process began; 0: nothing has happened yet, or no other peer needs it."""
+
+    def begin(self, stamp: int) -> None:
+        """Note that a publication begins here."""
+
+    def end(self, stamp: int) -> None:
+        """Note that a publication has reached its owners."""
+
+    def complete(self) -> int:
+        """Return the stamp up to which all publications of this peer have reached their owners."""
+        return 0
+
+    def note(self, batch: TripleBatch) -> None:
+        """Remember stored triples until their publication is complete."""
+
+    def finish(self, origin: int) -> None:
+        """Redeliver the publications that a lost peer may have left incomplete."""
+
+    def finish_all(self) -> None:
+        """Redeliver all publications that may be incomplete, after a restart of this peer."""
+
+    def met(self, contact: Contact) -> None:
+        """Report this process to a peer that came."""
+
+    def status(self) -> Mapping[str, object]:
+        """Return how many triples are remembered."""
+        return {"publications_kept": self.remembered}
+
+    @property
+    def remembered(self) -> int:
+        """Number of remembered triples."""
+        return 0
+
+
+class Redelivery(Publications):
     """The stored triples of incomplete publications, and the publications under way of this peer."""
 
     def __init__(self, messenger: Messenger, route: Callable[[TripleBatch], None]):
@@ -59,11 +97,9 @@ class Redelivery(Component):
         self._tell_at: float | None = None
         self._life_told = False
         """Whether the other peers have received the start of this process."""
-        self.began = 0
-        """The stamp at which this process began; 0: nothing has happened yet."""
 
     def _begin_life(self) -> None:
-        if not self.began and self._messenger.placement.replicated:
+        if not self.began:
             self._last = self.began = self._messenger.life = self._messenger.tick()
             self._tell_at = self._messenger.now + TELL_SECONDS
 
@@ -79,7 +115,7 @@ class Redelivery(Component):
         """Note that a publication has reached its owners."""
         self._open.pop(stamp, None)
         self.told(self._messenger.own.key, self.began, self.complete())
-        if self._tell_at is None and self._messenger.placement.replicated:
+        if self._tell_at is None:
             self._tell_at = self._messenger.now + TELL_SECONDS
 
     def complete(self) -> int:
@@ -90,7 +126,7 @@ class Redelivery(Component):
 
     def note(self, batch: TripleBatch) -> None:
         """Remember stored triples until their publication is complete."""
-        if not batch.origin or not len(batch) or not self._messenger.placement.replicated:
+        if not batch.origin or not len(batch):
             return
         if batch.origin == self._messenger.own.key and not self._messenger.restoring:
             batch.complete = self.complete()
@@ -270,10 +306,6 @@ class Redelivery(Component):
         for batches in list(self._kept.values()):
             for _, batch in batches:
                 yield batch.message()
-
-    def status(self) -> Mapping[str, object]:
-        """Return how many triples are remembered."""
-        return {"publications_kept": self.remembered}
 
     @property
     def remembered(self) -> int:

@@ -33,7 +33,7 @@ from p2prdf.peer.network.messenger import Messenger
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
-__all__ = ["Staging"]
+__all__ = ["Indexing", "Staging"]
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +47,31 @@ class _Queued:
     ready: bool
 
 
-class Staging:
+class Indexing:
+    """Publications of this peer.  With one copy they are indexed at once, and accepted when they are indexed."""
+
+    def __init__(self, route: Callable[[TripleBatch], None]):
+        """``route`` indexes a batch."""
+        self._route = route
+
+    def index(
+        self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None  # noqa: ARG002
+    ) -> None:
+        """Index a publication.
+
+        ``more``: batches that follow from it.  ``accepted`` is called when enough peers have stored it, if ever.
+        """
+        self._route_all((batch, *more))
+
+    def _route_all(self, batches: tuple[TripleBatch, ...]) -> None:
+        for each in batches:
+            self._route(each)
+
+    def ring_known(self) -> None:
+        """Continue with publications that waited for a complete view."""
+
+
+class Staging(Indexing):
     """Publications that are staged at enough peers before they are indexed."""
 
     def __init__(
@@ -55,11 +79,11 @@ class Staging:
         keep: Callable[[TripleBatch], None], route: Callable[[TripleBatch], None],
     ):  # fmt: skip
         """``keep`` stores a batch without indexes at this peer; ``route`` indexes one."""
+        super().__init__(route)
         self._messenger = messenger
         self._placement = messenger.placement
         self._chunker = chunker
         self._keep = keep
-        self._route = route
         self._queue: list[_Queued] = []
         """In the order of the stamps."""
         self._waiting: list[Callable[[], None]] = []
@@ -68,25 +92,17 @@ class Staging:
     def index(
         self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None
     ) -> None:
-        """Index a publication of this peer; deletions after staging.
-
-        ``more``: batches that follow from it.  ``accepted`` is called when enough peers have stored it, if ever.
-        """
-        messenger = self._messenger
-        if self._placement.replicated and _removes(batch):
+        """Index a publication; deletions after staging."""
+        if _removes(batch):
             self._keep_removal(self._enqueue((batch, *more), ready=False), accepted)
             return
-        if accepted is not None and self._placement.replica_map is not None and not messenger.members.short_of_peers:
+        if accepted is not None and self._placement.known and not self._messenger.members.short_of_peers:
             self._keep_whole(batch, partial(_if_all, accepted))
         if self._queue:
             self._enqueue((batch, *more), ready=True)
             self._advance()
         else:
             self._route_all((batch, *more))
-
-    def _route_all(self, batches: tuple[TripleBatch, ...]) -> None:
-        for each in batches:
-            self._route(each)
 
     def _enqueue(self, batches: tuple[TripleBatch, ...], *, ready: bool) -> _Queued:
         batch = batches[0]
@@ -125,7 +141,7 @@ class Staging:
 
         if messenger.members.short_of_peers:
             messenger.wait_for_peers(again)
-        elif self._placement.replica_map is None or not self._all_there(self._placement.fellows(messenger.own.key)):
+        elif not self._placement.known or not self._all_there(self._placement.fellows(messenger.own.key)):
             self._waiting.append(messenger.traces.later(again))
         else:
             self._keep_whole(queued.batch, kept)

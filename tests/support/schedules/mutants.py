@@ -31,7 +31,7 @@ from p2prdf.peer.entry import entry
 from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.peer.entry.entry import ClientEdge
 from p2prdf.peer.joins.engine import Engine
-from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
+from p2prdf.peer.joins.index_advertisements import LateIndexes
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.network.batches import TripleBatch, unmarked
 from p2prdf.peer.network.cluster import Cluster
@@ -282,7 +282,7 @@ def _forget_on_restart() -> list[Change]:
 
 def _late_roles() -> list[Change]:
     """Triples from before the advertisement of an index are not put into it."""
-    return [(IndexAdvertisements, "_route", lambda *_: None), (IndexAdvertisements, "missing", lambda *_: 0)]
+    return [(LateIndexes, "_route", lambda *_: None)]
 
 
 def _lost_words() -> list[Change]:
