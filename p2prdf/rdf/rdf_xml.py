@@ -14,7 +14,7 @@ Entities of a document type are expanded within expat's limits on amplification;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
@@ -29,17 +29,25 @@ XML_LITERAL_CHARACTERS_MAX: Final = 1 << 20
 """Longest XML literal, in characters."""
 
 _CHUNK_BYTES: Final = 1 << 16
-_XML: Final = "http://www.w3.org/XML/1998/namespace"
 _QUOTED: Final = {'"': "&quot;", "\t": "&#x9;", "\n": "&#xA;", "\r": "&#xD;"}
 _CR: Final = {"\r": "&#xD;"}
-_OWN: Final = "p2prdf-rdf"
-"""A prefix for RDF's namespace where the document has none."""
+
+
+class _Name(NamedTuple):
+    """A name with its namespace; ``prefix``: as written."""
+
+    uri: str
+    local: str
+    prefix: str = ""
+
+
+_Attributes = dict[_Name, str]
+_DATATYPE: Final = _Name(RDF, "datatype")
+_VALUES: Final = ("datatype", "resource", "nodeID", "parseType")
+"""Attributes of property elements with a value that is not a plain literal."""
 _SUBJECTS: Final = ("about", "ID", "nodeID", "type")
 """Attributes of node elements that are not literals."""
-_NO_STRING: Final = ("datatype", "resource", "nodeID", "parseType")
-"""Attributes of property elements with a value that is not a plain literal."""
-
-_Attributes = list[tuple[str, str]]
+_XML: Final = "http://www.w3.org/XML/1998/namespace"
 
 
 def prepared(data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]) -> _Stream:
@@ -75,23 +83,14 @@ class _Stream:
         return found
 
 
-class _Element:
-    """An open element: its language, its namespaces, and its start tag until that is written."""
+class _Element(NamedTuple):
+    """An open element; ``inherits``: the language that the parser assumes for it, empty for none."""
 
-    __slots__ = ("attributes", "inherits", "is_property", "language", "name", "namespaces", "shown")
-
-    def __init__(
-        self, name: str, attributes: _Attributes, namespaces: dict[str, str], language: str = "", inherits: str = "",
-        *, is_property: bool = False,
-    ):  # fmt: skip
-        self.name = name
-        self.attributes = attributes
-        self.namespaces = namespaces
-        self.language = language
-        self.inherits = inherits
-        """The language that the parser assumes for the element; empty for none."""
-        self.is_property = is_property
-        self.shown: dict[str, str] = {}
+    name: _Name
+    attributes: _Attributes
+    language: str
+    inherits: str
+    is_property: bool
 
 
 class _Rewriter:
@@ -103,11 +102,13 @@ class _Rewriter:
         self._out: list[str] = []
         self._open: list[_Element] = []
         self._held: _Element | None = None
+        """An element whose start is not written yet: it depends on the presence of child elements."""
         self._text: list[str] = []
-        self._literal_depth = 0
-        """Open elements within an XML literal, its property included; 0 outside of a literal."""
+        self._shown: list[dict[str, str]] = []
+        """By open element of an XML literal, its property included, the namespaces declared by their prefixes."""
         self._literal_size = 0
-        parser = expat.ParserCreate()
+        parser = expat.ParserCreate(namespace_separator="}")
+        parser.namespace_prefixes = True
         parser.ordered_attributes = True
         parser.buffer_text = True
         parser.StartElementHandler = self._start
@@ -139,44 +140,42 @@ class _Rewriter:
 
     # --- events ------------------------------------------------------------------------------
 
-    def _start(self, name: str, listed: list[str]) -> None:
-        attributes = list(zip(listed[::2], listed[1::2], strict=True))
-        if self._literal_depth:
+    def _start(self, spelled: str, listed: list[str]) -> None:
+        name = _name(spelled)
+        attributes = {_name(key): value for key, value in zip(listed[::2], listed[1::2], strict=True)}
+        if len(self._open) + max(0, len(self._shown) - 1) >= RDF_XML_DEPTH_MAX:
+            raise self._refused(f"elements nest deeper than {RDF_XML_DEPTH_MAX}")
+        if self._shown:
             self._start_within(name, attributes)
             return
-        self._flush_tag(leaf=False)
+        self._write_held(leaf=False)
         above = self._open[-1] if self._open else None
-        if len(self._open) >= RDF_XML_DEPTH_MAX:
-            raise self._refuse(f"elements nest deeper than {RDF_XML_DEPTH_MAX}", self._line)
-        namespaces = _declared(attributes, above.namespaces if above else {"xml": _XML})
-        given = dict(attributes).get("xml:lang")
+        given = next((value for key, value in attributes.items() if key[:2] == (_XML, "lang")), None)
         language = (above.language if above else "") if given is None else given
         inherits = given or (above.inherits if above else "")
-        kept = [(key, value) for key, value in attributes if key != "xml:lang" or value]
-        element = _Element(name, kept, namespaces, language, inherits, is_property=self._expects_property(above))
+        attributes = {key: value for key, value in attributes.items() if key[:2] != (_XML, "lang") or value}
+        element = _Element(name, attributes, language, inherits, _expects_property(above))
         self._open.append(element)
-        if self._of_rdf(element, "parseType") == "Literal":
-            self._literal_depth = 1
+        if _of_rdf(attributes, "parseType") == "Literal":
+            typed = {**_without(attributes, "parseType"), _DATATYPE: f"{RDF}XMLLiteral"}
+            self._out.append(_tag(name, typed))
+            self._shown.append({})
             self._literal_size = 0
-            self._drop(element, "parseType")
-            self._type(element, f"{RDF}XMLLiteral")
-            self._write_tag(element)
-            return
-        self._held = element
+        else:
+            self._held = element
 
-    def _end(self, name: str) -> None:
-        if self._literal_depth > 1:
-            self._literal_depth -= 1
-            element = self._open.pop()
-            self._literal(f"</{element.name}>")
-            return
-        self._literal_depth = 0
-        self._flush_tag(leaf=True)
+    def _end(self, spelled: str) -> None:
+        if self._shown:
+            self._shown.pop()
+            if self._shown:
+                self._literal(f"</{_written(_name(spelled))}>")
+                return
+        self._write_held(leaf=True)
         self._open.pop()
-        self._out.append(f"</{name}>")
+        self._out.append(f"</{_own(_name(spelled))}>")
 
     def _characters(self, text: str) -> None:
-        if self._literal_depth:
+        if self._shown:
             self._literal(escape(text, _CR))
         elif self._held is not None:
             self._text.append(text)
@@ -186,124 +185,105 @@ class _Rewriter:
     def _skipped(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:
             reason = f"the entity &{name[:60]}; is not declared in the document, and external entities are not read"
-            raise self._refuse(reason, self._line)
+            raise self._refused(reason)
 
     def _instruction(self, target: str, data: str) -> None:
-        if self._literal_depth:
+        if self._shown:
             self._literal(f"<?{target} {data}?>" if data else f"<?{target}?>")
+
+    def _refused(self, reason: str) -> DataRefused:
+        return self._refuse(reason, self._parser.CurrentLineNumber)
 
     # --- output ------------------------------------------------------------------------------
 
-    @property
-    def _line(self) -> int:
-        return self._parser.CurrentLineNumber
-
-    def _flush_tag(self, *, leaf: bool) -> None:
-        """Write the pending start tag, once it is known whether the element has child elements."""
+    def _write_held(self, *, leaf: bool) -> None:
+        """Write the start of the held element, once it is known whether the element has child elements."""
         element, self._held = self._held, None
         if element is None:
             return
-        moved: _Attributes = []
-        datatype = self._of_rdf(element, "datatype")
-        if datatype == LANG_STRING and element.language:
-            self._drop(element, "datatype")
+        attributes, moved = element.attributes, dict[_Name, str]()
+        if _of_rdf(attributes, "datatype") == LANG_STRING and element.language:
+            attributes = _without(attributes, "datatype")
         elif element.inherits and not element.language:
-            values = [each for each in element.attributes if self._is_literal(element, each[0])]
+            literals = {key: value for key, value in attributes.items() if _is_literal(key)}
             if not element.is_property:
-                moved = values
-                element.attributes = [each for each in element.attributes if each not in moved]
-            elif values:
+                moved = literals
+            elif literals:
                 reason = 'xml:lang="" beside attributes of a property: write the node as an element of its own'
-                raise self._refuse(reason, self._line)
-            elif leaf and all(self._of_rdf(element, each) is None for each in _NO_STRING):
-                self._type(element, f"{XSD}string")
-        self._write_tag(element)
-        for key, value in moved:
-            within = _Element(key, [], element.namespaces)
-            self._type(within, f"{XSD}string")
-            self._write_tag(within)
-            self._out.append(f"{escape(value, _CR)}</{key}>")
+                raise self._refused(reason)
+            elif leaf and all(_of_rdf(attributes, each) is None for each in _VALUES):
+                attributes = {**attributes, _DATATYPE: f"{XSD}string"}
+        self._out.append(_tag(element.name, {key: value for key, value in attributes.items() if key not in moved}))
+        for key, value in moved.items():
+            self._out.append(f"{_tag(key, {_DATATYPE: f'{XSD}string'})}{escape(value, _CR)}</{_own(key)}>")
         self._out += [escape(text, _CR) for text in self._text]
         self._text.clear()
 
-    def _expects_property(self, above: _Element | None) -> bool:
-        """Tell whether the child elements of an element are property elements rather than node elements."""
-        if above is None or self._expanded(above, above.name) == f"{RDF}RDF":
-            return False
-        return not above.is_property or self._of_rdf(above, "parseType") == "Resource"
-
-    def _is_literal(self, element: _Element, key: str) -> bool:
-        """Tell whether an attribute is a property with a literal."""
-        if key.startswith("xml") or ":" not in key:
-            return False
-        name = self._expanded(element, key)
-        known = (*_SUBJECTS, "resource", "datatype", "parseType")
-        return name not in {f"{RDF}{each}" for each in known}
-
-    def _type(self, element: _Element, datatype: str) -> None:
-        prefix = next((key for key, value in element.namespaces.items() if value == RDF and key), None)
-        if prefix is None:
-            prefix = _OWN
-            element.attributes.append((f"xmlns:{_OWN}", RDF))
-        element.attributes.append((f"{prefix}:datatype", datatype))
-
-    def _write_tag(self, element: _Element) -> None:
-        listed = "".join(f' {key}="{escape(value, _QUOTED)}"' for key, value in element.attributes)
-        self._out.append(f"<{element.name}{listed}>")
-
-    def _expanded(self, element: _Element, key: str) -> str:
-        prefix, _, local = key.rpartition(":")
-        if not prefix and key != element.name:
-            return key  # an attribute without a prefix has no namespace
-        return element.namespaces.get(prefix, "") + local
-
-    def _of_rdf(self, element: _Element, local: str) -> str | None:
-        wanted = f"{RDF}{local}"
-        return next((value for key, value in element.attributes if self._expanded(element, key) == wanted), None)
-
-    def _drop(self, element: _Element, local: str) -> None:
-        wanted = f"{RDF}{local}"
-        element.attributes = [each for each in element.attributes if self._expanded(element, each[0]) != wanted]
-
     # --- XML literals: exclusive canonical XML -----------------------------------------------
 
-    def _start_within(self, name: str, attributes: _Attributes) -> None:
-        above = self._open[-1]
-        if len(self._open) >= RDF_XML_DEPTH_MAX:
-            raise self._refuse(f"elements nest deeper than {RDF_XML_DEPTH_MAX}", self._line)
-        element = _Element(name, [], _declared(attributes, above.namespaces))
-        plain = [(key, value) for key, value in attributes if key != "xmlns" and not key.startswith("xmlns:")]
-        used = {name.rpartition(":")[0], *(key.partition(":")[0] for key, _ in plain if ":" in key)} - {"xml"}
-        element.shown = dict(above.shown)
-        declared = []
-        for prefix in sorted(used):
-            namespace = element.namespaces.get(prefix, "")
-            if element.shown.get(prefix, "") != namespace:
-                element.shown[prefix] = namespace
-                declared.append((f"xmlns:{prefix}" if prefix else "xmlns", namespace))
-        ordered = sorted(plain, key=lambda each: self._order(element, each[0]))
+    def _start_within(self, name: _Name, attributes: _Attributes) -> None:
+        shown = dict(self._shown[-1])
+        used = {name.prefix: name.uri, **{key.prefix: key.uri for key in attributes if key.prefix}}
+        declared: dict[str, str] = {}
+        for prefix in sorted(used.keys() - {"xml"}):
+            if shown.get(prefix, "") != used[prefix]:
+                shown[prefix] = used[prefix]
+                declared[f"xmlns:{prefix}" if prefix else "xmlns"] = used[prefix]
+        ordered = {_written(key): attributes[key] for key in sorted(attributes)}
         listed = "".join(
-            f' {key}="{escape(value, _QUOTED).replace("&gt;", ">")}"' for key, value in (*declared, *ordered)
+            f' {key}="{escape(value, _QUOTED).replace("&gt;", ">")}"' for key, value in (declared | ordered).items()
         )
-        self._open.append(element)
-        self._literal_depth += 1
-        self._literal(f"<{name}{listed}>")
-
-    @staticmethod
-    def _order(element: _Element, key: str) -> tuple[str, str]:
-        prefix, _, local = key.rpartition(":")
-        return (element.namespaces.get(prefix, "") if prefix else "", local)
+        self._shown.append(shown)
+        self._literal(f"<{_written(name)}{listed}>")
 
     def _literal(self, text: str) -> None:
         self._literal_size += len(text)
         if self._literal_size > XML_LITERAL_CHARACTERS_MAX:
-            raise self._refuse(f"an XML literal of more than {XML_LITERAL_CHARACTERS_MAX} characters", self._line)
+            raise self._refused(f"an XML literal of more than {XML_LITERAL_CHARACTERS_MAX} characters")
         self._out.append(escape(text, _CR))
 
 
-def _declared(attributes: _Attributes, before: dict[str, str]) -> dict[str, str]:
-    """Return the namespaces in force, by their prefixes; the default one has the empty prefix."""
-    own = {
-        key[6:]: value for key, value in attributes if key == "xmlns" or key.startswith("xmlns:")
-    }  # "xmlns"[6:] is empty, too
-    return {**before, **own} if own else before
+def _name(spelled: str) -> _Name:
+    """Return the name that expat spells as namespace, local name and prefix."""
+    parts = spelled.split("}")
+    return _Name("", spelled) if len(parts) == 1 else _Name(*parts)
+
+
+def _written(name: _Name) -> str:
+    """Return a name as in the document."""
+    return f"{name.prefix}:{name.local}" if name.prefix else name.local
+
+
+def _own(name: _Name) -> str:
+    """Return the name of an element in the output."""
+    return f"xml:{name.local}" if name.uri == _XML else f"e:{name.local}" if name.uri else name.local
+
+
+def _tag(name: _Name, attributes: _Attributes) -> str:
+    """Return a start tag, which declares all the prefixes that it uses."""
+    uris = [uri for uri in dict.fromkeys((name.uri, *(key.uri for key in attributes))) if uri not in ("", _XML)]
+    prefixes = {"": "", _XML: "xml:"}
+    prefixes |= {uri: "e:" if uri == name.uri else f"a{number}:" for number, uri in enumerate(uris)}
+    parts = [f'xmlns:{prefixes[uri][:-1]}="{escape(uri, _QUOTED)}"' for uri in uris]
+    parts += [f'{prefixes[key.uri]}{key.local}="{escape(value, _QUOTED)}"' for key, value in attributes.items()]
+    return f"<{' '.join([_own(name), *parts])}>"
+
+
+def _expects_property(above: _Element | None) -> bool:
+    """Tell whether the child elements of an element are property elements rather than node elements."""
+    if above is None or above.name[:2] == (RDF, "RDF"):
+        return False
+    return not above.is_property or _of_rdf(above.attributes, "parseType") == "Resource"
+
+
+def _is_literal(key: _Name) -> bool:
+    """Tell whether an attribute is a property with a literal."""
+    return key.uri not in ("", _XML) and (key.uri != RDF or key.local not in (*_VALUES, *_SUBJECTS))
+
+
+def _of_rdf(attributes: _Attributes, local: str) -> str | None:
+    return next((value for key, value in attributes.items() if key[:2] == (RDF, local)), None)
+
+
+def _without(attributes: _Attributes, local: str) -> _Attributes:
+    return {key: value for key, value in attributes.items() if key[:2] != (RDF, local)}
