@@ -9,7 +9,7 @@ from itertools import product
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
-from p2prdf.rdf import sparql, terms
+from p2prdf.rdf import compiled, terms
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.fulltext import FULL_TEXT
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
@@ -37,7 +37,7 @@ BOTH_KINDS = EVERY_ROLE | EVERY_ROLE << keys.EVENT_SHIFT
 def compile_filter(each: Filter):
     """Filters of these tests: ``?v0 != ?v1`` by text, ``false``, or any text with a full-text condition in it."""
     if FULL_TEXT in each.text:
-        return sparql.compile_filter(each)
+        return compiled.compile_filter(each)
     return lambda terms: each.text != "false" and (len(terms) < 2 or terms[0] != terms[1])
 
 
