@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from agenda import check_all_peers
 from hypothesis import HealthCheck, settings
 from interruptions import let_children_be_interrupted
 
@@ -19,6 +20,7 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 let_children_be_interrupted()
+check_all_peers()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

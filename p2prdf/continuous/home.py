@@ -85,8 +85,13 @@ class Home:
     def __init__(
         self, columns: Columns, *, log_rows_max: int, log_characters_max: int = 1 << 62,
         characters_of: Callable[[tuple[Column, ...]], int] = lambda _: 0, own: int = 0,
+        to_check: Callable[[], None] = lambda: None,
     ):  # fmt: skip
-        """``characters_of`` estimates the length of the texts of columns of terms; ``own`` is the key of this peer."""
+        """``characters_of`` estimates the length of the texts of columns of terms; ``own`` is the key of this peer.
+
+        ``to_check`` is called when a lease has begun or a group is orphaned.
+        """
+        self._to_check = to_check
         self._columns = columns
         self._log_rows_max = log_rows_max
         self._log_characters_max = log_characters_max
@@ -225,6 +230,7 @@ class Home:
         self._opened[opened_by] = number
         self.version += 1
         heapq.heappush(self._leases, (subscription.lease_until, number))
+        self._to_check()
         return subscription
 
     def reported(self, subscription: Subscription, upto: int, number: int = 0, last: int = 0) -> bool:
@@ -422,6 +428,7 @@ class Home:
             for number, leaf in enumerate(group.leaves):
                 leaf.answers = _no_answers(group.query, number)
         self.left[group.identity] = group
+        self._to_check()
         self._left_answers += _answers_of_leaves(group)
         if len(self.left) > LEFT_MAX:
             self.forget_left(next(iter(self.left)))

@@ -23,7 +23,7 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf
 from typing import Any, Protocol
@@ -38,7 +38,7 @@ from p2prdf.peer.explain.listing import listed
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.joins.items import HOME, TRIPLES, table_kinds
 from p2prdf.peer.network.cluster import Cluster
-from p2prdf.peer.network.component import Component, merged
+from p2prdf.peer.network.component import Component, earliest, merged
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.expulsions import ExpelledMembers
 from p2prdf.peer.network.messenger import Messenger
@@ -117,7 +117,7 @@ class Peer:
         home = Home(
             self._tables.columns, log_rows_max=config.solutions_pending_max,
             log_characters_max=config.retention_bytes, characters_of=engine.chunker.characters_of,
-            own=contact.key,
+            own=contact.key, to_check=messenger.signals.home_changed.emit,
         )  # fmt: skip
         sources = Sources(config.stream_idle_seconds)
         self._retention = Retention(messenger, self._tables, home, sources, keys.term_hash)
@@ -153,12 +153,18 @@ class Peer:
         """Records on the disk that had a stamp from the future when this process began."""
         self._components: tuple[Component, ...] = (
             messenger, self._cluster, self._expulsions, *engine.parts, self._anti_entropy, self._deferred, engine,
-            self._stream_ends, self._retention, self._low_watermarks, self._coordinator, self._edge, self._explanations,
+            self._stream_ends, self._retention, self._low_watermarks, *self._coordinator.parts, self._coordinator,
+            self._edge, self._explanations,
         )  # fmt: skip
-        self._timed = [each for each in self._components if type(each).deadline is not Component.deadline]
-        self._handlers = merged(each.handlers() for each in self._components)
-        self._requests = merged(each.requests() for each in self._components)
-        self._requests |= {contract.Leave: self._leave, contract.Expel: self._expel}
+        self._timed = [
+            each for each in self._components if type(each).deadline is not Component.deadline and each is not messenger
+        ]
+        self._handlers = merged(_owned(each, each.handlers()) for each in self._components)
+        self._requests = merged(_owned(each, each.requests()) for each in self._components)
+        self._requests[contract.Leave] = (self._anti_entropy, self._leave)
+        self._requests[contract.Expel] = (self._expulsions, self._expel)
+        messenger.signals.caught_up.connect(self._wake_all)
+        messenger.signals.handoff_done.connect(self._wake_all)
         self._restorers: dict[type[Message], list[Callable[[Any], None]]] = {}
         for component in self._components:
             for kind, restore in component.restorers().items():
@@ -179,23 +185,26 @@ class Peer:
                 failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._messenger.effects.append(contract.Completed(request.request, failed))
             case contract.OwnersFound():
-                self._ring_changed = True
+                self._note_ring()
                 self._messenger.owners_found(request)
             case contract.ContactSeen():
-                self._ring_changed = True
+                self._note_ring()
                 self._meet(request.contact, request.zone)
                 self._cluster.met(request.contact)
             case contract.ContactLost():
-                self._ring_changed = True
+                self._note_ring()
                 self._cluster.lost(request.contact)
                 self._contact_lost(request.contact, left=request.left)
             case contract.SeedsReached():
+                self._wake_all()
                 self._messenger.members.seeds_reached = True
                 self._messenger.peers_came()
             case contract.ClusterEntered():
                 self._cluster.enter()
             case _:
-                self._requests[type(request)](request)
+                component, serve = self._requests[type(request)]
+                component.dirty = True
+                serve(request)
         return self._end()
 
     def receive(self, envelope: Envelope, *, sender: Contact, now: float) -> list[Effect]:
@@ -237,28 +246,42 @@ class Peer:
 
     def _begin_turn(self) -> None:
         """Process all arrived messages, and do all due work."""
-        enter = self._pace.enter
-        self._engine.indexes.wake()
-        self._engine.turn()
-        enter("rejoin")
-        self._engine.rejoin_some()
-        enter("upkeep")
-        self._engine.audit.wake()
-        self._tables.forget_some()
+        engine, coordinator, enter = self._engine, self._coordinator, self._pace.enter
+        self._wake("engine", engine.indexes)
+        engine.turn()
+        if engine.rejoining:
+            enter("rejoin")
+            engine.rejoin_some()
+        self._wake("upkeep", engine.audit)
+        if self._tables.forgetting:
+            self._tables.forget_some()
         for contact in self._messenger.resend():
             self._contact_lost(contact)
-        enter("subscriptions")
-        self._coordinator.wake()
-        self._edge.wake()
-        self._explanations.wake()
-        enter("repair")
-        self._deferred.wake()
-        self._anti_entropy.wake()
-        enter("upkeep")
-        self._engine.redelivery.wake()
+        self._wake("subscriptions", *coordinator.parts, coordinator, self._edge, self._explanations)
+        self._wake("repair", self._deferred, self._anti_entropy)
+        self._wake("upkeep", engine.redelivery)
         self._check_leases()
-        if self._engine.idle:
-            self._engine.derived_facts.turn()
+        if engine.idle:
+            self._wake("upkeep", engine.derived_facts)
+
+    def _wake(self, share: str, *components: Component) -> None:
+        """Wake the components that are dirty or due; their work counts for a share of the turn."""
+        now = self._messenger.now
+        for each in components:
+            if each.dirty or (each.due is not None and each.due <= now):
+                self._pace.enter(share)
+                each.dirty = False
+                each.wake()
+                each.due = each.deadline
+
+    def _wake_all(self) -> None:
+        """Have the next turn wake all components: something has changed that several of them depend on."""
+        for each in self._timed:
+            each.dirty = True
+
+    def _note_ring(self) -> None:
+        self._ring_changed = True
+        self._wake_all()
 
     def _work_off(self) -> bool:
         """Process all pending work, or stop at the budget; return whether none is left.
@@ -271,13 +294,14 @@ class Peer:
             if not is_first and pace.over:
                 return False
             is_first = False
-            pace.enter("subscriptions")
-            self._handle_own()
+            if messenger.to_self:
+                pace.enter("subscriptions")
+                self._handle_own()
             pace.enter("engine")
             engine.turn()
             if self._messenger.to_self or not engine.idle:
                 continue
-            self._engine.derived_facts.turn()
+            self._wake("engine", engine.derived_facts)
             if not engine.idle:
                 continue
             done, messenger.after_turn = messenger.after_turn, []
@@ -288,37 +312,48 @@ class Peer:
     def _end_turn(self) -> None:
         """Evaluate, report low watermarks and acknowledge: all arrivals are stored and forwarded."""
         messenger = self._messenger
-        self._pace.enter("subscriptions")
-        self._coordinator.evaluations.turn()
-        self._pace.enter("watermarks")
-        self._low_watermarks.wanted = (
-            self._coordinator.owes or self._coordinator.evaluations.doubtful or self._edge.wants_bookmarks
+        evaluations, low_watermarks = self._coordinator.evaluations, self._low_watermarks
+        if evaluations.waiting:
+            self._pace.enter("subscriptions")
+            evaluations.turn()
+        low_watermarks.want(
+            wanted=self._coordinator.owes or evaluations.doubtful or self._edge.wants_bookmarks,
+            urgent=self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent,
+            streams=self._coordinator.windows.streams | self._retention.streams,
         )
-        self._low_watermarks.streams = self._coordinator.windows.streams | self._retention.streams
-        self._low_watermarks.urgent = self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent
-        self._low_watermarks.wake()
-        self._pace.enter("subscriptions")
-        self._cluster.wake()
-        self._handle_own(all_of_them=True)
+        self._wake("watermarks", low_watermarks)
+        self._wake("subscriptions", self._cluster)
+        if messenger.to_self:
+            self._pace.enter("subscriptions")
+            self._handle_own(all_of_them=True)
         messenger.flush_acknowledgements()
 
     @property
     def deadline(self) -> float | None:
         """When to call ``wake``: not after now if there is work to do."""
-        messenger = self._messenger
-        engine = self._engine
+        messenger, engine, edge, low_watermarks = self._messenger, self._engine, self._edge, self._low_watermarks
         if (
-            self.turn_open or self._deferred or self._messenger.to_self or self._ring_changed or not engine.idle
-            or engine.rejoining
-            or messenger.owes_acknowledgements or self._tables.forgetting
-            or not self._retention.streams <= self._low_watermarks.streams or self._coordinator.evaluations.restless
-            or (not self._low_watermarks.wanted and self._edge.wants_bookmarks)
+            self.turn_open or messenger.to_self or self._ring_changed or not engine.idle or engine.rejoining
+            or messenger.owes_acknowledgements or self._tables.forgetting or self._coordinator.evaluations.waiting
+            or (edge.dirty and not self._retention.streams <= low_watermarks.streams)
+            or (edge.dirty and not low_watermarks.wanted and edge.wants_bookmarks)
         ):  # fmt: skip
             return messenger.now
-        due = [at for each in self._timed if (at := each.deadline) is not None]
-        if self._check_leases_at is not None:
-            due.append(self._check_leases_at)
-        return min(due, default=None)
+        return earliest(messenger.deadline, self._check_leases_at, self._first_due())
+
+    def _first_due(self) -> float | None:
+        """Return the earliest deadline of a component."""
+        while True:
+            first: Component | None = None
+            due: float | None = None
+            for each in self._timed:
+                if each.dirty:
+                    each.due = each.deadline
+                if each.due is not None and (due is None or each.due < due):
+                    first, due = each, each.due
+            if first is None or first.dirty or (now_due := first.deadline) == due:
+                return due
+            first.due = now_due  # its work is no longer needed, or only later
 
     @property
     def busy(self) -> bool:
@@ -395,7 +430,7 @@ class Peer:
         messenger = self._messenger
         return (
             self._engine.idle and not (messenger.to_self or self._deferred or len(messenger.outbox) or messenger.parked)
-            and not self._coordinator.evaluations.restless and not self._coordinator.evaluations.doubtful
+            and not self._coordinator.evaluations.waiting and not self._coordinator.evaluations.doubtful
             and not self._engine.derived_facts.restless
         )  # fmt: skip
 
@@ -553,11 +588,13 @@ class Peer:
         return True
 
     def _handle(self, sender: Contact, message: Message) -> None:
-        handler = self._handlers.get(type(message))
-        if handler is None:
+        found = self._handlers.get(type(message))
+        if found is None:
             self._messenger.refused += 1
             self._messenger.trace("unexpected-message", kind=type(message).__name__, sender=str(sender))
             return
+        component, handler = found
+        component.dirty = True
         self._messenger.guarded(handler, sender, message)
 
     def _low_watermark_learned(self, known: Known) -> None:
@@ -599,6 +636,7 @@ class Peer:
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
         """Route the messages in flight to a lost peer again."""
+        self._wake_all()
         self._coordinator.contact_lost(contact)
         self._engine.hot.lost(contact)
         for transfer in self._messenger.give_up(contact, left=left):
@@ -708,6 +746,11 @@ class Peer:
             "stamps_corrected": self.stamps_corrected,
         }
         return merged([own, *(each.status() for each in self._components)])
+
+
+def _owned(component: Component, table: Mapping[Any, Any]) -> dict[Any, tuple[Component, Any]]:
+    """Return a table of methods, each with its component."""
+    return {key: (component, method) for key, method in table.items()}
 
 
 def _kept(*components: Component) -> Iterator[Message]:

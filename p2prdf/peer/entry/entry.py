@@ -373,6 +373,7 @@ class ClientEdge(Component):
         due = now + self._messenger.config.request_seconds
         pending = _Pending(number, type(request), key, message, due, 0, subscription, lease_seconds)
         self._pending[number] = pending
+        self.dirty = True
         heapq.heappush(self._deadlines, (due, number))
         heapq.heappush(self._repeats, (now + _REPEAT_SECONDS, number))
         self._send(pending)
@@ -397,6 +398,7 @@ class ClientEdge(Component):
         seconds = min(local.lease_seconds / 3, self._messenger.placement.renewal_seconds_max)
         local.renew_at = self._messenger.now + seconds
         heapq.heappush(self._renewals, (local.renew_at, local.number))
+        self.dirty = True
 
     def _renew(self, *some: _Local) -> None:
         """Renew leases; the coordinators report the subscriptions that have ended or moved."""
@@ -751,8 +753,9 @@ class ClientEdge(Component):
                 pending.repeat_seconds *= 2
                 heapq.heappush(self._repeats, (now + pending.repeat_seconds, request))
                 self._send(pending)
-        if not self._pending and self._orphans:
+        if not self._pending:
             self._orphans.clear()
+        self.dirty = bool(self._orphans)
 
     @property
     def deadline(self) -> float | None:

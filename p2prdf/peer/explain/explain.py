@@ -131,6 +131,7 @@ class Explanations(Component):
                 done(_busy())
                 return
             self._at_homes[request.request] = self._messenger.now + HOME_SECONDS
+            self.dirty = True
             message = ExplainSubscription(
                 request.request, self._messenger.own, request.subscription, owner=request.owner
             )
@@ -205,6 +206,7 @@ class Explanations(Component):
             return None
         number = self._messenger.draw(64)
         case = self._cases[number] = _Case(number, group, subscription, done, self._messenger.now + COUNT_SECONDS)
+        self.dirty = True
         return case
 
     def _ask_rates(self, case: _Case) -> None:
@@ -255,6 +257,7 @@ class Explanations(Component):
             case.unheard = {each.key: each for each in messenger.cache.contacts() if each.key != messenger.own.key}
         case.asked = len(case.unheard)
         case.again_at = messenger.now + COUNT_SECONDS / 2
+        self.dirty = True
         self._ask_unheard(case)
 
     def _ask_unheard(self, case: _Case) -> None:

@@ -157,6 +157,7 @@ class Audit(NoAudit):
     def _remember(self, role: int, ring: npt.NDArray[np.uint64]) -> None:
         if not self._open:
             self._open_since, self._open_view = self._messenger.now, self._messenger.view
+            self.dirty = True
         self._open.setdefault(role, set()).update(ring.tolist())
 
     def groups_came(self, groups: Column) -> None:

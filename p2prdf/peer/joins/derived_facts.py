@@ -163,6 +163,7 @@ class DerivedFacts(Component):
             else:
                 continue
             self._due[fact] = None
+            self.dirty = True
 
     def _facts(self, rows: Derived) -> tuple[list[Fact], list[int]]:
         """Return the facts of rows, and for each the stamp from which on its group counts (NEVER: it has ended)."""
@@ -191,6 +192,7 @@ class DerivedFacts(Component):
             if (gate := self._derived_facts.get(fact)) is not None:
                 gate.held = None
                 self._due[fact] = None
+                self.dirty = True
 
     def end_groups(self, ids: Sequence[int]) -> None:
         """Drop the derivations of ended rules."""
@@ -205,10 +207,12 @@ class DerivedFacts(Component):
                     gate.derivations[identity] = _LOST
                     gate.lost = True
                     self._due[fact] = None
+                    self.dirty = True
 
     def view_changed(self) -> None:
         """Check all facts again: this peer may be the primary of more of them now."""
         self._due.update(dict.fromkeys(self._derived_facts))
+        self.dirty = True
 
     def status(self) -> Mapping[str, object]:
         """Return how many facts have derivations here, and how many were published and removed."""
@@ -239,8 +243,12 @@ class DerivedFacts(Component):
             and messenger.placement.known
         )  # fmt: skip
 
-    def turn(self) -> None:
+    def wake(self) -> None:
         """Publish and delete the facts that are due."""
+        self._work()
+        self.dirty = bool(self._due)
+
+    def _work(self) -> None:
         now = self._messenger.now
         while self._later and self._later[0][0] <= now:
             self._due[heapq.heappop(self._later)[1]] = None

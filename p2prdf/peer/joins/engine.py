@@ -497,7 +497,7 @@ class Engine(Component):
     def _stray(self, what: str, rows: int, sender: Contact) -> None:
         """Count rows that stay here although they may belong to other peers: the views of peers differ."""
         self._messenger.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
-        self._messenger.recovery.misplaced += rows
+        self._messenger.note_misplaced(rows)
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to the replicas of its key under each of its indexes."""

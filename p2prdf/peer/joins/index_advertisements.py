@@ -85,6 +85,7 @@ class IndexAdvertisements(Component):
         """Note the start of the incarnation: the peer first takes some time to meet others."""
         if self._settle_at is None and not self._asked:
             self._settle_at = self._messenger.now + self._messenger.config.settle_seconds
+            self.dirty = True
 
     def add(self, roles: int, since: int) -> None:
         """Use these indexes from now on; only triples that were published from ``since`` on (0: none) matter."""

@@ -104,13 +104,14 @@ class Cluster(Component):
 
     def enter(self) -> None:
         """Note that the overlay has founded a cluster with this peer, or has joined one."""
-        self._entered = True
+        self._entered = self.dirty = True
         self._tell_all()
 
     def met(self, contact: Contact) -> None:
         """Send the identity of this cluster to a newly known peer."""
         if contact.key == self._messenger.own.key:
             return
+        self.dirty = True
         self._told.pop(contact.key, None)
         self._met[contact.key] = contact
         if self._steady_since is not None:
@@ -120,6 +121,7 @@ class Cluster(Component):
 
     def lost(self, contact: Contact) -> None:
         """Forget a peer that is gone."""
+        self.dirty = True
         self._told.pop(contact.key, None)
         self._met.pop(contact.key, None)
 

@@ -4,6 +4,10 @@ A component owns a part of the state of a peer.  It names the messages that it h
 that it serves, the records that it restores after a restart, the records of a snapshot, its next deadline, and its part
 of the status.  The peer merges these tables and dispatches by them.  The order of a turn and of a snapshot is in
 :mod:`p2prdf.peer.core`.
+
+No component is polled.  A turn wakes the components that are *dirty* and those with a deadline that has come.  A
+component marks itself as dirty where its state changes outside :meth:`Component.wake` in such a way that there is work
+for the next turn, or an earlier deadline.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Any, TypeAlias
 
 from p2prdf.wire.messages import Contact, Message
 
-__all__ = ["Component", "Handlers", "Restorers", "merged"]
+__all__ = ["Component", "Handlers", "Restorers", "earliest", "merged"]
 
 Handlers: TypeAlias = Mapping[type[Message], Callable[[Contact, Any], None]]
 """By type of message the method that takes the sender and the message."""
@@ -26,6 +30,11 @@ class Component:
 
     The defaults describe a component without messages, records, deadline or status.
     """
+
+    dirty = True
+    """Whether the next turn wakes this component; :attr:`deadline` is read anew until then."""
+    due: float | None = None
+    """The deadline as of the last wake: it counts while the component is not dirty."""
 
     def handlers(self) -> Handlers:
         """Return the handlers of messages of other peers.
@@ -60,6 +69,11 @@ class Component:
     def status(self) -> Mapping[str, object]:
         """Return counters and sizes as plain JSON values; keys are unique in a peer."""
         return {}
+
+
+def earliest(*times: float | None) -> float | None:
+    """Return the earliest of some times, or None if there is none."""
+    return min((at for at in times if at is not None), default=None)
 
 
 def merged(tables: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:

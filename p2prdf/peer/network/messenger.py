@@ -406,6 +406,11 @@ class Messenger(Component):
 
     # --- too few peers ---------------------------------------------------------------------------
 
+    def note_misplaced(self, rows: int) -> None:
+        """Count rows that this peer stores although it may not be their replica."""
+        self.recovery.misplaced += rows
+        self.signals.misplaced.emit()
+
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""
         self._short.append(self.traces.later(again))
@@ -556,5 +561,5 @@ class Messenger(Component):
     @property
     def deadline(self) -> float | None:
         """When the next message or lookup must be repeated."""
-        due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
-        return min(due, default=None)
+        at, retry_at = self.outbox.deadline, self._retry_lookups_at
+        return at if retry_at is None or (at is not None and at < retry_at) else retry_at

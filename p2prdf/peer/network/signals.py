@@ -36,6 +36,10 @@ class Signals:
         """The set of members has changed, and the view is complete."""
         self.caught_up = Signal()
         """The coordinators' records were compared with all other replicas (:attr:`Recovery.caught_up`)."""
+        self.home_changed = Signal()
+        """The lease of a subscription has begun at this peer, or a group is orphaned."""
+        self.misplaced = Signal()
+        """This peer has stored rows of which it may not be a replica (:attr:`Recovery.misplaced`)."""
         self.handoff_done = Signal()
         """The records that other peers were handing over have arrived (:attr:`Recovery.receiving`)."""
         self.index_widened = Signal()

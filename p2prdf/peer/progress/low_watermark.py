@@ -201,9 +201,9 @@ class LowWatermarks(Component):
         stamp = hlc.merge(messenger.clock, remote, now=messenger.now, drift_max_seconds=seconds)
         cut = stamp // _CUT
         if not self._cut:  # earlier cuts were not inspected
-            self._cut = cut
+            self._cut, self.dirty = cut, True
         elif cut > self._cut:
-            last, self._cut = self._cut, cut
+            last, self._cut, self.dirty = self._cut, cut, True
             messenger.clock = max(messenger.clock, cut * _CUT)
             counts = cut // self._step * self._step
             if counts > last:  # no work was done here between the two
@@ -227,6 +227,12 @@ class LowWatermarks(Component):
         found = UnderWay()
         found.add(self._messenger.outbox.messages())
         return found
+
+    def want(self, *, wanted: bool, urgent: bool, streams: frozenset[int]) -> None:
+        """Set the low watermarks that a subscriber of this peer, or a coordinator here, wants."""
+        self.wanted, self.urgent, self.streams = wanted, urgent, streams
+        if wanted or streams or self._asked_at is not None:
+            self.dirty = True
 
     def wake(self) -> None:
         """Report the cut that was just passed, at the end of its turn; request reports of other peers."""

@@ -221,6 +221,7 @@ class AntiEntropy(Component):
         """The keys of all peers of the last view."""
         self._compare_anew(gained=True)
         messenger.signals.view_changed.connect(self._view_changed)
+        messenger.signals.misplaced.connect(self._misplaced)
 
     # --- contract --------------------------------------------------------------------------------
 
@@ -255,10 +256,13 @@ class AntiEntropy(Component):
         return followed and self._recovery.complete
 
     def _view_changed(self) -> None:
-        self._view = self._messenger.view
+        self.dirty, self._view = True, self._messenger.view
         members = {each.key for each in self._messenger.cache.contacts()}
         gained, self._members_seen = not members <= self._members_seen, members
         self._compare_anew(gained=gained)
+
+    def _misplaced(self) -> None:
+        self.dirty = True
 
     def _compare_anew(self, *, gained: bool) -> None:
         """Schedule a comparison of all data: peers came (``gained``) or went, or this peer has started.
@@ -296,6 +300,7 @@ class AntiEntropy(Component):
         That peer sent its items to the replicas in its own view, and counts this peer's copy as one of those needed.
         Replicas outside its view did not receive the items.  This peer is incomplete until all data is compared.
         """
+        self.dirty = True
         self._recovery.pass_completed, self._compared = False, None
         if self._due is None and not (self._queue or self._open or self._to_look_at):
             self._due = max(self._messenger.now + ANSWER_SECONDS, self._rest_until)
@@ -354,6 +359,15 @@ class AntiEntropy(Component):
         self._see_what_is_lacking(compared=idle and self._compared is not None)
         if idle:
             self._plan_next()
+        self.dirty = not self._at_rest
+
+    @property
+    def _at_rest(self) -> bool:
+        """Whether nothing but an event or :attr:`deadline` leads to work: new data waits for the next pass."""
+        return (
+            self._due is not None and self._recovery.caught_up and not self._members.lacks
+            and not (self._queue or self._open or self._to_look_at)
+        )  # fmt: skip
 
     def _plan_next(self) -> None:
         """Schedule the next pass; the current one is done."""
@@ -587,6 +601,7 @@ class AntiEntropy(Component):
 
     def totals(self, sender: Contact, message: RootDigests) -> None:
         """Answer which item types differ; send nothing while the views differ."""
+        self.dirty = True
         messenger = self._messenger
         kinds = [int(kind) for kind in as_array(message.kinds)]
         if not self._agreed(sender, _ALL, message):
@@ -628,6 +643,7 @@ class AntiEntropy(Component):
 
     def summary(self, sender: Contact, message: BucketDigests) -> None:
         """Answer with the identities in the buckets that differ; send nothing while the views differ."""
+        self.dirty = True
         self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
         if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
@@ -658,6 +674,7 @@ class AntiEntropy(Component):
 
     def offer(self, sender: Contact, message: IdentityList) -> None:
         """Request the items that are missing here, and send the items that are missing there."""
+        self.dirty = True
         if message.kind not in self._kinds:
             return
         offered = as_array(message.identities)
@@ -703,6 +720,7 @@ class AntiEntropy(Component):
 
     def want(self, sender: Contact, message: Fetch) -> None:
         """Send the requested items, and report when the other peer has stored them."""
+        self.dirty = True
         if message.kind not in self._kinds:
             return
         messenger = self._messenger
@@ -722,7 +740,7 @@ class AntiEntropy(Component):
         wanted = as_array(message.identities)
         found = held.find(wanted)
         if not message.asked and len(found) < len(wanted):  # an offered item has changed since
-            self._recovery.offer_due = True
+            self._recovery.offer_due = self.dirty = True
         self._give(sender, message.kind, found, (token,))
         messenger.release((token,))
 
@@ -782,6 +800,7 @@ class AntiEntropy(Component):
 
     def _taken(self, sender: Contact, request: int) -> None:
         """Note that another peer has stored the misplaced items of an offer."""
+        self.dirty = True
         if (question := self._handing.taken(sender, request)) is not None:
             self.summary(*question)
         to, kind, identities = self._offered.pop(request, (sender, -1, None))
@@ -836,6 +855,7 @@ class AntiEntropy(Component):
 
     def contact_lost(self, contact: Contact) -> None:
         """Forget a peer that is gone; if it comes back, it may stay."""
+        self.dirty = True
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
         self._members.note_lacking(contact, Lacks.NOTHING)
@@ -903,6 +923,7 @@ class AntiEntropy(Component):
         self._offer_again_at = self._messenger.now + self._patience
 
     def _offer_closed(self, request: int) -> None:
+        self.dirty = True
         if request in self._offers:
             del self._offers[request]
             self._heard_of_offers()

@@ -54,6 +54,11 @@ class Deferred(Component):
             self._messenger.release(waiting[key][2])
         waiting[key] = (sender, message, tokens)
 
+    @property
+    def deadline(self) -> float | None:
+        """Now while a question waits."""
+        return self._messenger.now if self._first or self._others else None
+
     def wake(self) -> None:
         """Answer questions until their share of the turn is spent; one at least."""
         pace = self._messenger.pace

@@ -102,6 +102,7 @@ class Redelivery(Publications):
         if not self.began:
             self._last = self.began = self._messenger.life = self._messenger.tick()
             self._tell_at = self._messenger.now + TELL_SECONDS
+            self.dirty = True
 
     # --- own publications ------------------------------------------------------------------------
 
@@ -117,6 +118,7 @@ class Redelivery(Publications):
         self.told(self._messenger.own.key, self.began, self.complete())
         if self._tell_at is None:
             self._tell_at = self._messenger.now + TELL_SECONDS
+            self.dirty = True
 
     def complete(self) -> int:
         """Return the stamp up to which all publications of this peer have reached their owners."""
@@ -136,6 +138,7 @@ class Redelivery(Publications):
         self.told(batch.origin, batch.began, batch.complete)
         if batch.origin in self._kept and not self._messenger.cache.knows(batch.origin):
             self._strangers.setdefault(batch.origin, self._messenger.now + STRANGER_SECONDS)
+            self.dirty = True
 
     def restored(self) -> None:
         """Forget publications that were complete before the restart, as far as the log shows."""

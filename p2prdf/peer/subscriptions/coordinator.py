@@ -20,7 +20,7 @@ from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.by_key import ByKey
-from p2prdf.peer.network.component import Component, Handlers, Restorers
+from p2prdf.peer.network.component import Component, Handlers, Restorers, earliest
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.subscriptions.delivery import Delivery
@@ -113,6 +113,15 @@ class Coordinator(Component):
         self.reroute = self.records.reroute
         messenger.signals.view_changed.connect(self.view_changed)
         messenger.signals.caught_up.connect(self.view_changed)
+        messenger.signals.home_changed.connect(self._to_check)
+
+    @property
+    def parts(self) -> tuple[Component, ...]:
+        """The components that continue openings, unknown names and failed evaluations."""
+        return self._opening, self.unknown, self.evaluations
+
+    def _to_check(self) -> None:
+        self.dirty = True
 
     def handlers(self) -> Handlers:
         """Return the handlers of subscriptions, of their solutions and of messages between their replicas."""
@@ -230,6 +239,7 @@ class Coordinator(Component):
 
     def _look_at_left(self) -> None:
         self._left_at = self._messenger.now
+        self.dirty = True
 
     def _end_left(self) -> None:
         """End the orphaned groups of which no replica knows a subscription.
@@ -333,11 +343,8 @@ class Coordinator(Component):
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Continue openings, end subscriptions after their lease, drop solutions that are too old."""
+        """End subscriptions after their lease, drop solutions that are too old."""
         messenger = self._messenger
-        self._opening.wake()
-        self.unknown.wake()
-        self.evaluations.wake()
         for number in self.home.expired(messenger.now):
             subscription = self.home.subscriptions[number]
             if self._placement.speaks_for(subscription_home(number)):
@@ -362,10 +369,5 @@ class Coordinator(Component):
 
     @property
     def deadline(self) -> float | None:
-        """The time of the next opening, lease end, check or expiry."""
-        every = (
-            self._opening.deadline, self.unknown.deadline, self.evaluations.deadline, self.home.deadline,
-            self._left_at, self._retention_at,
-        )  # fmt: skip
-        due = [at for at in every if at is not None]
-        return min(due, default=None)
+        """The time of the next lease end, check or expiry."""
+        return earliest(self.home.deadline, self._left_at, self._retention_at)

@@ -122,7 +122,7 @@ class Delivery:
             return False
         if message.hops < placement.hops_max:
             return True
-        self._messenger.recovery.misplaced += len(message.rows)
+        self._messenger.note_misplaced(len(message.rows))
         return False
 
     def local_answers(self, groups: Column, rows: Rows) -> None:
@@ -229,7 +229,7 @@ class Delivery:
         if not self._messenger.restoring:
             homes = [subscription_home(each) for each in as_list(message.groups)]
             if any(self._placement.rank(home) < 0 for home in homes):
-                self._messenger.recovery.misplaced += len(message.rows)
+                self._messenger.note_misplaced(len(message.rows))
         self.record(message.groups, message.rows, None)
 
     # --- handing out -----------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from p2prdf.continuous.reports import Reports
 from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.network.chunking import Chunker
+from p2prdf.peer.network.component import Component
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.low_watermark import Known
 from p2prdf.peer.subscriptions.replication import RecordReplication
@@ -44,7 +45,7 @@ COUNTED_REPORTS: Final = 256
 """Progress of reports by count after which the other replicas are told."""
 
 
-class Evaluations:
+class Evaluations(Component):
     """The standing queries that this peer evaluates.
 
     ``pump`` delivers the solutions of a subscription; ``too_large`` ends a subscription that exceeds a bound, with the
@@ -64,7 +65,8 @@ class Evaluations:
         self._pump = pump
         self._too_large = too_large
         self._rows_max = messenger.config.query_rows_max
-        self._dirty: dict[int, Subscription] = {}
+        self.waiting: dict[int, Subscription] = {}
+        """Subscriptions with changes to evaluate, at the end of the turn."""
         self._failed_at: dict[int, float] = {}
         """By subscription with a failed evaluation, the time of the next attempt."""
         self._doubtful: dict[int, Subscription] = {}
@@ -89,7 +91,7 @@ class Evaluations:
                 subscription.evaluation = Reports(query, leaves, since, self._dictionary, reported)
         except P2PRDFError as error:
             self._failed(subscription, error)
-        self._dirty[subscription.number] = subscription
+        self.waiting[subscription.number] = subscription
 
     def stop(self, subscription: Subscription) -> None:
         """Stop the evaluation of a subscription: another replica continues."""
@@ -104,7 +106,7 @@ class Evaluations:
         for subscription in leaf.group.subscriptions.values() if changes else ():
             if subscription.evaluation is not None:
                 subscription.evaluation.changed(number, changes)
-                self._dirty[subscription.number] = subscription
+                self.waiting[subscription.number] = subscription
 
     def known_upto(self, subscription: Subscription, upto: int, began: int, whole: int) -> None:
         """Advance the watermark of a query with windows: reports may be due.
@@ -113,13 +115,13 @@ class Evaluations:
         """
         if subscription.evaluation is not None:
             subscription.evaluation.advance(upto, began, self._messenger.clock, whole)
-            self._dirty[subscription.number] = subscription
+            self.waiting[subscription.number] = subscription
 
     def told_elsewhere(self, subscription: Subscription) -> None:
         """Note that another replica has delivered solutions to the subscriber."""
         if subscription.evaluation is not None:
             subscription.evaluation.stale = True
-            self._dirty[subscription.number] = subscription
+            self.waiting[subscription.number] = subscription
 
     @staticmethod
     def settled(subscription: Subscription) -> bool:
@@ -144,18 +146,13 @@ class Evaluations:
                 del self._doubtful[number]
             else:
                 evaluation.sure(known.upto)
-                self._dirty[number] = subscription
-
-    @property
-    def restless(self) -> bool:
-        """Whether an evaluation has work to do."""
-        return bool(self._dirty)
+                self.waiting[number] = subscription
 
     def turn(self) -> None:
         """Do a piece of work for each query that has some."""
-        dirty, self._dirty = self._dirty, {}
+        waiting, self.waiting = self.waiting, {}
         stamp = self._messenger.placement.tentative_stamp
-        for number, subscription in dirty.items():
+        for number, subscription in waiting.items():
             evaluation = subscription.evaluation
             if evaluation is None or self._home.subscriptions.get(number) is not subscription or not evaluation.waits:
                 continue
@@ -178,7 +175,7 @@ class Evaluations:
             else:
                 self._doubtful.pop(number, None)
             if evaluation.waits:
-                self._dirty[number] = subscription
+                self.waiting[number] = subscription
 
     def _tell_reported(self, subscription: Subscription, evaluation: Evaluation) -> None:
         """Tell the other replicas the last report once it is far beyond the one that they know."""
@@ -191,6 +188,7 @@ class Evaluations:
         """Give up an evaluation for which there is no room; it begins again after ``RETRY_SECONDS``."""
         subscription.evaluation = None
         self._failed_at[subscription.number] = self._messenger.now + RETRY_SECONDS
+        self.dirty = True
         self._messenger.trace(
             "evaluation-failed", subscription=subscription.number, code=error.code, reason=str(error)
         )
@@ -244,5 +242,5 @@ class Evaluations:
         else:
             self._tell_reported(subscription, evaluation)
             if evaluation.waits:
-                self._dirty[subscription.number] = subscription
+                self.waiting[subscription.number] = subscription
         self._pump(subscription)

@@ -27,6 +27,7 @@ from p2prdf.errors import Busy, QueryRefused
 from p2prdf.peer.joins.index_advertisements import IndexAdvertisements
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.component import Component
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.subscriptions.replication import RecordReplication
 from p2prdf.rdf.dictionary import TermDictionary
@@ -63,7 +64,7 @@ _WORDS_SECONDS: Final = 60.0
 __all__ = ["Opening", "opened_message", "rates_wanted", "steps_that_wait"]
 
 
-class Opening:
+class Opening(Component):
     """Openings in progress at a coordinator.
 
     ``begin`` begins to deliver a live subscription; ``wait`` holds a request that comes too early.
@@ -145,6 +146,7 @@ class Opening:
             self._plan(leaf)
             return
         self._planning[leaf.identity] = (leaf, self._messenger.now + self._messenger.config.rates_seconds)
+        self.dirty = True
         leaf.unanswered = len(questions)
         for key, message in questions:
             self._by_key.to_owner(key, message)
@@ -320,6 +322,7 @@ class Opening:
         since = subscription.since
         past = hlc.seconds(since) + (0.0 if since == hlc.floor(since) else 0.001)
         heapq.heappush(self._settling, (past + self._messenger.config.clock_skew_seconds, subscription.number))
+        self.dirty = True
         self._tell_settled()
 
     def _tell_settled(self) -> None:

@@ -23,6 +23,7 @@ from typing import Final
 from p2prdf.columns import as_list
 from p2prdf.continuous.home import Home, Known, group_of, subscription_home
 from p2prdf.peer.network.by_key import ByKey
+from p2prdf.peer.network.component import Component
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.messages import Answers, Contact, GroupsGone, KeepRetracted, Message, NamesRequest, NamesResponse
 
@@ -68,7 +69,7 @@ class _Case:
     """Whether another replica knows the group as an orphan, without subscriptions."""
 
 
-class Unresolved:
+class Unresolved(Component):
     """The unknown names of one peer and the messages that wait for them.
 
     ``record`` takes held solutions and retractions when their group has become known.
@@ -118,6 +119,7 @@ class Unresolved:
         case = self._case((False, group), now)
         if case is not None:  # a replica that has not heard of the last end answers that the group is alive
             case.since, case.ask_at, case.nowhere = min(case.since, now - GROUP_SECONDS), now, nowhere
+            self.dirty = True
 
     def wait(self, message: Message) -> None:
         """Hold a request until this peer may serve it; beyond the bound the sender repeats it."""
@@ -176,6 +178,7 @@ class Unresolved:
         case = self._cases.get(name)
         if case is None and len(self._cases) < NAMES_MAX:
             case = self._cases[name] = _Case(self._messenger.now, ask_at)
+            self.dirty = True
         return case
 
     def messages(self) -> Iterator[Message]:
@@ -270,6 +273,7 @@ class Unresolved:
         if case is not None:
             if lives and case.answers:
                 self._after[name] = (self._messenger.now + AFTER_SECONDS, case.answers)
+                self.dirty = True
                 case.answers = []
             self._close((subscription, name), case)
             if not lives:
