@@ -5,7 +5,7 @@ caller take precedence over the environment (``P2PRDF_`` and the field's name in
 the environment over the TOML file (top-level keys named like the fields; unknown keys are refused), and the file over
 the default.  Validation runs once, before a socket is opened; an error names setting, value and source.
 
-The cluster secret seals the datagrams of discovery (:mod:`p2prdf_node.discovery`).  It comes from a file
+The cluster secret seals the datagrams of discovery (:mod:`p2prdf_node.datagrams`).  It comes from a file
 (``secret_file``) or from ``P2PRDF_SECRET``, never from an option, because ``ps`` shows options.  A node that listens
 on loopback may use the fixed default.
 """

@@ -59,13 +59,12 @@ from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig, format_address, split_address
 from p2prdf_node.connection import Connection, Connections
-from p2prdf_node.discovery import ID_BYTES
 from p2prdf_node.driver import Clock, Driver
 from p2prdf_node.health import health_served
 from p2prdf_node.journal import Journal
+from p2prdf_node.kademlia_membership import KademliaMembership
 from p2prdf_node.logs import configure_logs, log_span
-from p2prdf_node.members import Members
-from p2prdf_node.membership import Membership
+from p2prdf_node.members import Environment, Members
 from p2prdf_node.parsing import QueryParser, load_parser, start_fork_server
 from p2prdf_node.records import Records
 from p2prdf_node.seal import Keyring
@@ -88,6 +87,8 @@ if TYPE_CHECKING:
 __all__ = ["Daemon", "run", "tame_garbage_collector"]
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
+ID_BYTES: Final = 20
+"""Length of a node's identifier."""
 JOIN_SECONDS: Final = 2.0
 """Time for which a node with seeds waits for other nodes before its ready line.
 
@@ -266,7 +267,7 @@ class Daemon:
             hello_seconds=config.hello_seconds,
             frame_seconds=config.frame_seconds,
         )
-        self.membership = self._members((identifier, *advertised), clock)
+        self.membership = self._members(clock)
         self.links = Links(
             self.contact, self._codec, self.connections, connect_seconds=config.connect_seconds,
             idle_seconds=config.idle_seconds, spawn=self.spawn, broken=self.membership.suspect, tls=self.tls,
@@ -306,20 +307,16 @@ class Daemon:
             return Busy("this node's disk is too slow: its queue is full (setting queued_bytes_max)")
         return self.driver.peer.busy_reason
 
-    def _members(self, claim: tuple[bytes, str, int], clock: Clock) -> Members:
-        """Return the membership driver that the settings select."""
-        if self.config.membership == "view":
-            return SwimMembership(
-                self.config, claim, clock=clock, seen=self._seen, lost=self._lost, known=self.driver.submit,
-                linked=self._linked, spawn=self.spawn, excluded=self._is_excluded, keyring=self._keyring,
-                remembered=lambda: self.driver.peer.members_max,
-            )  # fmt: skip
-        kind = ChordMembership if self.config.overlay == "chord" else Membership
-        return kind(
-            self.config, claim, seen=self._seen, lost=self._lost, known=self.driver.submit, linked=self._linked,
-            spawn=self.spawn, excluded=self._is_excluded, keyring=self._keyring,
+    def _members(self, clock: Clock) -> Members[Any]:
+        """Return the membership that the settings select."""
+        environment = Environment(
+            self.config, self.contact, self._keyring, clock, seen=self._seen, lost=self._lost,
+            known=self.driver.submit, linked=self._linked, spawn=self.spawn, excluded=self._is_excluded,
             remembered=lambda: self.driver.peer.members_max,
         )  # fmt: skip
+        if self.config.membership == "view":
+            return SwimMembership(environment)
+        return ChordMembership(environment) if self.config.overlay == "chord" else KademliaMembership(environment)
 
     async def _wait_joined(self) -> None:
         """Wait until this node is a member, and for at most JOIN_SECONDS until it knows another member."""

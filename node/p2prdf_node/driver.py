@@ -97,7 +97,9 @@ class Driver:
         self.left = self.handed_off = False
         """``left``: the peer has finished leaving; ``handed_off``: other nodes have all its copies (:meth:`leave`)."""
 
-    def connect(self, links: Links, clients: Clients, membership: Members, *, disk_failed: Callable[[], None]) -> None:
+    def connect(
+        self, links: Links, clients: Clients, membership: Members[Any], *, disk_failed: Callable[[], None]
+    ) -> None:
         """Set the components that carry out effects, and the callback for a disk that fails for good."""
         self._loop = asyncio.get_running_loop()
         self._links, self._clients, self._membership = links, clients, membership

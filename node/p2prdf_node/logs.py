@@ -46,10 +46,6 @@ def configure_logs(log_format: str, log_level: str, *, stream: TextIO | None = N
         logger_factory=structlog.PrintLoggerFactory(out),
         cache_logger_on_first_use=True,
     )
-    # The discovery package logs every remote procedure call, and each lost datagram as an error.  Lost datagrams are
-    # normal, and the failure detector reports failed peers.
-    for name in ("kademlia", "rpcudp"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.captureWarnings(capture=True)
 
 

@@ -1,202 +1,360 @@
-"""Interface of the daemon to an overlay, and the seed addresses that every overlay joins through.
+"""The part that all memberships of a node have in common: the daemon's interface, joining, and driving a state machine.
 
-A node with bootstrap addresses does not begin a cluster because it is alone: names may resolve late.  It keeps trying
-until it has reached another node, unless the setting ``first`` is given (docs/explanation/design/membership.md).
+*Joining.*  A node without bootstrap addresses begins an overlay.  Otherwise it pings them, and joins through a member
+that answers.  Without a member, one node begins an overlay: if all addresses answer, the node with the lowest key; if
+some are silent, any node that has met others for ``CREATE_SECONDS``, or for ``MINORITY_SECONDS`` if most are silent (up
+to twice as long, at random).  A node that has met no other node retries, because names may resolve late, except with
+the setting ``first`` (unless it remembers other members) or if all addresses are its own.  Later it pings the addresses
+from time to time, so that a second overlay is found and merged (docs/explanation/design/membership.md).
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
+import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 import structlog
 
-from p2prdf_node.config import split_address
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
+from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, OwnersFound, SeedsReached, Trace
+from p2prdf.wire.messages import Contact
+from p2prdf_node.datagrams import Datagrams, P
+from p2prdf_node.seeds import Address, Seeds
 
 if TYPE_CHECKING:
-    from p2prdf.wire.contract import OwnersFound
-    from p2prdf.wire.messages import Contact
+    import socket
 
-__all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Members", "Seeds", "Spawn", "look_up"]
+    from p2prdf_node.config import NodeConfig
+    from p2prdf_node.datagram_codec import Codec
+    from p2prdf_node.seal import Keyring
+
+__all__ = ["CONFIRM_PINGS", "CREATE_SECONDS", "Environment", "MachineMembers", "Members", "Spawn"]
 
 CONFIRM_PINGS: Final = 8
 """Pings of a peer that connects, before it is refused; it may be busy sending."""
-LOST_MAX: Final = 64
-"""Lost peers that are remembered, and tried again for ``LOST_SECONDS``."""
-LOST_SECONDS: Final = 600.0
-RESOLVE_SECONDS: Final = 5.0
-"""Longest wait of one attempt for the lookup of a name; the lookup goes on for the attempts after it."""
-LOOKUPS_MAX: Final = 3
-"""Unanswered lookups of one name: a resolver that is down must not take all threads."""
-UNRESOLVED_LOG_SECONDS: Final = 10.0
-"""Least time between two log lines about one name that does not resolve."""
+CREATE_SECONDS: Final = 1.0
+MINORITY_SECONDS: Final = 20.0
+"""Wait of nodes that have met at most half of their bootstrap addresses; up to twice as long, at random."""
+RETRY_SECONDS_MIN: Final = 0.1
+RETRY_SECONDS_STARTING: Final = 0.2
+"""Pause between attempts of a starting node until it has met a member or begun an overlay."""
+RETRY_SECONDS_ALONE: Final = 1.0
+"""Pause of a member that knows no other node: others may be just starting."""
+RETRY_SECONDS_UNREACHED: Final = 2.0
+"""Pause of a node that has reached no bootstrap address for STARTING_SECONDS."""
+STARTING_SECONDS: Final = 5.0
+"""Time for which nodes that start together may be slower than this one."""
+RETRY_SECONDS_MAX: Final = 5.0
 
-Address = tuple[str, int]
+_LEVELS: Final = {
+    "peer_seen": "info",
+    "peer_gone": "info",
+    "ring_joined": "info",
+    "view_joined": "info",
+    "clock_trusted": "info",
+    "successors_lost": "warning",
+    "answer_malformed": "warning",
+    "position_taken": "error",
+    "clock_suspect": "error",
+    "view_full": "error",
+}
+
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 log = structlog.get_logger("membership")
 
 
-class Members(Protocol):
-    """The overlay as one node sees it: live peers and owners of keys.
+@dataclass(slots=True)
+class Environment:
+    """The daemon around a membership.
 
-    An implementation is made from the settings, the node's claim and callbacks: ``seen`` and ``lost`` receive each
-    contact that becomes known as live or has failed; ``linked`` tells whether a TCP connection with a peer is open;
-    ``spawn`` starts a task of the daemon; ``excluded`` tells which keys are cut off (revoked certificates, expelled
-    members), whose datagrams are refused; ``keyring`` holds the keys that seal datagrams.
+    ``clock``: the node's clock, which others compare with theirs.  ``seen`` receives each contact that becomes known as
+    live, with its zone; ``lost`` each that failed or left, and whether in order.  ``known`` receives facts about all
+    members.  ``linked`` tells whether a connection with the peer of a key is open.  ``excluded`` tells which keys are
+    cut off (revoked certificates, expelled members).  ``keyring`` seals datagrams.  ``remembered`` returns the most
+    members that this node has known in any incarnation, itself included.
     """
 
+    config: NodeConfig
     contact: Contact
-    joined: asyncio.Event
-    """Set once another node is known."""
-    entered: asyncio.Event
-    """Set once this node is a member: it has reached another node, or begins a cluster."""
+    keyring: Keyring
+    clock: Callable[[], float]
+    seen: Callable[[Contact, str], None]
+    lost: Callable[[Contact, bool], None]
+    known: Callable[[OwnersFound | SeedsReached | ClusterEntered], None]
+    linked: Callable[[int], bool]
+    spawn: Spawn
+    excluded: Callable[[int], bool] = lambda _key: False
+    remembered: Callable[[], int] = lambda: 1
+
+    def now(self) -> float:
+        """Return the time by the node's clock."""
+        return self.clock()
+
+
+class Members(ABC, Generic[P]):
+    """The overlay as one node sees it: live peers and owners of keys.
+
+    ``joined`` is set once another node is known.  ``entered`` is set once this node is a member: it has reached another
+    node, or begins an overlay.  ``fenced``: reason why this node must take no new work, or None.
+    """
+
+    def __init__(
+        self, environment: Environment, kind: str, codec: Codec[P], *, answers: tuple[type, ...],
+        untimely: Callable[[P], None] | None = None,
+    ):  # fmt: skip
+        self.environment = environment
+        self.contact = environment.contact
+        self.joined, self.entered = asyncio.Event(), asyncio.Event()
+        self._began = time.monotonic()
+        self._seeds = Seeds(environment.config.bootstrap)
+        self._datagrams = Datagrams(
+            environment, kind, codec, answers=answers, received=self._received, untimely=untimely
+        )
 
     @property
     def fenced(self) -> str | None:
         """Reason why this node must take no new work, or None."""
-        ...
+        return None
 
     @property
     def joining(self) -> str | None:
         """Reason why this node is not a member yet, with the remedy; None for a member."""
-        ...
+        return None if self.entered.is_set() else self._seeds.problem()
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
-        ...
+        self._seeds.use(bound)
+        await self._datagrams.start(bound)
 
-    async def run(self) -> None:
-        """Join and maintain the overlay until cancelled."""
-        ...
-
+    @abstractmethod
     def stop(self, *, in_order: bool = True) -> None:
         """Announce that this node leaves, and close; ``in_order``: others have its copies, so it is not missing."""
-        ...
 
+    @abstractmethod
     def contacts(self) -> list[Contact]:
         """Return the live peers that this node monitors."""
-        ...
+
+    @abstractmethod
+    async def find_owners(self, key: int) -> OwnersFound:
+        """Look up the live peers closest to a key, once this node is a member: alone it would seem to own all keys."""
+
+    @abstractmethod
+    def suspect(self, key: int) -> None:
+        """Test at once whether a peer lives, because a connection with it broke or was refused."""
 
     def status(self) -> dict[str, Any]:
         """Return counts for people and monitoring."""
-        ...
-
-    async def find_owners(self, key: int) -> OwnersFound:
-        """Look up the live peers closest to a key."""
-        ...
+        return {
+            "overlay": self.environment.config.overlay,
+            "peers": len(self.contacts()),
+            "joining": self.joining,
+            "datagrams_refused": self._datagrams.refused,
+        }
 
     async def confirm(self, contact: Contact) -> bool:
         """Tell whether the peer ``contact`` answers at its claimed address."""
-        ...
+        if contact in self.contacts():
+            return True
+        for _ in range(CONFIRM_PINGS):
+            answer = await self._ping((contact.host, contact.port))
+            if answer is not None:
+                return self._sender(answer) == contact
+        return False
+
+    # --- parts of each membership ----------------------------------------------------------------
+
+    @abstractmethod
+    def _received(self, packet: P) -> None:
+        """Handle a packet."""
+
+    @abstractmethod
+    def _question(self, number: int) -> P:
+        """Return the packet that pings any peer."""
+
+    @abstractmethod
+    def _begin(self, met: str) -> None:
+        """Begin an overlay of this node alone, after this outcome of pings."""
+
+    @abstractmethod
+    def _introduce(self, contact: Contact) -> None:
+        """Join through a peer that has answered, or find out whether it knows other members."""
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether this node is a member at this time."""
+        return self.entered.is_set()
+
+    def _sender(self, packet: P) -> Contact:
+        contact: Contact = packet.sender
+        return contact
+
+    def _is_member(self, answer: P) -> bool:  # noqa: ARG002
+        """Tell whether the peer that sent an answer can admit this node."""
+        return True
+
+    async def _ping(self, address: Address, receiver: int = 0) -> P | None:
+        """Return the answer of the peer at an address; None after a timeout."""
+        return await self._datagrams.ask(self._question, address, receiver)
+
+    # --- joining ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Join an overlay, later find and merge others; runs until cancelled."""
+        config = self.environment.config
+        if not config.bootstrap:
+            self._begin("")
+        pause = RETRY_SECONDS_MIN
+        share = random.uniform(1, 2)  # noqa: S311 - guards nothing
+        met, since = "", time.monotonic()
+        while True:
+            before, met = met, await self._ping_seeds()
+            if met != before:
+                since = time.monotonic()
+            if not self._is_inside and time.monotonic() >= since + self._patience(met) * share:
+                log.info("overlay_begun", met=met)
+                self._begin(met)
+            pause = min(2 * pause, self._pause_max(met))
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
+
+    def _patience(self, met: str) -> float:
+        """Return how long an outcome must last before this node begins an overlay; infinite: it must not."""
+        config = self.environment.config
+        match met:
+            case "only itself":
+                return 0.0
+            case "only higher keys":
+                return 2 * config.ping_timeout_seconds
+            case "a majority":
+                return CREATE_SECONDS
+            case "a minority":
+                return MINORITY_SECONDS
+            case "nobody" if config.first and self.environment.remembered() <= 1:
+                return CREATE_SECONDS
+            case _:
+                return float("inf")
+
+    def _pause_max(self, met: str) -> float:
+        if self.contacts():
+            return RETRY_SECONDS_MAX
+        if self._is_inside or met == "a member":
+            return RETRY_SECONDS_ALONE
+        is_late = met == "nobody" and time.monotonic() >= self._began + STARTING_SECONDS
+        return RETRY_SECONDS_UNREACHED if is_late else RETRY_SECONDS_STARTING
+
+    def _is_asked(self, address: Address, known: set[Address]) -> bool:
+        """Tell whether to ping a seed: no known peer is behind it, or this node needs a member that admits it."""
+        return address not in known or not self._is_inside
+
+    async def _ping_seeds(self) -> str:
+        """Ping all seeds without a known peer behind them; return the best outcome (see :meth:`_patience`)."""
+        addresses = await self._seeds.addresses()
+        known = {(contact.host, contact.port) for contact in self.contacts()}
+        own = self.contact.host, self.contact.port
+        asked = [each for each in addresses if each != own and self._is_asked(each, known)]
+        answers = dict(zip(asked, await asyncio.gather(*map(self._ping, asked)), strict=True))
+        self._note_seeds(answers)
+        if self._seeds.only(own) and all(address == own for address in addresses):
+            return "only itself"
+        found = {self._sender(each): self._is_member(each) for each in answers.values() if each is not None}
+        found.pop(self.contact, None)
+        await self._note_answers(found)
+        if any(found.values()):
+            return "a member"
+        if not found:
+            return "nobody"
+        is_all = not self._seeds.unresolved and None not in answers.values()
+        if is_all and all(self.contact.key < each.key for each in found):
+            return "only higher keys"
+        return "a majority" if self._seeds.majority(len(found), own) else "a minority"
+
+    def _note_seeds(self, answers: dict[Address, P | None]) -> None:
+        """Note which seeds have answered just now."""
+
+    async def _note_answers(self, found: dict[Contact, bool]) -> None:
+        """Introduce the peers that have answered; the value tells whether a peer is a member."""
+        for contact in found:
+            self._introduce(contact)
+
+    def _enter(self) -> None:
+        """Report once that this node is a member."""
+        if not self.entered.is_set():
+            self.entered.set()
+            self.environment.known(ClusterEntered())
+
+
+class MachineMembers(Members[P]):
+    """A membership that a state machine (:mod:`p2prdf.overlay.membership`) decides about; a subclass makes it."""
+
+    _machine: Any
+
+    def stop(self, *, in_order: bool = True) -> None:
+        """Announce that this peer leaves, and close; ``in_order``: others have its copies."""
+        self._submit(Leave(in_order))
+        self.entered.set()
+        self._datagrams.close()
+
+    def contacts(self) -> list[Contact]:
+        """Return the live peers."""
+        found: list[Contact] = self._machine.contacts()
+        return found
 
     def suspect(self, key: int) -> None:
-        """Test at once whether a peer lives, because a connection with it broke or was refused."""
-        ...
+        """Test a peer at once, because a connection with it broke or was refused."""
+        self._submit(Broken(key))
 
+    def _begin(self, met: str) -> None:  # noqa: ARG002
+        self._submit(Create())
 
-async def look_up(host: str, port: int, family: int) -> list[Address]:
-    """Resolve a name by the system's resolver.  Raises OSError, UnicodeError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_DGRAM)
-    return [(str(entry[4][0]), int(entry[4][1])) for entry in found]
+    def _introduce(self, contact: Contact) -> None:
+        self._submit(Introduce(contact))
 
+    def _submit(self, request: Any) -> None:
+        if not self._datagrams.closed:
+            self._carry_out(self._machine.submit(request, now=self.environment.now()))
 
-class Seeds:
-    """Seeds: the bootstrap addresses, and the addresses of recently lost peers.
+    def _received(self, packet: P) -> None:
+        self._carry_out(self._machine.receive(packet, now=self.environment.now()))
 
-    Lost peers are tried so that the two halves of a partitioned network merge again.
-    """
+    def _wake(self) -> None:
+        self._carry_out(self._machine.wake(now=self.environment.now()))
 
-    def __init__(self, bootstrap: tuple[str, ...]):
-        self._bootstrap = bootstrap
-        self._family = socket.AF_UNSPEC
-        self._lost_at: dict[Address, float] = {}
-        self._lookups: dict[str, set[asyncio.Task[list[Address]]]] = {}
-        self._logged_at: dict[str, float] = {}
-        self.reasons: dict[str, str] = {}
-        """Bootstrap addresses that did not resolve at the last attempt, with the reasons."""
-        self.unresolved = 0
-        """Number of names that did not resolve at the last attempt."""
-        self.named: list[Address] = []
-        """Addresses that the bootstrap names resolved to, without those of lost peers."""
+    def _carry_out(self, effects: list[Any]) -> None:
+        self._datagrams.wake_at(self._machine.deadline, self._wake)
+        for effect in effects:
+            match effect:
+                case Post(to, packet):
+                    self._datagrams.send(packet, to)
+                case ContactSeen(contact, zone):
+                    self.joined.set()
+                    self._seeds.found((contact.host, contact.port))
+                    self.environment.seen(contact, zone)
+                case ContactLost(contact, left):
+                    self._note_lost(contact)
+                    self.environment.lost(contact, left)
+                case Trace(event, fields):
+                    level = _LEVELS.get(event, "debug")
+                    if level == "debug" or self._datagrams.may_log():
+                        getattr(log, level)(event, **fields)
+                case _:
+                    self._effect(effect)
+        if not self.entered.is_set() and self._is_complete:
+            self._enter()
 
-    def use(self, bound: socket.socket) -> None:
-        """Resolve names for the address family of this node's socket."""
-        self._family = bound.family
+    @property
+    def _is_complete(self) -> bool:
+        """Whether the machine can answer lookups."""
+        complete: bool = self._machine.member
+        return complete
 
-    def lost(self, address: Address) -> None:
-        """Remember the address of a peer that failed."""
-        while len(self._lost_at) >= LOST_MAX:
-            del self._lost_at[next(iter(self._lost_at))]
-        self._lost_at[address] = time.monotonic()
+    @abstractmethod
+    def _effect(self, effect: Any) -> None:
+        """Carry out an effect that only this machine has."""
 
-    def found(self, address: Address) -> None:
-        """Forget a lost peer that is back."""
-        self._lost_at.pop(address, None)
-
-    async def addresses(self) -> list[Address]:
-        """Resolve the names and return all addresses, each once."""
-        found = await asyncio.gather(*map(self._resolve, self._bootstrap))
-        self.unresolved = found.count(None)
-        self.named = [address for each in found for address in each or ()]
-        forget = time.monotonic() - LOST_SECONDS
-        self._lost_at = {address: at for address, at in self._lost_at.items() if at > forget}
-        return list(dict.fromkeys([*self.named, *self._lost_at]))
-
-    def only(self, own: Address) -> bool:
-        """Tell whether all bootstrap addresses are literal addresses of this node, so that it has no other seed.
-
-        A name that resolves only to this node proves nothing: it may resolve to further nodes later.
-        """
-        literal = all(_is_literal(split_address(text)[0]) for text in self._bootstrap)
-        return literal and not self.unresolved and all(address == own for address in self.named)
-
-    def majority(self, reached: int, own: Address) -> bool:
-        """Tell whether this node and the ``reached`` bootstrap addresses are a majority of all of them."""
-        known = len({*self.named, own}) + self.unresolved
-        return 2 * (reached + 1) > known
-
-    def problem(self) -> str:
-        """Return the bootstrap addresses that have not been reached, and the remedy."""
-        each = [f"{text} ({self.reasons.get(text, 'no answer')})" for text in self._bootstrap]
-        return (
-            f"this node has joined no cluster: none of its bootstrap addresses has been reached: {', '.join(each)};"
-            " correct the names, the network or the cluster secret, or begin a cluster at one node (setting first)"
-        )
-
-    async def _resolve(self, text: str) -> list[Address] | None:
-        """Return the addresses of a name, or None if the lookup fails or is late; a late lookup goes on."""
-        host, port = split_address(text)
-        lookups = self._lookups.setdefault(text, set())
-        if len(lookups) < LOOKUPS_MAX:
-            lookups.add(asyncio.ensure_future(look_up(host, port, self._family)))
-        done, _ = await asyncio.wait(lookups, timeout=RESOLVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        lookups -= done
-        reason = "no answer in time"
-        for lookup in done:
-            error = lookup.exception()
-            if error is None:
-                self.reasons.pop(text, None)
-                return lookup.result()
-            if not isinstance(error, OSError | UnicodeError):
-                raise error
-            reason = str(error) or type(error).__name__
-        self.reasons[text] = f"the name does not resolve: {reason}"
-        now = time.monotonic()
-        if now >= self._logged_at.get(text, -UNRESOLVED_LOG_SECONDS) + UNRESOLVED_LOG_SECONDS:
-            self._logged_at[text] = now
-            log.warning("bootstrap_unresolved", address=text, reason=reason)
-        return None
-
-
-def _is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    def _note_lost(self, contact: Contact) -> None:
+        """Note that a peer is gone."""

@@ -26,11 +26,8 @@ from p2prdf.overlay.chord_lookup import ChordTable, ahead, between, successor_li
 from p2prdf.overlay.chord_messages import (
     Answer,
     Changed,
-    Create,
     FindSuccessor,
     GetRing,
-    Introduce,
-    Leave,
     Leaving,
     Names,
     Notify,
@@ -42,10 +39,10 @@ from p2prdf.overlay.chord_messages import (
     RingEffect,
     RingMessage,
     RingRequest,
-    Suspect,
 )
 from p2prdf.overlay.chord_search import Searches
 from p2prdf.overlay.chord_talk import Talk
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet
 from p2prdf.wire.contract import FindOwner
 
 if TYPE_CHECKING:
@@ -124,7 +121,7 @@ class Chord:
                 self._introduce(contact)
             case FindOwner(key):
                 self._searches.find_owner(key)
-            case Suspect(key):
+            case Broken(key):
                 suspected = self._talk.contacts.find(key)
                 if suspected is not None:
                     self._talk.ping(suspected)
@@ -134,9 +131,10 @@ class Chord:
                 assert_never(request)
         return self._talk.flush()
 
-    def receive(self, message: RingMessage, *, sender: Contact, now: float) -> list[RingEffect]:
+    def receive(self, packet: Packet, *, now: float) -> list[RingEffect]:
         """Handle a message of another peer.  No content makes this raise."""
         self._talk.observe(now)
+        sender, message = packet.sender, packet.message
         if sender.key == self.own.key:
             self._from_own_position(message, sender)
         else:

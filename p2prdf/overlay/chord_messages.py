@@ -1,4 +1,4 @@
-"""Messages between peers of a Chord ring, and requests and effects of the Chord state machine.
+"""Messages between peers of a Chord ring.
 
 Each question has a number that its answer repeats.  The numbers of a process start at a random one, so that no answer
 to an earlier process of the peer is accepted.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
 from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
 
 __all__ = [
-    "Answer", "Changed", "Create", "FindSuccessor", "GetRing", "Introduce", "Leave", "Leaving", "Names", "NotMember",
-    "Notify", "Ping", "Pong", "Post", "Question", "Reading", "Ring", "RingBusy", "RingEffect", "RingMessage",
-    "RingRequest", "Suspect",
+    "RING_MESSAGES", "Answer", "Changed", "FindSuccessor", "GetRing", "Leaving", "Names", "NotMember", "Notify",
+    "Ping", "Pong", "Question", "Reading", "Ring", "RingBusy", "RingEffect", "RingMessage", "RingRequest",
 ]  # fmt: skip
 
 
@@ -115,49 +115,14 @@ Reading = Ring | RingBusy | NotMember
 """The answers to GetRing."""
 
 RingMessage = Question | Answer | Notify | Changed | Leaving
+RING_MESSAGES = (
+    Ping, Pong, GetRing, Ring, RingBusy, NotMember, FindSuccessor, Names, Notify, Changed, Leaving,
+)  # fmt: skip
+"""All messages; the places are their kinds on the wire."""
 
 
-# --- into the machine ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """Become a ring of one, unless a member already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Introduce:
-    """This peer has just answered: join through it, or find out whether it belongs to another ring."""
-
-    contact: Contact
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """Ping the peer of this key at once, because a connection with it broke."""
-
-    key: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Announce that this peer leaves, and ignore all further messages."""
-
-
-RingRequest = Create | Introduce | FindOwner | Suspect | Leave
+RingRequest = Create | Introduce | FindOwner | Broken | Leave
 """FindOwner is the peer's own effect, passed on unchanged."""
-
-
-# --- out of the machine --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """Send a message to a peer once, without retries."""
-
-    to: Contact
-    message: RingMessage
-
 
 RingEffect = Post | ContactSeen | ContactLost | OwnersFound | Trace
 """The driver passes all effects except Post and Trace on to the peer."""

@@ -23,7 +23,6 @@ from p2prdf.overlay.chord_messages import (
     NotMember,
     Ping,
     Pong,
-    Post,
     Question,
     Ring,
     RingBusy,
@@ -31,6 +30,7 @@ from p2prdf.overlay.chord_messages import (
     RingMessage,
 )
 from p2prdf.overlay.chord_requests import Open, Requests
+from p2prdf.overlay.membership import Packet, Post
 from p2prdf.wire.contract import ContactLost, ContactSeen, Trace
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Talk:
 
     def post(self, to: Contact, message: RingMessage) -> None:
         """Send a message once."""
-        self._effects.append(Post(to, message))
+        self._effects.append(Post(to, Packet(self.own, message)))
 
     def trace(self, event: str, **fields: object) -> None:
         """Report an event for the log, and count it."""

@@ -20,6 +20,7 @@ Design: docs/explanation/design/routing.md.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
     from p2prdf.wire.messages import Contact
 
-__all__ = ["HEARD_MAX", "REQUESTS_MAX", "Lookup", "closest", "ideal_tables"]
+__all__ = [
+    "HEARD_MAX", "REQUESTS_MAX", "FindNode", "Leaving", "Lookup", "Nodes", "Ping", "Pong", "closest", "ideal_tables",
+]  # fmt: skip
 
 REQUESTS_MAX: Final = 256
 HEARD_MAX: Final = 2048
@@ -37,6 +40,41 @@ HEARD_MAX: Final = 2048
 _RING: Final = 1 << 64
 
 _HEARD, _ASKED, _ANSWERED, _FAILED = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """To any peer: ask whether it lives.  Answered by Pong."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """Answer to Ping."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindNode:
+    """To any peer, for a lookup: ask for the peers closest to ``key``.  Answered by Nodes."""
+
+    request: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Answer to FindNode: the closest peers that the sender knows, without the asking peer."""
+
+    request: int
+    contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """To all contacts: the sender leaves."""
 
 
 class Lookup:

@@ -20,20 +20,16 @@ from dataclasses import dataclass, replace
 from math import log10
 from typing import TYPE_CHECKING, Final, assert_never
 
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
 from p2prdf.overlay.swim_clock import Clocks
 from p2prdf.overlay.swim_config import ZONE_CHARACTERS_MAX, Entropy, SwimConfig
 from p2prdf.overlay.swim_gossip import Dissemination
 from p2prdf.overlay.swim_messages import (
     GOSSIP_BYTES_MAX,
     Answer,
-    Broken,
-    Create,
     Gossip,
-    Introduce,
-    Leave,
     OtherTime,
     Packet,
-    Post,
     Probe,
     ProbeReport,
     ProbeRequest,

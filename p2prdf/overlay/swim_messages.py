@@ -1,4 +1,4 @@
-"""Messages between members of a view, and requests and effects of the SWIM state machine.
+"""Messages between members of a view, and the requests and effects that only the SWIM state machine has.
 
 Each message travels in a :class:`Packet`, with the sender's state and clock, and with gossip.  Each question has a
 number that its answer repeats.  The numbers of a process start at a random one, so that no answer to an earlier process
@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
 from p2prdf.wire.contract import ContactLost, ContactSeen, Trace
 from p2prdf.wire.messages import Contact
 
 __all__ = [
-    "BUCKETS", "GOSSIP_BYTES_MAX", "LIFE_SHIFT", "Answer", "Broken", "Create", "Gossip", "Introduce", "Leave",
-    "OtherTime", "Packet", "Post", "Probe", "ProbeReport", "ProbeRequest", "PushPull", "Record", "Refused", "State",
-    "Stranger", "SwimEffect", "SwimMessage", "SwimRequest", "SyncStates", "TcpProbe",
+    "BUCKETS", "GOSSIP_BYTES_MAX", "LIFE_SHIFT", "SWIM_MESSAGES", "Answer", "Gossip", "OtherTime", "Packet", "Probe",
+    "ProbeReport", "ProbeRequest", "PushPull", "Record", "Refused", "State", "Stranger", "SwimEffect", "SwimMessage",
+    "SwimRequest", "SyncStates", "TcpProbe",
 ]  # fmt: skip
 
 BUCKETS = 32
@@ -55,6 +56,11 @@ class Record:
     zone: str
     incarnation: int
     state: State
+
+    @property
+    def key(self) -> int:
+        """The member's ring position."""
+        return self.contact.key
 
     @property
     def rank(self) -> tuple[int, int, str, int]:
@@ -128,6 +134,11 @@ class PushPull:
     digests: tuple[int, ...]
     reply: bool
 
+    def __post_init__(self) -> None:
+        """Refuse another number of digests: a packet may hold any."""
+        if len(self.digests) != BUCKETS:
+            raise ValueError(f"{len(self.digests)} digests instead of {BUCKETS}")
+
 
 @dataclass(frozen=True, slots=True)
 class Gossip:
@@ -140,6 +151,8 @@ class SyncStates:
 
 
 SwimMessage = Probe | Answer | OtherTime | ProbeRequest | ProbeReport | PushPull | Gossip | SyncStates
+SWIM_MESSAGES = (Probe, Answer, ProbeRequest, ProbeReport, PushPull, Gossip, SyncStates, OtherTime)
+"""All messages; the places are their kinds on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,25 +170,6 @@ class Packet:
 
 
 # --- into the machine ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """Become a member of a view of one, unless a member already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Introduce:
-    """This peer has just answered: join through it, or sync with it."""
-
-    contact: Contact
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A connection with the peer of this key broke: probe it at once."""
-
-    key: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,29 +191,10 @@ class Stranger:
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Announce that this peer leaves, and ignore all further packets.
-
-    ``in_order``: this peer has handed over all its data.  If not, the others receive the state dead, so that whoever
-    waits for lost peers to come back waits for this one, too.
-    """
-
-    in_order: bool = True
-
-
 SwimRequest = Create | Introduce | Broken | Refused | Stranger | Leave
 
 
 # --- out of the machine --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """Send a packet to a peer once, without retries."""
-
-    to: Contact
-    packet: Packet
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,13 +217,13 @@ async def test_acknowledging_answers_that_were_never_sent_changes_nothing_for_ot
 
 @pytest.mark.parametrize("overlay", ["kademlia", "chord"], indirect=True)
 async def test_datagrams_that_are_not_sealed_change_nothing_and_get_no_answer(overlay, status):
-    import umsgpack
+    import msgpack
 
     node = overlay[0]
     before = await status(node)
     generator = random.Random(3)
-    ping = b"\x00" + generator.randbytes(20) + umsgpack.packb(["ping", [generator.randbytes(20), "127.0.0.1", 9]])
-    store = b"\x00" + generator.randbytes(20) + umsgpack.packb(["store", [b"k" * 20, b"k" * 20, "v" * 1000]])
+    ping = msgpack.packb([1, [generator.getrandbits(64), "127.0.0.1", 9], 7])
+    store = msgpack.packb(["store", [generator.getrandbits(64), "127.0.0.1", 9], b"k" * 20, "v" * 1000])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forger:
         forger.bind(("127.0.0.1", 0))
         forger.settimeout(0.3)

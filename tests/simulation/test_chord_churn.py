@@ -9,7 +9,7 @@ import pytest
 
 from p2prdf.overlay.chord import Chord
 from p2prdf.overlay.chord_lookup import between
-from p2prdf.overlay.chord_messages import Create, Introduce
+from p2prdf.overlay.membership import Create, Introduce
 from schedules.chord_world import ChordOptions, ChordWorld, RingBroken, main, run_seed
 
 SEEDS = 100

@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.overlay import swim_gossip, swim_own, timers
+from p2prdf.overlay.membership import Create
 from p2prdf.overlay.swim_config import SwimConfig
-from p2prdf.overlay.swim_messages import Create, Gossip
+from p2prdf.overlay.swim_messages import Gossip
 from schedules.swim_world import SwimOptions, SwimWorld, ViewsDiffer, detection, grow, run_seed, stall
 
 

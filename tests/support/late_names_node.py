@@ -10,7 +10,7 @@ import socket
 import sys
 from pathlib import Path
 
-from p2prdf_node import members
+from p2prdf_node import seeds
 from p2prdf_node.__main__ import main
 
 __all__: list[str] = []
@@ -23,5 +23,5 @@ async def _look_up(host: str, port: int, _family: int) -> list[tuple[str, int]]:
 
 
 if __name__ == "__main__":
-    members.look_up = _look_up
+    seeds.look_up = _look_up
     sys.exit(main())

@@ -8,12 +8,16 @@ import dataclasses
 import hashlib
 import socket
 
+from p2prdf import keys
 from p2prdf.wire.contract import ClusterEntered, SeedsReached
+from p2prdf.wire.messages import Contact
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.driver import Clock
-from p2prdf_node.members import Seeds
-from p2prdf_node.membership import Membership
+from p2prdf_node.kademlia_membership import KademliaMembership
+from p2prdf_node.members import Environment
+from p2prdf_node.seal import Keyring
+from p2prdf_node.seeds import Seeds
 from p2prdf_node.swim_membership import SwimMembership
 
 __all__ = ["QUICK", "VIEW", "Node", "all_know_all", "one_ring", "overlay", "until"]
@@ -39,13 +43,12 @@ class Node:
         self.entered = 0
         addresses = tuple(f"127.0.0.1:{other.port}" for other in bootstrap)
         config = dataclasses.replace(config, bootstrap=addresses)
-        named = {"seen": self._seen, "lost": self._lost, "linked": self.linked.__contains__, "spawn": self.spawn}
-        if config.membership == "view":
-            named |= {"clock": Clock(), "known": self._known}
-            self.member = SwimMembership(config, (identifier, host, port), **named)
-        else:
-            kind = ChordMembership if config.overlay == "chord" else Membership
-            self.member = kind(config, (identifier, host, port), known=self._known, **named)
+        self.environment = Environment(
+            config, Contact(keys.node_key(identifier), host, port), Keyring([config.seal_key]), Clock(),
+            seen=self._seen, lost=self._lost, known=self._known, linked=self.linked.__contains__, spawn=self.spawn,
+        )  # fmt: skip
+        kind = ChordMembership if config.overlay == "chord" else KademliaMembership
+        self.member = (SwimMembership if config.membership == "view" else kind)(self.environment)
         self.port = port
         self.key = self.member.contact.key
 
@@ -71,8 +74,11 @@ class Node:
 
     def join_by(self, nodes):
         """Change the bootstrap addresses before the start, to those of nodes made later, for example."""
-        addresses = tuple(f"127.0.0.1:{node.port}" for node in nodes)
-        self.member.config = dataclasses.replace(self.member.config, bootstrap=addresses)
+        self.bootstrap(*(f"127.0.0.1:{node.port}" for node in nodes))
+
+    def bootstrap(self, *addresses):
+        """Change the bootstrap addresses before the start."""
+        self.environment.config = dataclasses.replace(self.environment.config, bootstrap=addresses)
         self.member._seeds = Seeds(addresses)
 
     async def start(self):
@@ -81,11 +87,8 @@ class Node:
 
     async def crash(self, door_open=False):
         """End without a goodbye, at the stream port too unless ``door_open``."""
-        if isinstance(self.member, Membership):
-            self.member._datagrams.close()
-        else:
-            self.member._transport.close()
-            self.member.stop()
+        self.member._datagrams.close()
+        self.member.stop()
         for task in list(self.tasks):
             task.cancel()
         for task in list(self.tasks):
@@ -96,15 +99,12 @@ class Node:
 
     def deaf_to(self, ports):
         """Drop all datagrams from some ports; without any, receive everything again."""
-        if isinstance(self.member, Membership):
-            listener, name = self.member._datagrams._protocol, "datagram_received"
-        else:
-            listener, name = self.member, "received"
+        socket = self.member._datagrams
         if ports:
-            heard = getattr(listener, name)
-            setattr(listener, name, lambda data, address: address[1] in ports or heard(data, address))
+            heard = socket.datagram_received
+            socket.datagram_received = lambda data, address: address[1] in ports or heard(data, address)
         else:
-            delattr(listener, name)
+            del socket.datagram_received
 
     @property
     def known(self):
@@ -156,6 +156,6 @@ def one_ring(nodes):
 
     for node in nodes:
         ahead = sorted((other.key for other in nodes), key=lambda key: (key - node.key - 1) % (1 << 64))
-        if [contact.key for contact in node.member._chord.successors] != ahead[:8]:
+        if [contact.key for contact in node.member._machine.successors] != ahead[:8]:
             return False
     return True

@@ -36,7 +36,8 @@ from typing import TYPE_CHECKING, Final
 from p2prdf.errors import P2PRDFError
 from p2prdf.overlay.chord import Chord, ChordConfig
 from p2prdf.overlay.chord_lookup import ahead, successor_list
-from p2prdf.overlay.chord_messages import Create, Introduce, Leave, Post, Ring, RingEffect, RingMessage, RingRequest
+from p2prdf.overlay.chord_messages import Ring, RingEffect, RingMessage, RingRequest
+from p2prdf.overlay.membership import Create, Introduce, Leave, Packet, Post
 from p2prdf.sim.virtual_time import VirtualTime
 from p2prdf.wire.contract import FindOwner, OwnersFound
 from p2prdf.wire.messages import Contact
@@ -196,7 +197,7 @@ class ChordWorld(VirtualTime):
         self._on_the_way.pop(number, None)
         node = self._nodes.get((to.host, to.port))
         if node is not None and node.alive:
-            self._step(node, lambda: node.chord.receive(message, sender=sender, now=self.now))
+            self._step(node, lambda: node.chord.receive(Packet(sender, message), now=self.now))
 
     def _arm(self, node: _Node) -> None:
         if node.timer is not None:

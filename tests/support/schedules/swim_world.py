@@ -30,20 +30,10 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import P2PRDFError
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
 from p2prdf.overlay.swim import Swim
 from p2prdf.overlay.swim_config import SwimConfig
-from p2prdf.overlay.swim_messages import (
-    Broken,
-    Create,
-    Introduce,
-    Leave,
-    Packet,
-    Post,
-    Refused,
-    SwimEffect,
-    SwimRequest,
-    TcpProbe,
-)
+from p2prdf.overlay.swim_messages import Packet, Refused, SwimEffect, SwimRequest, TcpProbe
 from p2prdf.sim.virtual_time import VirtualTime
 from p2prdf.wire.contract import ContactLost, ContactSeen
 from p2prdf.wire.messages import Contact

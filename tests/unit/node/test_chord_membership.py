@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
+import msgpack
 import pytest
-import umsgpack
 from overlay_nodes import QUICK, Node, all_know_all, one_ring, overlay, until
 
 from p2prdf.overlay.chord_messages import FindSuccessor, Notify, Ping
-from p2prdf_node import chord_membership, envelopes
-from p2prdf_node.chord_codec import encode
+from p2prdf.overlay.membership import Packet
+from p2prdf.wire.messages import Contact
+from p2prdf_node import envelopes, members
+from p2prdf_node.chord_membership import CODEC
 from p2prdf_node.seal import Keyring
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
 
 
-def claim(number):
-    return number.to_bytes(20, "big"), "127.0.0.1", 9
+def encode(message, sender=5):
+    return CODEC.encode(Packet(Contact(sender, "127.0.0.1", 9), message))
 
 
 async def test_the_first_node_is_a_ring_at_once_and_waits_for_nobody():
     async with overlay(1, CHORD) as (node,):
-        await until(lambda: node.member._chord.member, seconds=0.5)
+        await until(lambda: node.member._machine.member, seconds=0.5)
         found = await node.member.find_owners(7)
         assert (found.contacts, found.complete, found.before) == (
             (node.member.contact,), True, node.member.contact,
@@ -35,14 +37,14 @@ async def test_a_node_that_is_its_own_only_bootstrap_is_the_first():
     node.join_by([node])
     await node.start()
     try:
-        await until(lambda: node.member._chord.member, seconds=0.5)
+        await until(lambda: node.member._machine.member, seconds=0.5)
     finally:
         await node.crash()
 
 
 async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypatch):
     """Each makes a ring of its own in the end; introductions make one of them."""
-    monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.2)
+    monkeypatch.setattr(members, "CREATE_SECONDS", 0.2)
     nodes = [Node(CHORD) for _ in range(3)]
     for place, node in enumerate(nodes):
         node.join_by([nodes[place - 1]])
@@ -84,12 +86,12 @@ async def test_two_peers_of_one_position_are_not_let_into_one_ring(capsys):
         first.named = Node(CHORD, bootstrap=[first], name=b"twin")
         second.named = Node(CHORD, bootstrap=[second], name=b"twin")
         await first.named.start()
-        await until(lambda: first.named.member._chord.member)
+        await until(lambda: first.named.member._machine.member)
         await until(lambda: all_know_all([first, second, first.named]))
         await second.named.start()
         try:
-            taken = second.named.member._chord._talk.counts
-            await until(lambda: taken.get("position_taken", 0) and not second.named.member._chord.member)
+            taken = second.named.member._machine._talk.counts
+            await until(lambda: taken.get("position_taken", 0) and not second.named.member._machine.member)
             assert "position_taken" in capsys.readouterr().out
             assert first.named.member.contact in second.member.contacts()
         finally:
@@ -98,7 +100,7 @@ async def test_two_peers_of_one_position_are_not_let_into_one_ring(capsys):
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"\xc1", b"\x91" * 2000, b"\x00" * 40, umsgpack.packb({"a": 1}), encode(Ping(1), claim(5))[:-1]]
+    "payload", [b"", b"\xc1", b"\x91" * 2000, b"\x00" * 40, msgpack.packb({"a": 1}), encode(Ping(1))[:-1]]
 )
 async def test_a_bad_message_of_a_member_is_refused(payload):
     """Sealed with the right key, and still refused without an answer or an unhandled error."""
@@ -107,7 +109,7 @@ async def test_a_bad_message_of_a_member_is_refused(payload):
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         before = node.member.status()["ring"]
         other = envelopes.Envelopes(Keyring([CHORD.seal_key]), 5, "chord")
-        node.member.received(other.seal(payload, node.key), ("127.0.0.1", 9))
+        node.member._datagrams.datagram_received(other.seal(payload, node.key), ("127.0.0.1", 9))
         assert node.member.status()["datagrams_refused"]["malformed"] == 1
         assert node.member.status()["ring"] == before
         assert failures == []
@@ -115,11 +117,11 @@ async def test_a_bad_message_of_a_member_is_refused(payload):
 
 async def test_strangers_are_pinged_in_bounded_numbers():
     async with overlay(1, dataclasses.replace(CHORD, ping_timeout_seconds=5)) as (node,):
-        await until(lambda: node.member._chord.member)
+        await until(lambda: node.member._machine.member)
         other = envelopes.Envelopes(Keyring([CHORD.seal_key]), 5, "chord")
         for number in range(1, 1000):
             message = Notify() if number % 2 else FindSuccessor(number, 7)
-            node.member.received(other.seal(encode(message, claim(number << 96)), node.key), ("127.0.0.1", 9))
+            node.member._datagrams.datagram_received(other.seal(encode(message, number), node.key), ("127.0.0.1", 9))
         assert node.member.status()["ring"]["questions"] <= 64 + 2
         assert node.known == set()
 
@@ -135,7 +137,7 @@ async def test_a_node_of_the_other_overlay_is_distinguished_from_a_silent_one(co
         out = capsys.readouterr().out
         for node in (first, second):
             overlays = [config.overlay for config in configs]
-            own = node.member.config.overlay
+            own = node.environment.config.overlay
             theirs = overlays[1 - overlays.index(own)]
             assert f"this node is of a {own} overlay, the node there of {theirs}" in out
         assert out.count("overlay_mismatch") == 2, "once for each address"

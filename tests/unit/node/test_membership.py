@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import time
 
+import msgpack
 import pytest
-import umsgpack
 from overlay_nodes import QUICK, VIEW, Node, all_know_all, one_ring, overlay, until
 
-from p2prdf_node import chord_membership, membership, swim_membership
-from p2prdf_node.members import Seeds
+from p2prdf.overlay.kademlia import FindNode, Leaving, Ping
+from p2prdf.overlay.membership import Packet
+from p2prdf.wire.messages import Contact
+from p2prdf_node import kademlia_membership, members
+from p2prdf_node.envelopes import Envelopes
+from p2prdf_node.kademlia_membership import CODEC
+from p2prdf_node.seal import Keyring
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
 CHORD_VIEW = dataclasses.replace(VIEW, overlay="chord")
 BOTH = pytest.mark.parametrize("config", [QUICK, CHORD], ids=lambda config: config.overlay)
+BOTH_KINDS = pytest.mark.parametrize("config", [QUICK, VIEW], ids=lambda config: config.membership)
 ALL = pytest.mark.parametrize(
     "config", [QUICK, CHORD, VIEW, CHORD_VIEW], ids=lambda config: f"{config.overlay} {config.membership}"
 )
@@ -59,12 +66,9 @@ async def test_all_members_of_a_small_overlay_know_each_other_and_report_each_on
 
 @ALL
 async def test_a_node_that_reaches_no_bootstrap_address_owns_no_key_and_says_why(config, monkeypatch):
-    monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.05)
-    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.05)
-    monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(members, "CREATE_SECONDS", 0.05)
     node, first = Node(config, bootstrap=[]), None
-    node.member.config = dataclasses.replace(node.member.config, bootstrap=("127.0.0.1:9",))
-    node.member._seeds = Seeds(("127.0.0.1:9",))
+    node.bootstrap("127.0.0.1:9")
     tried = tries_counted(node)
     await node.start()
     owner = asyncio.create_task(node.member.find_owners(7))
@@ -74,7 +78,7 @@ async def test_a_node_that_reaches_no_bootstrap_address_owns_no_key_and_says_why
         assert not owner.done()
         assert "127.0.0.1:9 (no answer)" in node.member.status()["joining"]
         first = Node(config, bootstrap=[node])
-        first.member.config = dataclasses.replace(first.member.config, first=True)
+        first.environment.config = dataclasses.replace(first.environment.config, first=True)
         await first.start()
         await until(lambda: all_know_all([node, first]))
         assert {contact.key for contact in (await owner).contacts} <= {node.key, first.key}
@@ -87,12 +91,9 @@ async def test_a_node_that_reaches_no_bootstrap_address_owns_no_key_and_says_why
 
 @ALL
 async def test_the_setting_first_begins_an_overlay_without_an_answer(config, monkeypatch):
-    monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.05)
-    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.05)
-    monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(members, "CREATE_SECONDS", 0.05)
     node = Node(dataclasses.replace(config, first=True))
-    node.member.config = dataclasses.replace(node.member.config, bootstrap=("127.0.0.1:9",))
-    node.member._seeds = Seeds(("127.0.0.1:9",))
+    node.bootstrap("127.0.0.1:9")
     await node.start()
     try:
         found = await node.member.find_owners(7)
@@ -107,12 +108,10 @@ async def test_a_node_that_remembers_other_members_does_not_begin_a_cluster_by_f
     config, monkeypatch
 ):
     """Its unit file still has ``--first`` when it restarts: the cluster of its disk exists without it."""
-    monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.05)
-    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.05)
-    monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(members, "CREATE_SECONDS", 0.05)
     member = Node(config)
     node = Node(dataclasses.replace(config, first=True), bootstrap=[member])
-    node.member._remembered = lambda: 3
+    node.environment.remembered = lambda: 3
     tried = tries_counted(node)
     await node.start()
     try:
@@ -204,21 +203,20 @@ async def test_a_silent_member_with_a_standing_connection_gets_more_patience(con
         await until(lambda: nodes[2].key not in nodes[0].known)
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("is_silent", [False, True], ids=["answers", "is silent"])
-async def test_a_timeout_found_late_waits_once_more_for_the_answer(is_silent):
+async def test_a_timeout_found_late_waits_once_more_for_the_answer(config, is_silent):
     """Otherwise the lookup of a process that was held up would leave out the live owner of a key."""
-    async with overlay(2, dataclasses.replace(QUICK, ping_seconds=30, ping_timeout_seconds=0.2)) as (first, second):
+    async with overlay(2, dataclasses.replace(config, ping_seconds=30, ping_timeout_seconds=0.2)) as (first, second):
         if is_silent:
             second.deaf_to({first.port})
-        protocol, loop = first.member._datagrams._protocol, asyncio.get_running_loop()
-        answer = protocol.ping(("127.0.0.1", second.port), *first.member.claim)
-        number, (_, timer) = next(reversed(protocol._outstanding.items()))
-        timer.cancel()
-        overdue = loop.call_at(loop.time() - 60, protocol._timeout, number)
-        protocol._outstanding[number] = answer, overdue
-        answered, claim = await answer
-        assert answered is not is_silent
-        assert claim == (None if is_silent else [*second.member.claim])
+        asking = asyncio.create_task(first.member._ping(("127.0.0.1", second.port)))
+        await asyncio.sleep(0)
+        time.sleep(0.35)
+        answer = await asking
+        assert (answer is None) is is_silent
+        if not is_silent:
+            assert first.member._sender(answer) == second.member.contact
 
 
 @ALL
@@ -241,9 +239,7 @@ async def test_a_member_that_moved_is_known_by_its_new_address(config):
 @ALL
 async def test_two_halves_that_lost_each_other_find_together_again(config, monkeypatch):
     """Datagrams between the halves are dropped until each has forgotten the other."""
-    monkeypatch.setattr(membership, "RETRY_SECONDS_MAX", 0.2)
-    monkeypatch.setattr(chord_membership, "RETRY_SECONDS_MAX", 0.2)
-    monkeypatch.setattr(swim_membership, "RETRY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(members, "RETRY_SECONDS_MAX", 0.2)
     async with overlay(4, config) as nodes:
         await until(lambda: all_know_all(nodes))
         halves = nodes[:2], nodes[2:]
@@ -271,55 +267,56 @@ async def test_confirm_asks_at_the_claimed_address(config):
             await stranger.crash()
 
 
-def request(call, *arguments):
-    return b"\x00" + bytes(20) + umsgpack.packb([call, list(arguments)])
+STRANGER = Contact(5, "127.0.0.1", 9)
 
 
 @pytest.mark.parametrize(
     "payload",
     [
-        request("store", b"k" * 20, b"k" * 20, "value"),
-        request("find_value", b"k" * 20, b"k" * 20),
-        request("stun"),
-        request("call"),
-        request("__init__"),
-        request("ping", b"short"),
-        request("ping", b"i" * 32),
-        request("ping", "text" * 5),
-        request("ping", b"i" * 20, "no address", 1),
-        request("ping", b"i" * 20, "127.0.0.1", 70_000),
-        request("ping", b"i" * 20, "127.0.0.1", "port"),
-        request("ping", b"i" * 20, "127.0.0.1", 9, "more"),
-        request("find_node", b"i" * 20, b"short"),
-        request(["ping"], b"i" * 20),
-        b"\x00" + bytes(20) + umsgpack.packb({"a": 1}),
-        b"\x00" + bytes(20) + b"\xc1",
-        b"\x00" + bytes(20) + b"\x91" * 2000,
-        b"\x01" + bytes(20) + umsgpack.packb([b"i" * 20]),
-        b"\x07" + bytes(20),
         b"",
+        b"\xc1",
+        b"\x91" * 2000,
+        msgpack.packb({"a": 1}),
+        msgpack.packb([9, [5, "127.0.0.1", 9], 1]),
+        msgpack.packb(["store", [5, "127.0.0.1", 9], 1]),
+        CODEC.encode(Packet(STRANGER, Ping(1)))[:-1],
+        CODEC.encode(Packet(STRANGER, Ping(1 << 63))) + b"\x00",
+        CODEC.encode(Packet(Contact(5, "no address", 9), Ping(1))),
+        CODEC.encode(Packet(Contact(5, "127.0.0.1", 70_000), Ping(1))),
+        CODEC.encode(Packet(STRANGER, FindNode(1, -1))),
     ],
 )
-async def test_an_unknown_request_of_a_member_is_refused(payload):
+async def test_a_bad_message_of_a_member_is_refused(payload):
     """Sealed with the right key, and still refused without an answer or an unhandled error."""
     async with overlay(1) as (node,):
-        loop = asyncio.get_running_loop()
         failures = []
-        loop.set_exception_handler(lambda _, context: failures.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         before = set(node.tasks)
-        sent = node.member._datagrams._server.transport
-        node.member._datagrams._protocol.datagram_received(
-            node.member._datagrams.seal(payload, ("127.0.0.1", 1)), ("127.0.0.1", 9)
-        )
-        assert sent.get_write_buffer_size() == 0
+        receive(node, payload)
+        assert node.member.status()["datagrams_refused"]["malformed"] == 1
         assert set(node.tasks) == before
         assert failures == []
+
+
+def receive(node, payload):
+    other = Envelopes(Keyring([QUICK.seal_key]), STRANGER.key, "kademlia")
+    node.member._datagrams.datagram_received(other.seal(payload, node.key), ("127.0.0.1", 9))
+
+
+async def test_goodbyes_of_strangers_and_of_another_address_remove_nobody():
+    async with overlay(2) as (first, second):
+        await until(lambda: all_know_all([first, second]))
+        moved = dataclasses.replace(second.member.contact, port=9)
+        for sender in (STRANGER, moved):
+            receive(first, CODEC.encode(Packet(sender, Leaving())))
+        assert first.known == {second.key}
 
 
 async def test_claims_of_strangers_are_pinged_in_bounded_numbers():
     async with overlay(1, dataclasses.replace(QUICK, ping_timeout_seconds=5)) as (node,):
         before = len(node.tasks)
         for number in range(1000):
-            node.member.heard((number.to_bytes(20, "big"), "127.0.0.1", 9))
-        assert len(node.tasks) - before == membership.MEETINGS_MAX
+            message = Ping(number) if number % 2 else FindNode(number, 7)
+            receive(node, CODEC.encode(Packet(Contact(number, "127.0.0.1", 9), message)))
+        assert len(node.tasks) - before == kademlia_membership.MEETINGS_MAX
         assert node.known == set()

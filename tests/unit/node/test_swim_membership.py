@@ -7,6 +7,7 @@ import dataclasses
 import socket
 import time
 
+import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,9 +32,10 @@ from p2prdf.overlay.swim_messages import (
 from p2prdf.overlay.swim_table import pages
 from p2prdf.wire.contract import OwnersFound
 from p2prdf.wire.messages import Contact
-from p2prdf_node import envelopes, members, swim_membership
+from p2prdf_node import envelopes, members, seeds, swim_membership
+from p2prdf_node.datagram_codec import DATAGRAM_BYTES_MAX
 from p2prdf_node.seal import Keyring
-from p2prdf_node.swim_codec import DATAGRAM_BYTES_MAX, decode, encode
+from p2prdf_node.swim_membership import CODEC
 
 # --- packets -------------------------------------------------------------------------------------
 
@@ -54,19 +56,19 @@ packets = st.builds(Packet, records, numbers, messages, st.lists(records, max_si
 @settings(deadline=None)
 @given(packets)
 def test_an_encoded_packet_is_decoded(packet):
-    assert decode(encode(packet)) == packet
+    assert CODEC.decode(CODEC.encode(packet)) == packet
 
 
 @settings(deadline=None)
 @given(packets, st.data())
 def test_damaged_packets_are_refused_or_are_packets(packet, data):
-    body = bytearray(encode(packet))
+    body = bytearray(CODEC.encode(packet))
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
-        assert isinstance(decode(bytes(body)), Packet)
+        assert isinstance(CODEC.decode(bytes(body)), Packet)
     except RemoteProtocolError as error:
-        assert str(error).startswith("not a packet of a view: ")  # noqa: PT017 - or it is a packet
+        assert str(error).startswith("not a message of a membership: ")  # noqa: PT017 - or it is a packet
 
 
 def test_the_longest_packets_fit_into_a_datagram():
@@ -83,7 +85,7 @@ def test_the_longest_packets_fit_into_a_datagram():
     ):
         room = GOSSIP_BYTES_MAX - (288 if isinstance(message, PushPull) else 0)
         assert sum(record.bytes for record in gossip) <= room
-        assert len(encode(Packet(longest, U64, message, gossip))) <= DATAGRAM_BYTES_MAX
+        assert len(CODEC.encode(Packet(longest, U64, message, gossip))) <= DATAGRAM_BYTES_MAX
 
 
 # --- the way in ----------------------------------------------------------------------------------
@@ -122,13 +124,13 @@ async def test_a_node_knows_when_all_its_seeds_are_in_its_view():
         assert all_know_all(nodes)
     finally:
         for node in nodes:
-            if node.member._transport is not None:
+            if node.member._datagrams._transport is not None:
                 await node.crash()
 
 
 async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypatch):
-    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.2)
-    monkeypatch.setattr(swim_membership, "RETRY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(members, "CREATE_SECONDS", 0.2)
+    monkeypatch.setattr(members, "RETRY_SECONDS_MAX", 0.2)
     nodes = [Node(VIEW) for _ in range(3)]
     for place, node in enumerate(nodes):
         node.join_by([nodes[place - 1]])
@@ -151,29 +153,27 @@ def names(monkeypatch):
             raise socket.gaierror(f"{host}: Name or service not known")
         return [("127.0.0.1", known[host])]
 
-    monkeypatch.setattr(members, "look_up", look_up)
-    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.1)
-    monkeypatch.setattr(swim_membership, "RETRY_SECONDS_UNREACHED", 0.1)
+    monkeypatch.setattr(seeds, "look_up", look_up)
+    monkeypatch.setattr(members, "CREATE_SECONDS", 0.1)
+    monkeypatch.setattr(members, "RETRY_SECONDS_UNREACHED", 0.1)
     return known
 
 
 def named(config, *hosts):
     node = Node(config)
-    addresses = tuple(f"{host}:7400" for host in hosts)
-    node.member.config = dataclasses.replace(node.member.config, bootstrap=addresses)
-    node.member._seeds = members.Seeds(addresses)
+    node.bootstrap(*(f"{host}:7400" for host in hosts))
     return node
 
 
 async def greeted(node, times):
     """Wait until a node has tried its bootstrap addresses a number of times more."""
-    greet, tried = node.member._probe_seeds, []
+    greet, tried = node.member._ping_seeds, []
 
     async def watched():
         tried.append(await greet())
         return tried[-1]
 
-    node.member._probe_seeds = watched
+    node.member._ping_seeds = watched
     await until(lambda: len(tried) >= times)
 
 
@@ -238,7 +238,7 @@ async def test_a_name_that_resolves_to_the_node_alone_does_not_make_it_the_first
 @pytest.mark.parametrize("remembered", [1, 3])
 async def test_first_begins_a_view_alone_unless_the_node_remembers_other_members(names, remembered):
     node = named(dataclasses.replace(VIEW, first=True), "n1.peers")
-    node.member._remembered = lambda: remembered
+    node.environment.remembered = lambda: remembered
     await node.start()
     try:
         if remembered == 1:
@@ -271,12 +271,12 @@ async def test_lookups_that_get_no_answer_are_bounded(monkeypatch):
         asked.append(host)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(members, "look_up", look_up)
-    monkeypatch.setattr(members, "RESOLVE_SECONDS", 0.01)
-    doors = members.Seeds(("n0.peers:7400", "n1.peers:7400"))
+    monkeypatch.setattr(seeds, "look_up", look_up)
+    monkeypatch.setattr(seeds, "RESOLVE_SECONDS", 0.01)
+    doors = seeds.Seeds(("n0.peers:7400", "n1.peers:7400"))
     for _ in range(10):
         assert await doors.addresses() == []
-    assert len(asked) == 2 * members.LOOKUPS_MAX
+    assert len(asked) == 2 * seeds.LOOKUPS_MAX
     assert doors.reasons["n1.peers:7400"].endswith("no answer in time")
     for lookup in [each for lookups in doors._lookups.values() for each in lookups]:
         lookup.cancel()
@@ -285,13 +285,13 @@ async def test_lookups_that_get_no_answer_are_bounded(monkeypatch):
 @pytest.fixture
 async def starting(monkeypatch):
     """Three nodes that have each other as seeds, and would wait for long before they begin a view without them."""
-    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 60.0)
+    monkeypatch.setattr(members, "CREATE_SECONDS", 60.0)
     nodes = sorted((Node(VIEW) for _ in range(3)), key=lambda node: node.key)
     for node in nodes:
         node.join_by(nodes)
     yield nodes
     for node in nodes:
-        if node.member._transport is None:
+        if node.member._datagrams._transport is None:
             node.socket.close()
             node.door.close()
         else:
@@ -302,20 +302,20 @@ async def test_of_nodes_that_all_start_at_once_the_lowest_begins_a_view_when_all
     for node in starting:
         await node.start()
     await until(lambda: all_know_all(starting))
-    assert capsys.readouterr().out.count("view_begun") == 1
+    assert capsys.readouterr().out.count("overlay_begun") == 1
     assert all(node.found for node in starting)
 
 
 async def test_no_node_begins_a_view_early_while_a_seed_is_silent(starting):
     lowest, middle, highest = starting
     met = []
-    greet = lowest.member._probe_seeds
+    greet = lowest.member._ping_seeds
 
     async def watched():
         met.append(await greet())
         return met[-1]
 
-    lowest.member._probe_seeds = watched
+    lowest.member._ping_seeds = watched
     await lowest.start()
     await middle.start()
     await until(lambda: met.count("a majority") >= 4)
@@ -410,8 +410,8 @@ async def test_a_refused_connection_is_death_at_once_and_a_port_that_listens_is_
 async def test_a_node_with_a_wrong_clock_fences_itself_and_the_others_do_not():
     nodes = [Node(VIEW)]
     nodes += [Node(VIEW, bootstrap=nodes[:1]) for _ in range(3)]
-    right = nodes[3].member._clock
-    nodes[3].member._clock = lambda: right() + 0.7
+    right = nodes[3].environment.clock
+    nodes[3].environment.clock = lambda: right() + 0.7
     try:
         for node in nodes:
             await node.start()
@@ -432,8 +432,8 @@ def with_clocks(*aheads):
     """Make nodes with clocks that are ahead by some seconds, which join by the first two."""
     nodes = [Node(VIEW) for _ in aheads]
     for node, ahead in zip(nodes, aheads, strict=True):
-        right = node.member._clock
-        node.member._clock = lambda right=right, ahead=ahead: right() + ahead
+        right = node.environment.clock
+        node.environment.clock = lambda right=right, ahead=ahead: right() + ahead
         node.join_by(nodes[:2])
     nodes[0].join_by([])
     return nodes
@@ -470,7 +470,7 @@ async def test_a_node_with_few_of_the_members_that_it_remembers_waits_for_those_
     nodes = [Node(VIEW)]
     nodes += [Node(VIEW, bootstrap=nodes[:1]) for _ in range(2)]
     for node in nodes:
-        node.member._remembered = lambda: 5
+        node.environment.remembered = lambda: 5
     try:
         for node in nodes[:2]:
             await node.start()
@@ -492,7 +492,7 @@ async def test_a_node_with_few_of_the_members_that_it_remembers_waits_for_those_
 async def test_of_two_views_of_one_size_both_are_fenced_and_of_two_lone_nodes_too():
     nodes = with_clocks(0.0, 3600.0)
     nodes[1].join_by([nodes[0], nodes[1]])
-    nodes[1].member.config = dataclasses.replace(nodes[1].member.config, first=True)
+    nodes[1].environment.config = dataclasses.replace(nodes[1].environment.config, first=True)
     try:
         for node in nodes:
             await node.start()
@@ -524,13 +524,33 @@ async def test_copies_of_old_datagrams_fence_nobody():
         old = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view", lambda: time.time() - 60)
         for message in (Probe(7), Answer(7), OtherTime(7, 9), Gossip()):
             packet = Packet(SELF, int((time.time() - 60) * 1e6), message, ())
-            node.member.received(old.seal(encode(packet), 0), ("127.0.0.1", 9))
-            node.member.received(old.seal(b"\xc1" + encode(packet), 0), ("127.0.0.1", 9))
+            receive(node, old.seal(CODEC.encode(packet), 0))
+            receive(node, old.seal(b"\xc1" + CODEC.encode(packet), 0))
         assert node.member.status()["datagrams_refused"]["time"] == 8
         assert node.member.status()["datagrams_refused"]["malformed"] == 0
-        await until(lambda: not node.member._probes)
+        await until(lambda: not node.member._datagrams._questions)
         assert node.member.fenced is None
         assert node.member.status()["strangers"] == []
+
+
+async def test_another_time_counts_only_for_a_question_that_is_not_answered():
+    """A copy of the question, sent too late, makes the asked member answer once more, by its time."""
+    async with overlay(1, VIEW) as (node,):
+        await until(lambda: node.found)
+        other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")
+        datagrams = node.member._datagrams
+        asking = asyncio.create_task(node.member._ping(("127.0.0.1", 9)))
+        await asyncio.sleep(0)
+        (number,) = datagrams._questions
+        for answer in (Answer(number), OtherTime(number, 9)):
+            receive(node, other.seal(CODEC.encode(Packet(SELF, int(time.time() * 1e6), answer, ())), node.key))
+        assert (await asking).message == Answer(number)
+        assert node.member.status()["strangers"] == []
+        assert node.member.fenced is None
+
+
+def receive(node, datagram):
+    node.member._datagrams.datagram_received(datagram, ("127.0.0.1", 9))
 
 
 # --- strangers -----------------------------------------------------------------------------------
@@ -545,12 +565,12 @@ SELF = Record(Contact(5, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
         b"\xc1",
         b"\x91" * 2000,
         b"\x00" * 40,
-        encode(Packet(SELF, 0, Probe(1), ()))[:-1],
-        encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "127.0.0.1", 0)), 0, Probe(1), ())),
-        encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "nowhere", 9)), 0, Probe(1), ())),
-        encode(Packet(dataclasses.replace(SELF, zone="z" * 64), 0, Probe(1), ())),
-        encode(Packet(dataclasses.replace(SELF, incarnation=1 << 63), 0, Probe(1), ())),
-        encode(Packet(SELF, 0, PushPull((1, 2), reply=False), ())),
+        CODEC.encode(Packet(SELF, 0, Probe(1), ()))[:-1],
+        CODEC.encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "127.0.0.1", 0)), 0, Probe(1), ())),
+        CODEC.encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "nowhere", 9)), 0, Probe(1), ())),
+        CODEC.encode(Packet(dataclasses.replace(SELF, zone="z" * 64), 0, Probe(1), ())),
+        CODEC.encode(Packet(dataclasses.replace(SELF, incarnation=1 << 63), 0, Probe(1), ())),
+        msgpack.packb([5, [[5, "127.0.0.1", 9], "", 1 << 40, 0], 0, [], [1, 2], False]),
     ],
 )
 async def test_a_bad_packet_of_a_member_is_refused(payload):
@@ -560,7 +580,7 @@ async def test_a_bad_packet_of_a_member_is_refused(payload):
         failures = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")
-        node.member.received(other.seal(payload, node.key), ("127.0.0.1", 9))
+        receive(node, other.seal(payload, node.key))
         assert node.member.status()["datagrams_refused"]["malformed"] == 1
         assert node.known == set()
         assert failures == []
@@ -575,7 +595,8 @@ async def test_gossip_of_members_about_others_is_bounded_by_the_view():
                 Record(Contact(number << 20, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
                 for number in range(first, first + 15)
             )
-            node.member.received(other.seal(encode(Packet(SELF, 0, Gossip(), gossip)), node.key), ("127.0.0.1", 9))
+            packet = Packet(SELF, 0, Gossip(), gossip)
+            receive(node, other.seal(CODEC.encode(packet), node.key))
         assert len(node.known) == 999
         assert "more nodes than a view can hold" in node.member.fenced
         assert (await node.member.find_owners(7)).contacts == ()

@@ -9,22 +9,18 @@ from p2prdf.overlay.chord import Chord, ChordConfig
 from p2prdf.overlay.chord_lookup import between, successor_list
 from p2prdf.overlay.chord_messages import (
     Changed,
-    Create,
     FindSuccessor,
     GetRing,
-    Introduce,
-    Leave,
     Leaving,
     Names,
     Notify,
     NotMember,
     Ping,
     Pong,
-    Post,
     Ring,
     RingBusy,
-    Suspect,
 )
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet, Post
 from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
 from schedules.chord_world import ChordOptions, ChordWorld
@@ -58,7 +54,7 @@ class Table:
         return self._take(self.chord.submit(request, now=self.now))
 
     def receive(self, message, sender):
-        return self._take(self.chord.receive(message, sender=sender, now=self.now))
+        return self._take(self.chord.receive(Packet(sender, message), now=self.now))
 
     def wait(self, seconds=0.0):
         """Let time pass, waking the peer whenever it wants."""
@@ -620,7 +616,7 @@ def test_strangers_are_pinged_in_bounded_numbers_and_kept_in_bounded_numbers():
 
 
 def test_a_suspected_peer_is_pinged_at_once():
-    table = joined().submit(Suspect(C.key)).submit(Suspect(12345))
+    table = joined().submit(Broken(C.key)).submit(Broken(12345))
     table.asked(Ping, C)
     table.wait(2.1)
     assert ContactLost(C) in table.told

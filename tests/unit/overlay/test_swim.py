@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
 from p2prdf.overlay.swim import Swim
 from p2prdf.overlay.swim_clock import Clocks
 from p2prdf.overlay.swim_config import SwimConfig
@@ -18,13 +19,8 @@ from p2prdf.overlay.swim_messages import (
     GOSSIP_BYTES_MAX,
     LIFE_SHIFT,
     Answer,
-    Broken,
-    Create,
     Gossip,
-    Introduce,
-    Leave,
     Packet,
-    Post,
     Probe,
     ProbeReport,
     ProbeRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.overlay.chord_messages import Create
+from p2prdf.overlay.membership import Create
 from p2prdf.wire.messages import Contact
 from schedules.chord_world import ChordOptions, ChordWorld, RingBroken
 

@@ -1,0 +1,159 @@
+"""Messages of memberships survive the way through bytes and fit one datagram; nothing else is taken for one."""
+
+from __future__ import annotations
+
+import random
+
+import msgpack
+import pytest
+
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.overlay import kademlia
+from p2prdf.overlay.chord_config import SUCCESSORS_MAX
+from p2prdf.overlay.chord_messages import (
+    Changed,
+    FindSuccessor,
+    GetRing,
+    Leaving,
+    Names,
+    Notify,
+    NotMember,
+    Ping,
+    Pong,
+    Ring,
+    RingBusy,
+)
+from p2prdf.overlay.membership import Packet
+from p2prdf.wire.messages import Contact
+from p2prdf_node import kademlia_membership
+from p2prdf_node.chord_membership import CODEC, CONTACTS_MAX
+from p2prdf_node.datagram_codec import DATAGRAM_BYTES_MAX
+from p2prdf_node.envelopes import Envelopes
+from p2prdf_node.seal import Keyring
+
+SENDER = Contact(1234567890123456789, "127.0.0.1", 7400)
+CLAIM = [SENDER.key, SENDER.host, SENDER.port]
+LAST = (1 << 64) - 1
+A, B = Contact(0, "10.0.0.1", 1), Contact(LAST, "2001:db8::1", 65_535)
+
+MESSAGES = [
+    Ping(1),
+    Pong(LAST, member=True),
+    Pong(0, member=False),
+    GetRing(2),
+    Ring(3, None, (A,)),
+    Ring(3, A, (B, A)),
+    RingBusy(4),
+    NotMember(5),
+    FindSuccessor(6, LAST),
+    Names(7, ()),
+    Names(8, (A, B)),
+    Notify(),
+    Changed(),
+    Leaving((B,)),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=repr)
+def test_an_encoded_message_is_decoded_with_its_sender(message):
+    assert CODEC.decode(CODEC.encode(Packet(SENDER, message))) == Packet(SENDER, message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        kademlia.Ping(1), kademlia.Pong(LAST), kademlia.FindNode(2, LAST), kademlia.Nodes(3, ()),
+        kademlia.Nodes(4, (A, B)), kademlia.Leaving(),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_an_encoded_message_of_kademlia_is_decoded_with_its_sender(message):
+    codec = kademlia_membership.CODEC
+    assert codec.decode(codec.encode(Packet(SENDER, message))) == Packet(SENDER, message)
+
+
+def test_the_longest_messages_fit_one_datagram():
+    longest = [
+        Contact(LAST - number, "2001:db8:1234:5678:9abc:def0:1234:5678", 65_535) for number in range(CONTACTS_MAX)
+    ]
+    sealed = Envelopes(Keyring([bytes(32)]), 1, "chord")
+    for codec, message in (
+        (CODEC, Names(LAST, tuple(longest))),
+        (CODEC, Ring(LAST, longest[0], tuple(longest[:SUCCESSORS_MAX]))),
+        (kademlia_membership.CODEC, kademlia.Nodes(LAST, tuple(longest))),
+    ):
+        payload = codec.encode(Packet(longest[0], message))
+        assert codec.decode(payload).message == message
+        assert len(payload) <= DATAGRAM_BYTES_MAX
+        assert len(sealed.seal(payload, LAST)) <= 1452  # the payload of IPv6 and UDP in an Ethernet frame
+
+
+def test_addresses_have_one_spelling():
+    names = Names(1, (Contact(1, "2001:DB8:0::1", 9),))
+    packet = CODEC.decode(CODEC.encode(Packet(Contact(5, "2001:db8:0:0::5", 9), names)))
+    assert packet.message.contacts == (Contact(1, "2001:db8::1", 9),)
+    assert packet.sender.host == "2001:db8::5"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        7,
+        {},
+        [],
+        [1],
+        [1, CLAIM],
+        [1, CLAIM, 1, 2],
+        [0, CLAIM, 1],
+        [99, CLAIM, 1],
+        ["Ping", CLAIM, 1],
+        [[1], CLAIM, 1],
+        [1, CLAIM, -1],
+        [1, CLAIM, "1"],
+        [1, CLAIM, True],
+        [1, CLAIM, None],
+        [2, CLAIM, 1, 1],
+        [1, (-1, "127.0.0.1", 9), 1],
+        [1, (b"key", "127.0.0.1", 9), 1],
+        [1, (5, "localhost", 9), 1],
+        [1, (5, "", 9), 1],
+        [1, (5, 2130706433, 9), 1],
+        [1, (5, "127.0.0.1", 0), 1],
+        [1, (5, "127.0.0.1", 65_536), 1],
+        [1, (5, "127.0.0.1"), 1],
+        [8, CLAIM, 1, None],
+        [8, CLAIM, 1, 7],
+        [8, CLAIM, 1, [7]],
+        [8, CLAIM, 1, [(1, "127.0.0.1")]],
+        [8, CLAIM, 1, [(-1, "127.0.0.1", 9)]],
+        [8, CLAIM, 1, [("1", "127.0.0.1", 9)]],
+        [8, CLAIM, 1, [(1, "nowhere", 9)]],
+        [8, CLAIM, 1, [(1, "127.0.0.1", 9)] * (CONTACTS_MAX + 1)],
+        [4, CLAIM, 1, 5, []],
+        [4, CLAIM, 1, (1, "127.0.0.1", 9)],
+    ],
+    ids=repr,
+)
+def test_any_other_msgpack_is_refused(body):
+    with pytest.raises(RemoteProtocolError, match="not a message of a membership"):
+        CODEC.decode(msgpack.packb(body))
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xc1", b"\x91" * 2000, b"\xdd\xff\xff\xff\xff", b"\x93\x01\xd4\x05\x00"])
+def test_bytes_that_are_no_msgpack_are_refused(raw):
+    with pytest.raises(RemoteProtocolError):
+        CODEC.decode(raw)
+
+
+def test_noise_and_damaged_messages_raise_nothing_else():
+    generator = random.Random(1)
+    whole = [CODEC.encode(Packet(SENDER, message)) for message in MESSAGES]
+    for _ in range(5000):
+        damaged = bytearray(generator.choice(whole))
+        for _ in range(generator.randint(1, 3)):
+            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+        try:
+            CODEC.decode(bytes(damaged[: generator.randint(1, len(damaged))]))
+        except RemoteProtocolError:
+            continue
