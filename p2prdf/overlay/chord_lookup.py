@@ -20,27 +20,21 @@ count`` names are used.  Design: docs/explanation/design/routing.md.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
-__all__ = [
-    "HEARD_MAX", "REQUESTS_MAX", "WAYS_ON", "ChordTable", "Lookup", "ahead", "between", "ideal_tables",
-    "successor_list",
-]  # fmt: skip
+__all__ = ["HEARD_MAX", "REQUESTS_MAX", "WAYS_ON", "ChordTable", "Lookup", "ahead", "between", "successor_list"]
 
 REQUESTS_MAX: Final = 256
 HEARD_MAX: Final = 2048
 WAYS_ON: Final = 3
 """Number of next hops in an answer: the best one, and two more in case it is dead."""
 
-_BITS: Final = 64
-_RING: Final = 1 << _BITS
-_TABLES_MAX: Final = 4096
+_RING: Final = 1 << 64
 
 _HEARD, _ASKED, _ANSWERED, _FAILED = range(4)
 
@@ -285,56 +279,3 @@ class Lookup:
             if self._state[contact] != _ANSWERED:
                 return True
         return False
-
-
-# --- ideal tables --------------------------------------------------------------------------------
-
-
-def ideal_tables(contacts: Iterable[Contact], successors: int = 8) -> Mapping[int, ChordTable]:
-    """Return the table of each peer, by its key, in a fully stabilised ring.
-
-    Finger i is the first peer at or after own + 2^i; duplicates are dropped.  Tables are computed on demand and a few
-    thousand are kept, so tens of thousands of peers are cheap.
-    """
-    return _IdealTables(contacts, successors)
-
-
-class _IdealTables(Mapping[int, ChordTable]):
-    """Tables computed on demand from the sorted list of all peers."""
-
-    def __init__(self, contacts: Iterable[Contact], successors: int):
-        assert successors >= 1
-        self._ranked = sorted(contacts, key=lambda contact: contact.key)
-        self._keys = [contact.key for contact in self._ranked]
-        assert all(a < b for a, b in pairwise(self._keys)), "keys are unique"
-        self._successors = successors
-        self._made: dict[int, ChordTable] = {}
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._keys)
-
-    def __getitem__(self, key: int) -> ChordTable:
-        table = self._made.get(key)
-        if table is None:
-            place = bisect_left(self._keys, key)
-            if self._keys[place : place + 1] != [key]:
-                raise KeyError(key)
-            if len(self._made) >= _TABLES_MAX:
-                del self._made[next(iter(self._made))]
-            table = self._made[key] = self._table(place)
-        return table
-
-    def _table(self, place: int) -> ChordTable:
-        size = len(self._keys)
-        own = self._ranked[place]
-        following = [self._ranked[(place + step) % size] for step in range(1, min(size, self._successors) + 1)]
-        fingers: dict[int, Contact] = {}
-        # All fingers shorter than the distance to the first successor are that successor.
-        for bit in range(ahead(own.key, following[0].key).bit_length() - 1, _BITS):
-            finger = self._ranked[bisect_left(self._keys, (own.key + (1 << bit)) % _RING) % size]
-            fingers[finger.key] = finger
-        fingers.pop(own.key, None)
-        return ChordTable(own, self._ranked[place - 1], tuple(following), tuple(fingers.values()))

@@ -22,7 +22,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
 __all__ = [
-    "HEARD_MAX", "REQUESTS_MAX", "FindNode", "Leaving", "Lookup", "Nodes", "Ping", "Pong", "closest", "ideal_tables",
+    "HEARD_MAX", "REQUESTS_MAX", "FindNode", "Leaving", "Lookup", "Nodes", "Ping", "Pong", "closest",
 ]  # fmt: skip
 
 REQUESTS_MAX: Final = 256
@@ -212,35 +211,3 @@ class Lookup:
 def closest(table: Iterable[Contact], key: int, count: int) -> list[Contact]:
     """Return the ``count`` contacts of a table closest to a key, closest first."""
     return nsmallest(count, table, key=lambda contact: contact.key ^ key)
-
-
-def ideal_tables(contacts: Iterable[Contact], bucket: int = 8) -> dict[int, list[Contact]]:
-    """Return the routing table of each peer, by its key, in a fully converged network.
-
-    For each prefix length a table holds all peers that agree with its own key exactly up to there, or ``bucket`` of
-    them, evenly spread and different for every peer.  Deterministic.
-    """
-    ranked = sorted(contacts, key=lambda contact: contact.key)
-    positions = [contact.key for contact in ranked]
-    assert all(a < b for a, b in pairwise(positions)), "keys are unique"
-    return {contact.key: _table(ranked, positions, contact.key, bucket) for contact in ranked}
-
-
-def _table(ranked: list[Contact], positions: list[int], own: int, bucket: int) -> list[Contact]:
-    table = []
-    low, high = 0, len(ranked)
-    while high - low > 1:
-        # Skip empty buckets: go to the highest bit in which the remaining keys differ.
-        bit = (positions[low] ^ positions[high - 1]).bit_length() - 1
-        middle = bisect_left(positions, positions[high - 1] >> bit << bit, low, high)
-        if own >> bit & 1:
-            first, end, low = low, middle, middle
-        else:
-            first, end, high = middle, high, middle
-        size = end - first
-        if size <= bucket:
-            table += ranked[first:end]
-        else:
-            turn = own % size
-            table += [ranked[first + (turn + number * size // bucket) % size] for number in range(bucket)]
-    return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from p2prdf.overlay import chord_lookup, kademlia
+from p2prdf.sim.ideal_tables import chord_tables, kademlia_tables
 from p2prdf.wire.contract import OwnersFound
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class _Kademlia:
     def __init__(self, ring: Ring, bucket: int):
         self._ring = ring
         self._bucket = bucket
-        self._tables = kademlia.ideal_tables(ring, bucket)
+        self._tables = kademlia_tables(ring, bucket)
 
     def known_to(self, contact: Contact) -> list[Contact]:
         return self._tables[contact.key]
@@ -103,7 +104,7 @@ class _Chord:
     def __init__(self, ring: Ring, bucket: int):
         self._ring = ring
         self._bucket = bucket
-        self._tables = chord_lookup.ideal_tables(ring, bucket)
+        self._tables = chord_tables(ring, bucket)
 
     def known_to(self, contact: Contact) -> list[Contact]:
         return self._tables[contact.key].contacts()

@@ -9,8 +9,9 @@ import pytest
 
 from p2prdf import keys
 from p2prdf.columns import as_list
-from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead, ideal_tables
+from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead
 from p2prdf.peer import PeerConfig
+from p2prdf.sim.ideal_tables import chord_tables
 from p2prdf.sim.ring import Ring
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.wire.messages import Contact, Envelope, IndexTriples
@@ -37,7 +38,7 @@ class Case:
         near = [(contact.key + step) % 2**64 for contact in self.contacts for step in (-1, 0, 1)]
         some = [random.choice(near) if random.random() < 0.3 else random.getrandbits(64) for _ in self.batch]
         self.keys = np.array(some, np.uint64)
-        self.tables = ideal_tables(self.contacts, 1)
+        self.tables = chord_tables(self.contacts, 1)
 
     def way(self, source: int, key: int) -> list[tuple[int, int]]:
         """The transfers of one key, peer by peer."""

@@ -9,7 +9,9 @@ from random import Random
 import pytest
 
 from p2prdf.overlay import chord_lookup
-from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead, ideal_tables
+from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead
+from p2prdf.sim import ideal_tables
+from p2prdf.sim.ideal_tables import chord_tables
 from p2prdf.wire.messages import Contact
 
 RING = 1 << 64
@@ -53,7 +55,7 @@ SIZES = [1, 2, 3, 7, 8, 9, 50, 1000]
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_lookups_name_the_true_owners_and_the_peer_before_them(size, parallel):
     contacts = ring(size, size)
-    tables = ideal_tables(contacts)
+    tables = chord_tables(contacts)
     random = Random(size)
     for number in range(500):
         own = random.choice(contacts)
@@ -70,7 +72,7 @@ def test_lookups_name_the_true_owners_and_the_peer_before_them(size, parallel):
 def test_a_lookup_costs_half_the_logarithm_of_the_size(size):
     """Stoica et al. 2001, section 6: the mean path is about half log2 N."""
     contacts = ring(size, 3)
-    tables = ideal_tables(contacts)
+    tables = chord_tables(contacts)
     random = Random(3)
     requests = []
     for _ in range(3000):
@@ -86,7 +88,7 @@ def test_a_lookup_costs_half_the_logarithm_of_the_size(size):
 def test_with_a_fifth_of_the_peers_dead_the_result_is_live_and_without_a_gap(size):
     """The tables still hold the dead; those at or after the key show when they are tried."""
     contacts = ring(size, size + 7)
-    tables = ideal_tables(contacts)
+    tables = chord_tables(contacts)
     random = Random(size)
     failed = 0
     for _ in range(300):
@@ -109,7 +111,7 @@ def test_with_a_fifth_of_the_peers_dead_the_result_is_live_and_without_a_gap(siz
 @pytest.mark.parametrize("size", range(1, 11))
 def test_tiny_crowded_rings_answer_for_every_key(size):
     contacts = ring(size, size, bits=4)
-    tables = ideal_tables(contacts, successors=3)
+    tables = chord_tables(contacts, successors=3)
     for own in contacts:
         for position in range(16):
             for target in ((position << 60) + offset for offset in (0, 1, (1 << 60) - 1)):
@@ -122,7 +124,7 @@ def test_tiny_crowded_rings_answer_for_every_key(size):
 def test_tables_are_those_of_a_ring_stabilised_for_ever():
     for size in (1, 2, 5, 9, 60):
         contacts = ring(size, size)
-        tables = ideal_tables(contacts, successors=4)
+        tables = chord_tables(contacts, successors=4)
         assert list(tables) == [contact.key for contact in contacts]
         for own in contacts:
             table = tables[own.key]
@@ -138,9 +140,9 @@ def test_tables_are_those_of_a_ring_stabilised_for_ever():
 
 
 def test_forty_thousand_peers_cost_only_the_tables_that_lookups_read(monkeypatch):
-    monkeypatch.setattr(chord_lookup, "_TABLES_MAX", 10)
+    monkeypatch.setattr(ideal_tables, "_TABLES_MAX", 10)
     contacts = ring(40_000, 1)
-    tables = ideal_tables(contacts)
+    tables = chord_tables(contacts)
     keys = [contact.key for contact in contacts]
     random = Random(1)
     for _ in range(50):

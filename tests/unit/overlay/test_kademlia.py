@@ -8,7 +8,8 @@ import pytest
 
 from p2prdf.overlay import kademlia
 from p2prdf.overlay.address_cache import AddressCache
-from p2prdf.overlay.kademlia import Lookup, closest, ideal_tables
+from p2prdf.overlay.kademlia import Lookup, closest
+from p2prdf.sim.ideal_tables import kademlia_tables
 from p2prdf.wire.messages import Contact
 
 
@@ -41,7 +42,7 @@ SIZES = [1, 2, 3, 8, 50, 200, 1000]
 @pytest.mark.parametrize("size", SIZES)
 def test_a_thousand_lookups_name_the_true_owners_with_few_requests(size):
     contacts = network(size, size)
-    tables = ideal_tables(contacts)
+    tables = kademlia_tables(contacts)
     random = Random(size)
     requests = []
     for number in range(1000):
@@ -61,7 +62,7 @@ def test_a_thousand_lookups_name_the_true_owners_with_few_requests(size):
 def test_with_a_fifth_of_the_peers_dead_the_result_is_live_and_nobody_nearer_is_missing(size, bucket):
     """The tables still hold the dead.  Results are shorter then, but without a gap."""
     contacts = network(size, size + 7)
-    tables = ideal_tables(contacts, bucket)
+    tables = kademlia_tables(contacts, bucket)
     random = Random(size)
     requests, lengths = [], []
     for _ in range(1000 if bucket == 8 else 200):
@@ -81,7 +82,7 @@ def test_with_a_fifth_of_the_peers_dead_the_result_is_live_and_nobody_nearer_is_
 @pytest.mark.parametrize("bits", [5, 8])
 def test_crowded_keys_are_found_too(bits):
     contacts = network(1 << bits - 1, 2, bits)
-    tables = ideal_tables(contacts)
+    tables = kademlia_tables(contacts)
     random = Random(2)
     for _ in range(100):
         own, target = random.choice(contacts), random.getrandbits(64)
@@ -92,7 +93,7 @@ def test_crowded_keys_are_found_too(bits):
 
 def test_a_slow_peer_holds_one_place_of_the_window_only():
     contacts = network(60, 5)
-    tables = ideal_tables(contacts)
+    tables = kademlia_tables(contacts)
     own = contacts[0]
     lookup = Lookup(contacts[30].key, own, closest(tables[own.key], contacts[30].key, 8))
     slow, *waiting = lookup.requests()
@@ -113,7 +114,7 @@ def test_a_slow_peer_holds_one_place_of_the_window_only():
 def test_an_address_cache_that_learns_from_lookups_among_dead_peers_never_errs(size):
     """The guarantees between cache and lookup: look up gap after gap until the ring is covered."""
     contacts = network(size, size)
-    tables = ideal_tables(contacts)
+    tables = kademlia_tables(contacts)
     random = Random(size)
     dead = {contact.key for contact in random.sample(contacts, size // 5)}
     live = [contact for contact in contacts if contact.key not in dead]
@@ -241,7 +242,7 @@ def test_one_answer_adds_a_bounded_number_of_contacts():
 @pytest.mark.parametrize("bits", [6, 64])
 def test_ideal_tables_hold_every_bucket_as_full_as_it_can_be(bits):
     contacts = network(50, 9, bits)
-    tables = ideal_tables(contacts, bucket=3)
+    tables = kademlia_tables(contacts, bucket=3)
     assert set(tables) == {contact.key for contact in contacts}
     for key, table in tables.items():
         assert len(set(table)) == len(table)
@@ -253,5 +254,5 @@ def test_ideal_tables_hold_every_bucket_as_full_as_it_can_be(bits):
 
 
 def test_ideal_tables_of_ten_thousand_peers_are_of_logarithmic_size():
-    tables = ideal_tables(network(10_000, 1))
+    tables = kademlia_tables(network(10_000, 1))
     assert max(map(len, tables.values())) < 8 * 18
