@@ -23,7 +23,7 @@ import contextlib
 import socket
 import time
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
@@ -50,43 +50,23 @@ KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT"
 log = structlog.get_logger("connection")
 
 
-class Handler(Protocol):
-    """Receiver of a connection's messages."""
+class Handler:
+    """Receiver of a connection's messages; this one, of a connection that is gone, ignores everything."""
 
     def take(self, connection: Connection, message: Any) -> None:
         """Process a message.  An exception ends the connection."""
-        ...
 
     def writable(self, *, room: bool) -> None:
         """Stop writing (``room`` is False), or continue."""
-        ...
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
         """Tell the other side, if possible, why the connection is about to be closed."""
-        ...
 
     def closed(self, reason: str) -> None:
         """Note that the connection is gone."""
-        ...
 
 
-class _Nobody:
-    """Handler of a connection that is gone."""
-
-    def take(self, connection: Connection, message: Any) -> None:
-        """Ignore the message."""
-
-    def writable(self, *, room: bool) -> None:
-        """Do nothing: there is no writer."""
-
-    def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """Do nothing: the connection is gone."""
-
-    def closed(self, reason: str) -> None:
-        """Do nothing: the end was reported before."""
-
-
-_NOBODY: Final = _Nobody()
+_NOBODY: Final = Handler()
 
 
 class Connections:

@@ -58,7 +58,7 @@ from p2prdf.wire.messages import ClientHello, Contact, PeerHello, client_error
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig, format_address, split_address
-from p2prdf_node.connection import Connection, Connections
+from p2prdf_node.connection import Connection, Connections, Handler
 from p2prdf_node.driver import Clock, Driver
 from p2prdf_node.health import health_served
 from p2prdf_node.journal import Journal
@@ -581,7 +581,7 @@ class Daemon:
         return json.dumps(self.status())
 
 
-class _Greeter:
+class _Greeter(Handler):
     """Handler of a connection until its first frame tells a peer from a client."""
 
     def __init__(self, daemon: Daemon):
@@ -597,15 +597,9 @@ class _Greeter:
             raise RemoteProtocolError(f"the first frame is {type(message).__name__}, not a hello")
         connection.identified = True
 
-    def writable(self, *, room: bool) -> None:
-        """Do nothing: nothing is written yet."""
-
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
         """Send the error as to a client."""
         connection.send([client_error(error)])
-
-    def closed(self, reason: str) -> None:
-        """Do nothing: there is no peer or session yet."""
 
 
 def _node_of(connection: Connection) -> int:

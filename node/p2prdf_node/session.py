@@ -27,6 +27,7 @@ from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.reach import Reach, reach_of
 from p2prdf.wire import contract, messages
+from p2prdf_node.connection import Connection, Handler
 from p2prdf_node.deliveries import Deliveries, Delivery
 from p2prdf_node.pending import Pending
 from p2prdf_node.permissions import Action
@@ -34,7 +35,6 @@ from p2prdf_node.publications import Publications
 
 if TYPE_CHECKING:
     from p2prdf_node.clients import Clients
-    from p2prdf_node.connection import Connection
 
 __all__ = ["HANDLERS", "ClientSession"]
 
@@ -48,7 +48,7 @@ QUERY_LEASE_SECONDS: Final = 60.0
 log = structlog.get_logger("clients")
 
 
-class ClientSession:
+class ClientSession(Handler):
     """One client session; the handler of its connection after ClientHello.
 
     A client that violates the protocol gets a ClientError with request 0, and its connection is closed.

@@ -29,7 +29,7 @@ import structlog
 from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError, TlsRefused
 from p2prdf.wire.messages import ClientError, Contact, Envelope, PeerHello
 from p2prdf_node.config import format_address
-from p2prdf_node.connection import Connection, Connections
+from p2prdf_node.connection import Connection, Connections, Handler
 
 if TYPE_CHECKING:
     from p2prdf.wire.codec import FrameCodec
@@ -174,7 +174,7 @@ class Links:
         return {"links": len(self._links), "waiting": self.waiting, **self.counts}
 
 
-class _Link:
+class _Link(Handler):
     """Link to one destination; the handler of its connection."""
 
     def __init__(self, links: Links, contact: Contact):
@@ -332,9 +332,6 @@ class _Link:
         if room:
             self.flush()
 
-    def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """Do nothing: a peer needs no notice."""
-
     def closed(self, reason: str) -> None:
         """Report a broken connection."""
         if self._connecting:
@@ -358,7 +355,7 @@ def rows_of(envelope: Envelope) -> int:
 # --- incoming ------------------------------------------------------------------------------------
 
 
-class PeerInlet:
+class PeerInlet(Handler):
     """The receiving end of another peer's link; the handler of its connection after PeerHello.
 
     ``confirm`` asks the membership about a contact, ``receive`` queues an envelope, ``gone`` is called when the
@@ -401,9 +398,6 @@ class PeerInlet:
         if not isinstance(message, Envelope):
             raise RemoteProtocolError(f"a peer sent {type(message).__name__} instead of an envelope")
         self._receive(message, self.sender, connection)
-
-    def writable(self, *, room: bool) -> None:
-        """Do nothing: nothing is written here."""
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
         """Send the peer the reason, for its log."""
