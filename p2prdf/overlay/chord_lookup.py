@@ -13,30 +13,28 @@ ones, the lookup fails.
 *Result.*  Owners may have died since.  A caller that excludes this asks them and calls :meth:`Lookup.failed`, also
 after the end.
 
-Bounds: a peer is asked once; at most ``REQUESTS_MAX`` peers are asked and ``HEARD_MAX`` remembered; of one answer ``2 *
-count`` names are used.  Design: docs/explanation/design/routing.md.
+Bounds: :mod:`p2prdf.overlay.search`.  Design: docs/explanation/design/routing.md.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
+
+from p2prdf.overlay.search import ANSWERED, FAILED, Search
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
-__all__ = ["HEARD_MAX", "REQUESTS_MAX", "WAYS_ON", "ChordTable", "Lookup", "ahead", "between", "successor_list"]
+__all__ = ["WAYS_ON", "ChordTable", "Lookup", "ahead", "between", "successor_list"]
 
-REQUESTS_MAX: Final = 256
-HEARD_MAX: Final = 2048
 WAYS_ON: Final = 3
 """Number of next hops in an answer: the best one, and two more in case it is dead."""
 
 _RING: Final = 1 << 64
-
-_HEARD, _ASKED, _ANSWERED, _FAILED = range(4)
 
 
 def ahead(start: int, end: int) -> int:
@@ -124,86 +122,42 @@ class ChordTable:
         return list(self._ranked)
 
 
-class Lookup:
+class Lookup(Search):
     """One lookup.  Ask the peers of :meth:`requests` and report the outcomes, until :attr:`done`."""
 
-    __slots__ = (
-        "_before_key", "_own_ways", "_owners", "_state", "_table", "_too_many", "_under_way", "asked", "count",
-        "done", "own", "parallel", "target",
-    )  # fmt: skip
+    __slots__ = ("_own_ways", "_owners", "_table")
 
     def __init__(self, target: int, own: Contact, table: ChordTable, *, count: int = 8, parallel: int = 1):
         """Look for the ``count`` peers at or after ``target``, starting from the own peer's ``table``.
 
         ``parallel``: requests in flight at once.  More than one costs requests and saves timeouts of dead peers.
         """
-        assert count >= 1
-        assert parallel >= 1
         assert table.own == own
-        self.target = target
-        self.own = own
-        self.count = count
-        self.parallel = parallel
-        self.asked = 0  # number of requests so far
-        self.done = False
-        self._under_way = 0
-        self._too_many = False
+        super().__init__(target, own, count=count, parallel=parallel)
         self._table = table
-        self._state: dict[Contact, int] = {own: _ANSWERED}
         self._owners: dict[Contact, tuple[Contact, ...]] = {}  # the owners that each contact named
-        self._before_key: list[tuple[int, str, int, Contact]] = []  # contacts that have not failed
         self._own_ways: tuple[Contact, ...] = ()
-        self._enter(own)
         self._ask_own_table()
         self._advance()
 
-    def requests(self) -> list[Contact]:
-        """Return the peers to ask now for the target; each is returned once."""
-        if self.done:
-            return []
-        asking = []
-        for *_, contact in self._before_key:
-            if contact in self._owners or self._under_way >= self.parallel or self.asked >= REQUESTS_MAX:
-                break
-            if self._state[contact] == _HEARD:
-                self._state[contact] = _ASKED
-                self._under_way += 1
-                self.asked += 1
-                asking.append(contact)
-        return asking
-
     def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
-        """Add an answer of ``contact`` (:meth:`ChordTable.answer`).  An unexpected answer changes nothing.
-
-        A late answer counts until the lookup is done.
-        """
-        state = self._state.get(contact)
-        if self.done or state not in (_ASKED, _FAILED):
-            return
-        if state == _ASKED:
-            self._under_way -= 1
-        else:
-            self._enter(contact)
-        self._state[contact] = _ANSWERED
-        self._hear(contact, contacts[: 2 * self.count])
-        self._advance()
+        """Add an answer of ``contact`` (:meth:`ChordTable.answer`).  An unexpected answer changes nothing."""
+        if self._take_answer(contact):
+            self._hear_names(contact, contacts[: 2 * self.count])
+            self._advance()
 
     def failed(self, contact: Contact) -> None:
         """Note that a peer is gone or silent: an asked one or, after the end, one of the result."""
-        state = self._state.get(contact)
-        if self.done and state != _ANSWERED:
-            self._state[contact] = _FAILED
-        elif state == _ASKED:
-            self._under_way -= 1
-            self._state[contact] = _FAILED
-            del self._before_key[bisect_left(self._before_key, self._place(contact))]
+        if self.done and self._state.get(contact) != ANSWERED:
+            self._state[contact] = FAILED
+        elif self._take_failure(contact):
             self._ask_own_table()
             self._advance()
 
     @property
     def before(self) -> Contact | None:
         """The last peer before the target, None if the lookup failed or is not done."""
-        return self._before_key[0][-1] if self.result else None
+        return self._ranked[0][-1] if self.result else None
 
     @property
     def result(self) -> tuple[Contact, ...]:
@@ -214,68 +168,49 @@ class Lookup:
     def complete(self) -> bool:
         """Whether the result is the whole ring: the predecessor's successor list goes around to itself."""
         owners = self._live_owners()
-        return 0 < len(owners) <= self.count and owners[-1] == self._before_key[0][-1]
+        return 0 < len(owners) <= self.count and owners[-1] == self._ranked[0][-1]
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _distance(self, key: int) -> int:
+        return ahead(key, self.target)
+
+    def _candidates(self) -> Iterator[Contact]:
+        """Return the contacts that are closer than the closest one with owners."""
+        return takewhile(lambda contact: contact not in self._owners, (contact for *_, contact in self._ranked))
 
     def _ask_own_table(self) -> None:
         """Add the own table's answer, without failed peers.
 
         The own table is used again only after all its former next hops have failed; further ones are more distant.
         """
-        if any(self._state.get(contact) != _FAILED for contact in self._own_ways):
+        if any(self._state.get(contact) != FAILED for contact in self._own_ways):
             return
-        failed = [contact for contact, state in self._state.items() if state == _FAILED]
+        failed = [contact for contact, state in self._state.items() if state == FAILED]
         table = self._table.without(failed) if failed else self._table
         answer = table.answer(self.target)
         distance = ahead(self.own.key, self.target)
         self._own_ways = tuple(contact for contact in answer if ahead(self.own.key, contact.key) < distance)
-        self._hear(self.own, answer)
+        self._hear_names(self.own, answer)
 
-    def _hear(self, sender: Contact, names: Sequence[Contact]) -> None:
+    def _hear_names(self, sender: Contact, names: Sequence[Contact]) -> None:
         """Add names: next hops if they lie between the answering peer and the target, else owners."""
         way = ahead(sender.key, self.target)
         owners = []
         for contact in names:
             if contact == sender or ahead(sender.key, contact.key) >= way:
                 owners.append(self.own if contact.key == self.own.key else contact)
-            elif contact.key != self.own.key and contact not in self._state:
-                self._too_many |= len(self._state) >= HEARD_MAX
-                if self._too_many:
-                    return
-                self._state[contact] = _HEARD
-                self._enter(contact)
+            else:
+                self._hear(contact)
         if owners:
-            owners.sort(key=lambda contact: (self._after(contact), contact.host, contact.port))
+            owners.sort(key=lambda contact: ((contact.key - self.target) % _RING, contact.host, contact.port))
             self._owners[sender] = tuple(
                 contact for at, contact in enumerate(owners) if not at or owners[at - 1].key != contact.key
             )
-
-    def _after(self, contact: Contact) -> int:
-        return (contact.key - self.target) % _RING
-
-    def _place(self, contact: Contact) -> tuple[int, str, int, Contact]:
-        return ahead(contact.key, self.target), contact.host, contact.port, contact
-
-    def _enter(self, contact: Contact) -> None:
-        insort(self._before_key, self._place(contact))
 
     def _live_owners(self) -> tuple[Contact, ...]:
         """Return the owners that the closest contact before the target named, without failed ones."""
         if not self.done or self._too_many:
             return ()
-        owners = self._owners.get(self._before_key[0][-1], ())
-        return tuple(contact for contact in owners if self._state.get(contact) != _FAILED)
-
-    def _advance(self) -> None:
-        exhausted = self.asked >= REQUESTS_MAX and self._under_way == 0
-        self.done = self._too_many or exhausted or not self._waiting()
-
-    def _waiting(self) -> bool:
-        """Return whether a contact closer than the closest one with owners has not answered yet."""
-        for *_, contact in self._before_key:
-            if contact in self._owners:
-                return False
-            if self._state[contact] != _ANSWERED:
-                return True
-        return False
+        owners = self._owners.get(self._ranked[0][-1], ())
+        return tuple(contact for contact in owners if self._state.get(contact) != FAILED)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from p2prdf.overlay import chord_lookup
+from p2prdf.overlay import search
 from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead
 from p2prdf.sim import ideal_tables
 from p2prdf.sim.ideal_tables import chord_tables
@@ -330,12 +330,12 @@ def test_an_endless_supply_of_closer_peers_ends_in_failure_within_the_bound():
         for _ in lookup.requests():
             nearer += 1 << 50
             lookup.answered(peer(nearer - (1 << 50)), [peer(nearer)])
-    assert lookup.asked == chord_lookup.REQUESTS_MAX
+    assert lookup.asked == search.REQUESTS_MAX
     assert lookup.result == ()
 
 
 def test_a_flood_of_names_is_bounded_and_fails_the_lookup(monkeypatch):
-    monkeypatch.setattr(chord_lookup, "HEARD_MAX", 30)
+    monkeypatch.setattr(search, "HEARD_MAX", 30)
     lookup = Lookup(0, peer(1 << 62), table(peer(1 << 62), peer(1 << 63)))
     lookup.requests()
     lookup.answered(peer(1 << 63), [peer((1 << 63) + number) for number in range(1, 16)])

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from p2prdf.overlay import kademlia
+from p2prdf.overlay import search
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.kademlia import Lookup, closest
 from p2prdf.sim.ideal_tables import kademlia_tables
@@ -215,13 +215,13 @@ def test_an_endless_supply_of_closer_peers_ends_in_failure_within_the_bound():
         for contact in lookup.requests():
             nearer -= 1 << 50
             lookup.answered(contact, [Contact(nearer, "peer.example", 1)])
-    assert lookup.asked == kademlia.REQUESTS_MAX
+    assert lookup.asked == search.REQUESTS_MAX
     assert lookup.result == ()
     assert not lookup.complete
 
 
 def test_a_flood_of_contacts_is_bounded_and_fails_the_lookup(monkeypatch):
-    monkeypatch.setattr(kademlia, "HEARD_MAX", 30)
+    monkeypatch.setattr(search, "HEARD_MAX", 30)
     flood = [Contact(key << 40, "peer.example", 1) for key in range(1, 100)]
     lookup = Lookup(0, Contact(1 << 63, "peer.example", 1), flood[:1])
     number = 1
