@@ -56,16 +56,12 @@ class SealKeysFile(WatchedFile[tuple[bytes, ...]]):
     """The keys in use, in ``keyring``.  The constructor raises LocalProtocolError for a bad file."""
 
     def __init__(self, path: Path, of_secret: bytes, keyring: Keyring):
-        super().__init__(path, partial(read_keys, of_secret), "seal_keys_file")
         self._keyring = keyring
-        keyring.take(self.value)
+        super().__init__(path, partial(read_keys, of_secret), "seal_keys_file")
 
-    async def poll(self) -> bool:
-        """Reload the file if it has changed; return whether new keys are in use."""
-        changed = await super().poll()
-        if changed:
-            self._keyring.take(self.value)
-        return changed
+    def _take(self, value: tuple[bytes, ...]) -> None:
+        super()._take(value)
+        self._keyring.take(value)
 
     def facts(self) -> dict[str, Any]:
         """Return the names of the keys in use."""

@@ -14,7 +14,6 @@ A node's certificate holds its ring position, which cannot change while the node
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +26,7 @@ from p2prdf.errors import LocalProtocolError, TlsRefused
 from p2prdf.tls import CLIENT, NODE, Identity, context_of
 from p2prdf_node import certificates
 from p2prdf_node.tls_stream import TlsStream
-from p2prdf_node.watched import mark_of
+from p2prdf_node.watched import Watched
 
 if TYPE_CHECKING:
     import ssl
@@ -56,7 +55,7 @@ class _Files:
     """Ring positions of nodes with revoked certificates."""
 
 
-class NodeTls:
+class NodeTls(Watched[_Files]):
     """The TLS of one node.  The constructor raises LocalProtocolError for bad files."""
 
     def __init__(self, config: NodeConfig):
@@ -64,36 +63,28 @@ class NodeTls:
         assert config.tls_key is not None
         assert config.tls_ca is not None
         self._cert, self._key, self._ca, self._crl = config.tls_cert, config.tls_key, config.tls_ca, config.tls_crl
-        self._seen = self._marks()
-        self._problem = ""
         self._warned: Identity | None = None
-        self.renewed = 0
-        """Number of times that changed files were taken into use."""
-        try:
-            self._files = self._read()
-        except TlsRefused as error:
-            raise LocalProtocolError(f"settings tls_...: {error}") from error
-        if self._files.own.role != NODE:
-            raise LocalProtocolError(f"setting tls_cert: {self._cert} is of {self._files.own}: a node's is needed")
+        paths = (self._cert, self._key, self._ca, self._crl)
+        super().__init__("tls_files", *(path for path in paths if path is not None), twice=False)
 
     @property
     def key(self) -> int:
         """Ring position in this node's certificate."""
-        return self._files.own.key
+        return self.value.own.key
 
     def is_revoked(self, key: int) -> bool:
         """Tell whether the certificates of the node at a ring position are revoked."""
-        return key in self._files.revoked_keys
+        return key in self.value.revoked_keys
 
     # --- connections -----------------------------------------------------------------------------
 
     def accepted(self, connection: Connection) -> TlsStream:
         """Return the TLS layer of an accepted connection."""
-        return TlsStream(connection, self._files.server, server=True, admit=self._admit)
+        return TlsStream(connection, self.value.server, server=True, admit=self._admit)
 
     def made(self, connection: Connection, key: int) -> TlsStream:
         """Return the TLS layer of an outgoing connection to the node at a ring position."""
-        return TlsStream(connection, self._files.client, server=False, admit=partial(self._admit_node, key))
+        return TlsStream(connection, self.value.client, server=False, admit=partial(self._admit_node, key))
 
     def check_peer(self, identity: Identity | None, key: int) -> None:
         """Raise TlsRefused unless a certificate belongs to the node at a ring position."""
@@ -105,9 +96,9 @@ class NodeTls:
 
     def refusal(self, identity: Identity, now: float) -> TlsRefused | None:
         """Return why a trusted authority's certificate is refused at a time (seconds since 1970), or None."""
-        if identity.serial in self._files.revoked:
+        if identity.serial in self.value.revoked:
             return TlsRefused(f"the certificate {identity.serial:x} of {identity} is revoked", reason="revoked")
-        if identity.role == NODE and identity.key in self._files.revoked_keys:
+        if identity.role == NODE and identity.key in self.value.revoked_keys:
             return TlsRefused(f"the certificates of {identity} are revoked", reason="revoked")
         if identity.expires < now:
             return TlsRefused(f"the certificate {identity.serial:x} of {identity} has expired", reason="expired")
@@ -126,30 +117,22 @@ class NodeTls:
 
     async def poll(self) -> bool:
         """Reload the files if they have changed; return whether new ones are in use."""
-        marks = await asyncio.to_thread(self._marks)
         self._warn_of_end()
-        if marks == self._seen:
-            return False
-        self._seen = marks
-        try:
-            files = await asyncio.to_thread(self._read)
-        except TlsRefused as error:
-            return self._refused(str(error))
-        if files.own.role != NODE or files.own.key != self.key:
-            return self._refused(f"{self._cert} is of {files.own}, and this is node {self.key:016x}")
-        self._files, self._problem = files, ""
-        self.renewed += 1
-        log.info(
-            "tls_files_read", serial=f"{files.own.serial:x}", expires=_moment(files.own.expires),
-            revoked=len(files.revoked),
-        )  # fmt: skip
-        return True
+        return await super().poll()
 
-    def _refused(self, reason: str) -> bool:
-        """Keep the previous files in use."""
-        self._problem = reason
-        log.error("tls_files_refused", reason=reason)
-        return False
+    def _take(self, value: _Files) -> None:
+        """Take files into use, unless they are not of a node, or of another one than those in use."""
+        if value.own.role != NODE:
+            raise LocalProtocolError(f"setting tls_cert: {self._cert} is of {value.own}: a node's is needed")
+        key = getattr(self, "value", value).own.key
+        if value.own.key != key:
+            raise LocalProtocolError(f"{self._cert} is of {value.own}, and this is node {key:016x}")
+        super()._take(value)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the certificate in use and the number of revoked ones."""
+        own = self.value.own
+        return {"serial": f"{own.serial:x}", "expires": _moment(own.expires), "revoked": len(self.value.revoked)}
 
     def close_refused(self, connections: Iterable[Connection]) -> None:
         """Close the connections whose certificates are no longer accepted."""
@@ -160,44 +143,32 @@ class NodeTls:
 
     def status(self) -> dict[str, Any]:
         """Return the files in use, for people and monitoring."""
-        own = self._files.own
-        return {
-            "serial": f"{own.serial:x}",
-            "expires": _moment(own.expires),
-            "expires_seconds": round(own.expires - time.time()),
-            "revoked": len(self._files.revoked),
-            "renewed": self.renewed,
-            "problem": self._problem or None,
-        }
+        return {**super().status(), "expires_seconds": round(self.value.own.expires - time.time())}
 
     def _read(self) -> _Files:
-        """Read and validate all files.  Blocking.  Raises TlsRefused."""
+        """Read and validate all files.  Blocking.  Raises LocalProtocolError."""
         try:
-            return self._judged()
+            authorities = certificates.read_authorities(self._ca)
+            own = self._read_own(authorities)
+            revoked = certificates.Revoked({})
+            if self._crl is not None:
+                revoked = certificates.read_revoked(self._crl, authorities)
+            server, client = (context_of(self._ca, self._cert, self._key, server=each) for each in (True, False))
+        except TlsRefused as error:
+            raise LocalProtocolError(f"settings tls_...: {error}") from error
         except (ValueError, TypeError, certificates.UnsupportedAlgorithm) as error:  # some parts are parsed lazily
-            raise TlsRefused(f"damaged, or of a kind that is not known here: {error}", reason="files") from error
+            reason = f"damaged, or of a kind that is not known here: {error}"
+            raise LocalProtocolError(f"settings tls_...: {reason}") from error
+        return _Files(server, client, own, frozenset(revoked.uris), revoked.keys)
 
-    def _judged(self) -> _Files:
-        authorities = certificates.read_authorities(self._ca)
+    def _read_own(self, authorities: Any) -> Identity:
         try:
-            own = certificates.check_own(certificates.read_certificate(self._cert), authorities)
+            return certificates.check_own(certificates.read_certificate(self._cert), authorities)
         except TlsRefused as error:
             raise TlsRefused(f"{self._cert}: {error}", reason="files") from error
-        revoked = certificates.Revoked({})
-        if self._crl is not None:
-            revoked = certificates.read_revoked(self._crl, authorities)
-        return _Files(
-            context_of(self._ca, self._cert, self._key, server=True),
-            context_of(self._ca, self._cert, self._key, server=False),
-            own, frozenset(revoked.uris), revoked.keys,
-        )  # fmt: skip
-
-    def _marks(self) -> tuple[object, ...]:
-        """Return the marks of the files, which change with the files.  Blocking."""
-        return tuple(None if path is None else mark_of(path) for path in (self._cert, self._key, self._ca, self._crl))
 
     def _warn_of_end(self) -> None:
-        own = self._files.own
+        own = self.value.own
         if own != self._warned and own.expires - time.time() < EXPIRES_SECONDS:
             self._warned = own
             log.warning("tls_certificate_expires", serial=f"{own.serial:x}", expires=_moment(own.expires))

@@ -8,6 +8,7 @@ meaning, so a changed file is read only when it is found unchanged by two checks
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import structlog
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["BYTES_MAX", "WatchedFile", "mark_of"]
+__all__ = ["BYTES_MAX", "Watched", "WatchedFile", "mark_of"]
 
 BYTES_MAX: Final = 4 << 20
 
@@ -36,42 +37,52 @@ def mark_of(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
 
 
-class WatchedFile(Generic[T]):
-    """Content of a file, as ``read`` parses it from text and name; the last argument names it in the log.
+class Watched(ABC, Generic[T]):
+    """Content of some files; ``label`` names them in the log.
 
-    The constructor raises LocalProtocolError for a bad file.
+    The constructor raises LocalProtocolError for bad files.  ``twice``: read changed files only when two checks in a
+    row have found them unchanged.
     """
 
-    def __init__(self, path: Path, read: Callable[[str, str], T], what: str):
-        self._path = path
-        self._reader = read
-        self._taken, self._bad = f"{what}_read", f"{what}_refused"
-        self._seen = self._found = mark_of(path)
-        self.value = self._read()
+    def __init__(self, label: str, *paths: Path, twice: bool):
+        self._paths, self._twice = paths, twice
+        self._event_read, self._event_refused = f"{label}_read", f"{label}_refused"
+        self._seen = self._found = self._marks()
         self.problem = ""
         self.renewed = 0
-        """Number of times that a changed file was taken into use."""
+        """Number of times that changed files were taken into use."""
+        self._take(self._read())
+
+    def _marks(self) -> list[object]:
+        return [mark_of(path) for path in self._paths]
+
+    @abstractmethod
+    def _read(self) -> T:
+        """Read and validate the files.  Blocking.  Raises LocalProtocolError, naming the file."""
+
+    def _take(self, value: T) -> None:
+        """Take new content into use.  Raises LocalProtocolError if it does not go with the content in use."""
+        self.value = value
 
     async def poll(self) -> bool:
-        """Reload the file if it has changed; return whether new content is in use."""
-        mark, before = await asyncio.to_thread(mark_of, self._path), self._found
-        self._found = mark
-        if mark == self._seen or mark != before:
+        """Reload the files if they have changed; return whether new content is in use."""
+        marks, before = await asyncio.to_thread(self._marks), self._found
+        self._found = marks
+        if marks == self._seen or (self._twice and marks != before):
             return False
-        self._seen = mark
+        self._seen = marks
         try:
-            self.value = await asyncio.to_thread(self._read)
-        except LocalProtocolError as error:
-            return self._refused(str(error))
+            self._take(await asyncio.to_thread(self._read))
+        except LocalProtocolError as error:  # the previous content stays in use
+            return self._refuse(str(error))
         self.problem = ""
         self.renewed += 1
-        log.info(self._taken, **self.facts())
+        log.info(self._event_read, **self.facts())
         return True
 
-    def _refused(self, reason: str) -> bool:
-        """Keep the previous content in use."""
+    def _refuse(self, reason: str) -> bool:
         self.problem = reason
-        log.error(self._bad, reason=reason)
+        log.error(self._event_refused, reason=reason)
         return False
 
     def facts(self) -> dict[str, Any]:
@@ -79,8 +90,16 @@ class WatchedFile(Generic[T]):
         return {}
 
     def status(self) -> dict[str, Any]:
-        """Return the state of the file, for people and monitoring."""
+        """Return the state of the files, for people and monitoring."""
         return {**self.facts(), "renewed": self.renewed, "problem": self.problem or None}
+
+
+class WatchedFile(Watched[T]):
+    """Content of one text file, as ``read`` parses it from text and name."""
+
+    def __init__(self, path: Path, read: Callable[[str, str], T], label: str):
+        self._path, self._reader = path, read
+        super().__init__(label, path, twice=True)
 
     def _read(self) -> T:
         """Read and parse the file.  Blocking.  Raises LocalProtocolError, naming it."""
