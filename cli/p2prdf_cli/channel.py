@@ -99,12 +99,12 @@ def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json
     \b
     Examples:
       p2prdf channel list
-      p2prdf channel list --json | jq -r .host
+      p2prdf channel list --json | jq -r .worker
     """
 
     async def action(client: Client) -> None:
         for each in await client.channels.list(timeout_seconds=timeout):
-            cells = (each["name"], each["state"], each.get("base", ""), each.get("host", ""), each.get("error", ""))
+            cells = (each["name"], each["state"], each.get("base", ""), each.get("worker", ""), each.get("error", ""))
             report_result(each, "\t".join(cells).rstrip(), as_json=as_json)
 
     with_client(peer, action)

@@ -132,7 +132,7 @@ def status(
         for each in told:
             lag = f"{each['lag_seconds']:.1f} s behind" if "lag_seconds" in each else ""
             size = f"{each['target_triples']:,} triples" if "target_triples" in each else ""
-            given_up = f"incomplete: {each['given_up_triples']:,} evicted" if "given_up_triples" in each else ""
+            given_up = f"incomplete: {each['evicted_triples']:,} evicted" if "evicted_triples" in each else ""
             cells = (
                 each["name"], each["state"], str(each.get("position", "")), lag, size, each.get("error") or given_up,
             )  # fmt: skip
@@ -226,8 +226,8 @@ def _report_comparison(found: dict[str, Any], *, repaired: bool, as_json: bool) 
         return ExitCode.FAILURE
     if repaired:
         text = f"{found['lacking']:,} triples inserted, {found['foreign']:,} deleted"
-        if "given_up_triples" in found:
-            text = f"the dataset was read again for {found['given_up_triples']:,} evicted triples; then {text}"
+        if "evicted_triples" in found:
+            text = f"the dataset was read again for {found['evicted_triples']:,} evicted triples; then {text}"
     else:
         what = "the target is correct" if found["equal"] else "the target differs"
         text = f"{what}: {found['found']:,} triples, {found['expected']:,} expected"

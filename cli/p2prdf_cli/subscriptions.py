@@ -131,7 +131,7 @@ def _out_of_sync(report: dict[str, Any]) -> str | None:
     from p2prdf_node.health import out_of_sync
 
     found, peer = report["discovery"], report["peer"]
-    return out_of_sync(found.get("joining"), found.get("fenced"), settled=peer["settled"], in_sync=peer["in_step"])
+    return out_of_sync(found.get("joining"), found.get("fenced"), settled=peer["settled"], in_sync=peer["in_sync"])
 
 
 async def fetch(address: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Clients:
         self.counts: Counter[str] = Counter()
         self.publication_seconds = {level: Histogram() for level in LEVELS}
         """Seconds from a publication's arrival to its acknowledgement, by level."""
-        self.answer_seconds = Histogram()
+        self.solution_seconds = Histogram()
         """Seconds from the write of a frame's last solution to its acknowledgement by the client."""
         self.stopping = False
         self._admitted_last: Publications | None = None
@@ -117,7 +117,7 @@ class Clients:
         return len(self._deliveries) + sum(session.subscribing for session in self.sessions)
 
     @property
-    def publications_under_way(self) -> int:
+    def publications_in_flight(self) -> int:
         """Publications that are not yet acknowledged."""
         return sum(session.publications.under_way for session in self.sessions)
 
@@ -202,12 +202,12 @@ class Clients:
             "clients": len(self.sessions),
             "names": len(self.accounts),
             "deliveries": len(self._deliveries),
-            "publications_under_way": self.publications_under_way,
+            "publications_in_flight": self.publications_in_flight,
             "publications_waiting": sum(session.publications.waiting for session in self.sessions),
-            "answers_waiting": sum(session.deliveries.waiting for session in self.sessions),
+            "solutions_waiting": sum(session.deliveries.waiting for session in self.sessions),
             "queries_parsing": self.parser.pending,
             "publication_seconds": {level: each.status() for level, each in self.publication_seconds.items()},
-            "answer_seconds": self.answer_seconds.status(),
+            "solution_seconds": self.solution_seconds.status(),
             **self.counts,
         }
 

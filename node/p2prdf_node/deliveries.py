@@ -150,7 +150,7 @@ class Deliveries:
         if delivery is not None and delivery.timed:
             now = time.monotonic()
             for identity in delivery.timed.keys() & set(as_list(message.identity)):
-                self._clients.answer_seconds.observe(now - delivery.timed.pop(identity))
+                self._clients.solution_seconds.observe(now - delivery.timed.pop(identity))
 
     def _pump(self, delivery: Delivery) -> None:
         while delivery.live and delivery.waiting and self._room:
@@ -172,7 +172,7 @@ class Deliveries:
                 if count <= 1:
                     raise
                 count = (count + 1) // 2
-        self._clients.counts["answers"] += count
+        self._clients.counts["solutions"] += count
         if count:
             delivery.timed[int(effect.identity[count - 1])] = time.monotonic()
             if len(delivery.timed) > FRAMES_TIMED:

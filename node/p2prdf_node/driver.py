@@ -226,7 +226,7 @@ class Driver:
             "turn_seconds_max": round(self.turn_seconds_max, 4),
             "turn_longest_component": self.turn_longest_component,
             "turn_component_seconds_max": {component: round(seconds, 4) for component, seconds in most},
-            "parcels_to_take_in": len(self._inbox),
+            "inbox": len(self._inbox),
         }
 
     # --- time ------------------------------------------------------------------------------------

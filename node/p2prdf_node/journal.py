@@ -119,7 +119,7 @@ class Journal:
         self._figures: dict[str, float] = dict.fromkeys(
             (
                 "commits", "records", "bytes", "commit_seconds_max", "compactions", "compaction_seconds",
-                "compactions_failed", "unkept",
+                "compactions_failed", "unencodable",
             ),
             0,
         )  # fmt: skip
@@ -219,7 +219,7 @@ class Journal:
         try:
             records = self._records.encode(kept)
         except LocalProtocolError:  # every message came in a frame, so it fits one: this is a defect of p2prdf
-            self._figures["unkept"] += 1
+            self._figures["unencodable"] += 1
             log.exception("record_failed", effects_dropped=len(effects))
             return
         marked = self.durability != "fsync"

@@ -41,9 +41,7 @@ REQUESTS_GRAPH: Final = "<urn:p2prdf:channel-requests>"
 CHANNEL: Final = "<urn:p2prdf:channel>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
-HOSTS: Final = WorkerGroup(
-    "host", "<urn:p2prdf:channel-hosts>", "<urn:p2prdf:hosts>", "<urn:p2prdf:channel-host:", ASKS
-)
+HOSTS: Final = WorkerGroup("<urn:p2prdf:channel-hosts>", "<urn:p2prdf:hosts>", "<urn:p2prdf:channel-host:", ASKS)
 """The worker group that evaluates channels."""
 
 INITIAL: Final = "<urn:p2prdf:initial>"

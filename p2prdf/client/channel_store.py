@@ -188,7 +188,7 @@ class ChannelStore:
 
     async def list(self, *, timeout_seconds: float = 60.0) -> _States:
         """Return each channel with its query, knowledge base, state and, if it has one, its channel worker."""
-        shown = ("name", "base", "query", "settings", "state", "host", "error")
+        shown = ("name", "base", "query", "settings", "state", "worker", "error")
         return [
             {key: each[key] for key in shown if key in each}
             for each in await self.stats(timeout_seconds=timeout_seconds)
@@ -198,7 +198,7 @@ class ChannelStore:
         """Return the state of channels, by name, as their workers report it.
 
         docs/reference/channels.md lists the keys. A channel without an answer of a worker within five seconds
-        has the state ``unkept``. Raises LocalProtocolError if there is no channel of that name, and the errors
+        has the state ``unassigned``. Raises LocalProtocolError if there is no channel of that name, and the errors
         of :meth:`p2prdf.client.Client.query`.
         """
         from p2prdf.channels.registration import ANSWERS, HOSTS, REQUESTS_GRAPH
@@ -343,7 +343,7 @@ def _about(each: RegisteredChannel) -> dict[str, Any]:
     if each.registration is not None:
         made = each.registration
         state |= {"base": made.base[1:-1], "query": made.query, "settings": dict(made.settings)}
-    state["state"] = "refused" if each.error else "unkept"
+    state["state"] = "refused" if each.error else "unassigned"
     if each.error:
         state["error"] = each.error
     return state

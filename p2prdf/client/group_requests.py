@@ -51,7 +51,7 @@ class GroupRequests:
 
         Returns when all members have answered or, with ``name``, at the first entry; at once if there are no
         members, and after ``seconds`` at the latest. ``timeout_seconds``: deadline of the query for the
-        members. Each entry names its member under the key ``keeper``, or the key of another group.
+        members. Each entry names its member under the key ``worker``.
         """
         members = await self.members(timeout_seconds)
         if not members:
@@ -59,9 +59,7 @@ class GroupRequests:
         request = f"<urn:p2prdf:request:{secrets.token_hex(16)}>"
         asked = request, self._group.asks, terms.literal(json.dumps({"what": what, "name": name}))
         answers: list[Triple] = []
-        gathered = _Answers(
-            self._group.word, members, enough=(lambda entries: bool(entries)) if name is not None else lambda _: False
-        )
+        gathered = _Answers(members, enough=(lambda entries: bool(entries)) if name is not None else lambda _: False)
         subscription = await self._client.subscribe(
             f"SELECT ?o {{ GRAPH {self._graph} {{ {request} {self._answers} ?o }} }}", lease_seconds=30.0
         )
@@ -83,9 +81,8 @@ class GroupRequests:
 class _Answers:
     """The answers of the members so far."""
 
-    def __init__(self, word: str, members: Collection[str], *, enough: Callable[[list[dict[str, Any]]], bool]):
+    def __init__(self, members: Collection[str], *, enough: Callable[[list[dict[str, Any]]], bool]):
         self.entries: list[dict[str, Any]] = []
-        self._word = word
         self._parts: dict[str, int] = {}
         self._waited_for = set(members)
         self._enough = enough
@@ -99,7 +96,7 @@ class _Answers:
             return False
         for each in entries[: _ENTRIES_MAX - len(self.entries)]:
             if isinstance(each, dict):
-                self.entries.append({**each, self._word: member})
+                self.entries.append({**each, "worker": member})
         self._parts[member] = self._parts.get(member, 0) + 1
         if self._parts[member] >= parts:
             self._waited_for.discard(member)

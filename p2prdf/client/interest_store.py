@@ -132,7 +132,7 @@ class InterestStore:
         """Return the state of interests, by name, as their workers report it.
 
         docs/reference/interest-replicas.md lists the keys. An interest without an answer of a worker within
-        five seconds has the state ``unkept``. Raises LocalProtocolError if there is no interest of that name,
+        five seconds has the state ``unassigned``. Raises LocalProtocolError if there is no interest of that name,
         and the errors of :meth:`p2prdf.client.Client.query`.
         """
         registered = await self.registered(timeout_seconds=timeout_seconds)
@@ -142,7 +142,7 @@ class InterestStore:
                 raise LocalProtocolError(f"there is no interest {name}")
         states = await self._requests.ask("status", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds)
         known = {str(each.get("name")): each for each in states}
-        return [known.get(each.name) or _unkept(each) for each in registered]
+        return [known.get(each.name) or _unassigned(each) for each in registered]
 
     async def verify(self, name: str, *, timeout_seconds: float = 60.0) -> dict[str, Any]:
         """Compare an interest's target with its expected content; its worker pauses writing meanwhile.
@@ -190,8 +190,8 @@ class InterestStore:
         return subject
 
 
-def _unkept(each: Registered) -> dict[str, Any]:
-    state: dict[str, Any] = {"name": each.name, "state": "refused" if each.error else "unkept"}
+def _unassigned(each: Registered) -> dict[str, Any]:
+    state: dict[str, Any] = {"name": each.name, "state": "refused" if each.error else "unassigned"}
     if each.registration is not None:
         graph = each.registration.graph
         state |= {"dataset": each.registration.dataset[1:-1], "target": each.registration.target,

@@ -44,8 +44,8 @@ _RATE_SECONDS: Final = (0.5, 120.0)
 """Least and greatest interval between two counts from which a rate is computed."""
 _LOADS: Final = {
     **{name: ("peer", name) for name in (
-        "storage_load", "processing_load", "triples", "queries", "rows", "subscriptions_home", "subscriptions_here",
-        "answers_held", "busy", "in_step",
+        "storage_load", "processing_load", "triples", "queries", "rows", "subscriptions_coordinated",
+        "subscriptions_local", "solutions_held", "busy", "in_sync",
     )},
     "clients": ("clients", "clients"), "memory_bytes": ("memory_bytes",), "uptime_seconds": ("uptime_seconds",),
     "stopping": ("stopping",),

@@ -40,7 +40,7 @@ class ChannelWorkerConfig:
 
     def validate(self) -> None:
         """Raise LocalProtocolError for invalid times."""
-        check_times(HOSTS, self.lease_seconds, self.check_seconds)
+        check_times(self.lease_seconds, self.check_seconds)
         if not 0 <= self.settle_seconds < float("inf"):
             raise LocalProtocolError(f"settle_seconds must be a finite number, 0 or more, not {self.settle_seconds}")
 

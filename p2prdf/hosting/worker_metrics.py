@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from p2prdf.hosting.base_pass import BasePass
 from p2prdf.hosting.worker import ChannelWorker
-from p2prdf.monitoring.exposition import counter, gauge, lines
-from p2prdf.presence.worker_metrics import worker_metrics, worker_state
+from p2prdf.monitoring.exposition import Metric, counter, gauge, lines
+from p2prdf.presence.worker_metrics import WORKER_METRICS, worker_state
 
 __all__ = ["CHANNELS_REPORTED", "METRICS", "STATES", "exposition"]
 
@@ -21,22 +21,31 @@ CHANNELS_REPORTED: Final = 1000
 STATES: Final = ("failing", "refused", "reading", "evaluated")
 """The states of a channel, in the order in which channels get metrics of their own."""
 
+
+def _of_base(name: str, key: str, text: str) -> Metric:
+    return gauge(f"knowledge_base_{name}", f"bases.{key}", text, "base")
+
+
+def _of_channel(name: str, key: str, text: str) -> Metric:
+    return counter(f"channel_{name}", f"channels.{key}", text, "channel")
+
+
 METRICS: Final = (
-    *worker_metrics("host"),
-    gauge("host_channels", "states", "Channels of this host by state; several hosts may report refused ones.", "state"),
-    gauge("host_channels_untold", "untold", "Channels without metrics of their own because of their number."),
-    gauge("host_base_lag_seconds", "bases.lag_seconds", "Age of the oldest publication that is not evaluated.", "base"),
-    gauge("host_base_failing", "bases.failing", "1 while the knowledge base cannot be read or written.", "base"),
-    gauge("host_base_graphs", "bases.graphs", "Published graphs.", "base"),
-    gauge("host_base_facts", "bases.facts", "Facts, including derived ones.", "base"),
-    gauge("host_base_rules", "bases.rules", "Rule texts in use.", "base"),
-    gauge("host_base_refused", "bases.refused_publications", "Refused publications and rules.", "base"),
-    gauge("host_channel_state", "channels.state", "1 for the state of the channel.", "channel", "state"),
-    gauge("host_channel_bindings", "channels.bindings", "Current bindings.", "channel"),
-    counter("host_channel_told", "channels.told", "New bindings delivered.", "channel"),
-    counter("host_channel_foreseen", "channels.foreseen", "Bindings delivered before an evaluation.", "channel"),
-    counter("host_channel_runs", "channels.runs", "Evaluations of the query.", "channel"),
-    counter("host_channel_skipped", "channels.skipped", "Publications without an evaluation of the query.", "channel"),
+    *WORKER_METRICS,
+    gauge("channels", "states", "Channels of this worker by state; several workers may report refused ones.", "state"),
+    gauge("channels_unreported", "unreported", "Channels without metrics of their own because of their number."),
+    _of_base("lag_seconds", "lag_seconds", "Age of the oldest publication that is not evaluated."),
+    _of_base("failing", "failing", "1 while the knowledge base cannot be read or written."),
+    _of_base("graphs", "graphs", "Published graphs."),
+    _of_base("facts", "facts", "Facts, including derived ones."),
+    _of_base("rules", "rules", "Rule texts in use."),
+    _of_base("refused", "refused_publications", "Refused publications and rules."),
+    gauge("channel_state", "channels.state", "1 for the state of the channel.", "channel", "state"),
+    gauge("channel_bindings", "channels.bindings", "Current bindings.", "channel"),
+    _of_channel("bindings_delivered", "told", "New bindings delivered."),
+    _of_channel("bindings_predicted", "foreseen", "Bindings delivered before an evaluation."),
+    _of_channel("evaluations", "runs", "Evaluations of the query."),
+    _of_channel("evaluations_skipped", "skipped", "Publications without an evaluation of the query."),
 )  # fmt: skip
 
 
@@ -60,7 +69,7 @@ async def _state(worker: ChannelWorker) -> dict[str, Any]:
         _put(reported, name, {**channels[name], "state": {channels[name]["state"]: 1}})
     return {
         **worker_state(worker), "states": {state: states[state] for state in STATES},
-        "untold": max(0, len(channels) - CHANNELS_REPORTED), "bases": bases, "channels": reported,
+        "unreported": max(0, len(channels) - CHANNELS_REPORTED), "bases": bases, "channels": reported,
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Registrations of interests in an overlay, sync workers (keepers), and the assignment of interests to workers.
+"""Registrations of interests in an overlay, interest workers, and the assignment of interests to workers.
 
 All this is stored as triples of known graphs, with replicas like any other, so the registering client may go away:
 
@@ -44,7 +44,7 @@ PAUSED: Final = "<urn:p2prdf:paused>"
 KEEPS: Final = "<urn:p2prdf:keeps>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
-KEEPERS: Final = WorkerGroup("keeper", KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
+KEEPERS: Final = WorkerGroup(KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
 """The workers that maintain targets."""
 
 _NAMES: Final = Names("<urn:p2prdf:interest:")

@@ -740,7 +740,7 @@ class Peer:
             "host": self.contact.host,
             "port": self.contact.port,
             "overlay": self.config.overlay,
-            "quiet": self.quiet,
+            "idle": self.quiet,
             "busy": self.busy,
             "stamps_refused": self.stamps_refused,
             "stamps_corrected": self.stamps_corrected,

@@ -45,11 +45,10 @@ class Names:
 class WorkerGroup:
     """The IRIs of one worker group.
 
-    ``word``: the noun for one worker, in messages; ``prefix``: start of each worker's IRI, with the angle bracket;
+    ``prefix``: start of each worker's IRI, with the angle bracket;
     ``graph``, ``predicate``: of the triples that announce workers; ``asks``: the predicate of requests.
     """
 
-    word: str
     graph: str
     predicate: str
     prefix: str

@@ -47,10 +47,10 @@ class Known(Protocol):
         ...
 
 
-def check_times(group: WorkerGroup, lease_seconds: float, check_seconds: float) -> None:
+def check_times(lease_seconds: float, check_seconds: float) -> None:
     """Raise LocalProtocolError unless both times are positive and finite."""
     if not (0 < lease_seconds < float("inf") and 0 < check_seconds < float("inf")):
-        raise LocalProtocolError(f"lease and check interval of a {group.word} must be positive numbers of seconds")
+        raise LocalProtocolError("lease and check interval of a worker must be positive numbers of seconds")
 
 
 class Worker(abc.ABC):
@@ -65,7 +65,7 @@ class Worker(abc.ABC):
         ``lease_seconds``: the time after its last renewal at which a worker counts as dead, at the latest;
         ``check_seconds``: the pause between two checks of the other workers' leases.  ``tell`` is called with events.
         """
-        check_times(group, lease_seconds, check_seconds)
+        check_times(lease_seconds, check_seconds)
         self.name = ""
         """The IRI of this worker.  It changes when the lease expires."""
         self.known: Known = self._new_registry()
@@ -166,7 +166,7 @@ class Worker(abc.ABC):
             )  # fmt: skip
         self._number, self.name, self._renewed_at = lease.id, self._group.subject(lease.id), at
         await overlay.publish([self._announcement()], graph=self._group.graph)
-        self._tell("ready", {self._group.word: self.name[1:-1]})
+        self._tell("ready", {"worker": self.name[1:-1]})
 
     def _announcement(self) -> Triple:
         return self.name, self._group.predicate, terms.literal(json.dumps(self._properties()))
@@ -229,7 +229,7 @@ class Worker(abc.ABC):
             except SubscriptionGone:
                 found.append(subject)
                 self.known.membership.expired.add(subject)
-                self._tell("gone", {self._group.word: subject[1:-1]})
+                self._tell("gone", {"worker": subject[1:-1]})
                 self._changed.set()
             except (Unavailable, Busy):
                 continue  # the worker's state is unknown: it counts as alive

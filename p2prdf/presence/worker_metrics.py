@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
-from p2prdf.monitoring.exposition import Metric, counter, gauge
+from p2prdf.monitoring.exposition import counter, gauge
 from p2prdf.monitoring.process import memory_bytes
 from p2prdf.presence.worker import Worker
 
-__all__ = ["not_ready_reason", "worker_metrics", "worker_state"]
+__all__ = ["WORKER_METRICS", "not_ready_reason", "worker_state"]
 
 
-def worker_metrics(word: str) -> tuple[Metric, ...]:
-    """Return the metrics of a worker.  ``word``: the noun for it, with which the names of metrics begin."""
-    return (
-        gauge(f"{word}_uptime_seconds", "uptime_seconds", f"Time since the start of the {word}."),
-        gauge(f"{word}_memory_bytes", "memory_bytes", f"Resident memory of the {word}."),
-        gauge(f"{word}_ready", "ready", f"1 if the {word} has read the registry and knows its share."),
-        gauge(f"{word}_lease_held", "lease_held", f"1 if the lease of the {word} is valid."),
-        gauge(f"{word}_members", "members", f"{word.capitalize()}s that are there, as far as this one knows."),
-        counter(
-            f"{word}_disconnections", "disconnections", "Restarts of all work after a disconnection from the cluster."
-        ),
-        counter(f"{word}_lapses", "lapses", f"Lapses of the lease while the {word} was running."),
-    )
+WORKER_METRICS: Final = (
+    gauge("worker_uptime_seconds", "uptime_seconds", "Time since the start of the worker."),
+    gauge("worker_memory_bytes", "memory_bytes", "Resident memory of the worker."),
+    gauge("worker_ready", "ready", "1 if the worker has read the registry and knows its share."),
+    gauge("worker_lease_held", "lease_held", "1 if the lease of the worker is valid."),
+    gauge("worker_members", "members", "Workers of the group that are there, as far as this one knows."),
+    counter("worker_disconnections", "disconnections", "Restarts of all work after a disconnection from the cluster."),
+    counter("worker_lapses", "lapses", "Lapses of the lease while the worker was running."),
+)
+"""Metrics of a worker of any kind."""
 
 
 def worker_state(worker: Worker) -> dict[str, Any]:
-    """Return the state from which the metrics of :func:`worker_metrics` take their values."""
+    """Return the state from which the metrics of ``WORKER_METRICS`` take their values."""
     return {
         "uptime_seconds": time.monotonic() - worker.began,
         "memory_bytes": memory_bytes(),

@@ -62,14 +62,14 @@ async def _compared(worker: InterestWorker, name: str, *, mend: bool) -> Entry:
         "name": name, "expected": found.expected, "found": found.found, "equal": found.equal,
         "lacking": found.lacking, "foreign": found.foreign,
     }  # fmt: skip
-    return entry | ({"given_up_triples": given_up} if given_up else {})
+    return entry | ({"evicted_triples": given_up} if given_up else {})
 
 
 async def report(worker: InterestWorker, names: Iterable[str] | None = None) -> list[Entry]:
     """Return the state of a worker's interests; ``names``: only of these.
 
     ``as_of`` and ``position``: the time, and the changeset, up to which the target has the dataset;
-    ``lag_seconds``: the age of that time. ``given_up_triples``, if there are any: potentially interesting
+    ``lag_seconds``: the age of that time. ``evicted_triples``, if there are any: potentially interesting
     triples evicted because of the bound; ``whole_as_of``: the time up to which the target is complete despite
     that.
     """
@@ -107,7 +107,7 @@ def _state(worker: InterestWorker, name: str, kept: Maintained, sizes: Mapping[s
     if name in sizes:
         entry |= {"target_triples": sizes[name].target, "potential_triples": sizes[name].potential}
         if sizes[name].given_up:
-            entry["given_up_triples"] = sizes[name].given_up
+            entry["evicted_triples"] = sizes[name].given_up
             if dataset is not None and dataset.whole_as_of is not None:
                 entry["whole_as_of"] = dataset.whole_as_of / 1000
     if error is not None:

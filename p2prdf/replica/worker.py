@@ -48,7 +48,7 @@ class InterestWorkerConfig:
 
     def validate(self) -> None:
         """Raise LocalProtocolError for values out of bounds."""
-        check_times(KEEPERS, self.lease_seconds, self.check_seconds)
+        check_times(self.lease_seconds, self.check_seconds)
         for dataset, bound in self.potential_max.items():
             if bound < 0:
                 of = "" if dataset is None else f" of {dataset}"

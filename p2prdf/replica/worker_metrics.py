@@ -1,6 +1,6 @@
 """Metrics of an interest worker: the process, the datasets it reads, the interests it maintains.
 
-Up to ``INTERESTS_TOLD`` interests have metrics of their own, those in a bad state first; a monitoring system
+Up to ``INTERESTS_REPORTED`` interests have metrics of their own, those in a bad state first; a monitoring system
 stores a few series for each. The counts by state cover all interests.
 """
 
@@ -11,47 +11,47 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from p2prdf.monitoring.exposition import Metric, counter, gauge, lines, seconds
-from p2prdf.presence.worker_metrics import worker_metrics, worker_state
+from p2prdf.presence.worker_metrics import WORKER_METRICS, worker_state
 from p2prdf.replica.answers import STATES, report
 from p2prdf.replica.dataset_pass import DatasetPass
 from p2prdf.replica.worker import InterestWorker
 
-__all__ = ["INTERESTS_TOLD", "METRICS", "exposition"]
+__all__ = ["INTERESTS_REPORTED", "METRICS", "exposition"]
 
-INTERESTS_TOLD: Final = 1000
+INTERESTS_REPORTED: Final = 1000
 _UNWELL: Final = ("failing", "refused", "behind", "reading")
 """States in the order of reporting when there are too many interests."""
 
 
 def _of_dataset(name: str, text: str) -> Metric:
-    return gauge(f"keeper_dataset_{name}", f"datasets.{name}", text, "dataset")
+    return gauge(f"dataset_{name}", f"datasets.{name}", text, "dataset")
 
 
 def _of_interest(name: str, text: str) -> Metric:
-    return gauge(f"keeper_interest_{name}", f"interests.{name}", text, "interest")
+    return gauge(f"interest_{name}", f"interests.{name}", text, "interest")
 
 
 METRICS: Final = (
-    *worker_metrics("keeper"),
-    gauge("keeper_interests", "states", "Interests of this keeper by state; all report refused ones.", "state"),
-    gauge("keeper_interests_untold", "untold", "Interests without metrics of their own because of their number."),
+    *WORKER_METRICS,
+    gauge("interests", "states", "Interests of this worker by state; all report refused ones.", "state"),
+    gauge("interests_unreported", "unreported", "Interests without metrics of their own because of their number."),
     _of_dataset("lag_seconds", "Age of the oldest publication that is not processed."),
     _of_dataset("failing", "1 while the dataset cannot be read."),
     _of_dataset("triples", "Triples held for all interests of the dataset."),
-    _of_dataset("given_up_triples", "Potentially interesting triples evicted since the last complete reading."),
+    _of_dataset("evicted_triples", "Potentially interesting triples evicted since the last complete reading."),
     _of_dataset("incomplete_seconds", "Time since targets may be incomplete because of evictions; 0: complete."),
-    counter("keeper_dataset_solutions", "datasets.solutions", "Solutions received from the cluster.", "dataset"),
-    counter("keeper_dataset_changesets", "datasets.changesets", "Bookmarks with changes.", "dataset"),
-    counter("keeper_dataset_readings", "datasets.readings", "Complete readings of the dataset.", "dataset"),
-    seconds("keeper_dataset_pass", "datasets.pass_seconds", "Computing the changes of targets.", "dataset"),
-    gauge("keeper_interest_state", "interests.state", "1 for the state of the interest.", "interest", "state"),
+    counter("dataset_solutions", "datasets.solutions", "Solutions received from the cluster.", "dataset"),
+    counter("dataset_changesets", "datasets.changesets", "Bookmarks with changes.", "dataset"),
+    counter("dataset_readings", "datasets.readings", "Complete readings of the dataset.", "dataset"),
+    seconds("dataset_pass", "datasets.pass_seconds", "Computing the changes of targets.", "dataset"),
+    gauge("interest_state", "interests.state", "1 for the state of the interest.", "interest", "state"),
     _of_interest("lag_seconds", "Age of the oldest publication that is not in the target."),
     _of_interest("target_triples", "Triples that the target should hold."),
     _of_interest("potential_triples", "Potentially interesting triples held."),
-    _of_interest("given_up_triples", "Triples evicted since the last complete reading, by pattern."),
+    _of_interest("evicted_triples", "Triples evicted since the last complete reading, by pattern."),
     _of_interest("pending_triples", "Triples still to be applied to the target."),
-    counter("keeper_interest_updates", "interests.updates", "Updates applied to the target.", "interest"),
-    counter("keeper_interest_failures", "interests.failures", "Failed updates of the target.", "interest"),
+    counter("interest_updates", "interests.updates", "Updates applied to the target.", "interest"),
+    counter("interest_failures", "interests.failures", "Failed updates of the target.", "interest"),
 )  # fmt: skip
 
 
@@ -69,9 +69,9 @@ async def _state(worker: InterestWorker) -> dict[str, Any]:
     return {
         **worker_state(worker),
         "states": {state: states[state] for state in STATES},
-        "untold": max(0, len(entries) - INTERESTS_TOLD),
+        "unreported": max(0, len(entries) - INTERESTS_REPORTED),
         "datasets": _datasets(worker.passes, worker.now()),
-        "interests": _interests(worker, entries[:INTERESTS_TOLD]),
+        "interests": _interests(worker, entries[:INTERESTS_REPORTED]),
     }
 
 
@@ -80,7 +80,7 @@ def _datasets(passes: Mapping[str, DatasetPass], now: float) -> dict[str, dict[s
     found: dict[str, dict[str, Any]] = {}
     for dataset, each in sorted(passes.items()):
         values: dict[str, Any] = {
-            "failing": each.error is not None, "triples": each.triples, "given_up_triples": each.given_up,
+            "failing": each.error is not None, "triples": each.triples, "evicted_triples": each.given_up,
             "incomplete_seconds": 0.0 if each.whole_as_of is None else max(0.0, now - each.whole_as_of / 1000),
             "solutions": each.read, "changesets": each.changesets, "readings": each.readings,
             "pass_seconds": each.passes.status(),
@@ -94,12 +94,12 @@ def _datasets(passes: Mapping[str, DatasetPass], now: float) -> dict[str, dict[s
 def _interests(worker: InterestWorker, entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return values by metric, then by interest."""
     found: dict[str, dict[str, Any]] = {}
-    known = ("lag_seconds", "target_triples", "potential_triples", "given_up_triples", "pending_triples")
+    known = ("lag_seconds", "target_triples", "potential_triples", "evicted_triples", "pending_triples")
     for each in entries:
         name = str(each["name"])
         mine = {key: each[key] for key in known if key in each}
         if "target_triples" in mine:
-            mine.setdefault("given_up_triples", 0)
+            mine.setdefault("evicted_triples", 0)
         kept = worker.kept.get(name)
         if kept is not None:
             mine |= {"updates": kept.target.updates, "failures": kept.target.failures}

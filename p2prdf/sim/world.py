@@ -165,7 +165,7 @@ class Node:
 def _busy(node: Node) -> bool:
     """Return whether a peer with replicas has pending work, or a client of the peer waits."""
     status = node.peer.status()
-    return bool(node.requests or not node.peer.quiet or status["rejoining"] or not status["in_step"])
+    return bool(node.requests or not node.peer.quiet or status["recomputing"] or not status["in_sync"])
 
 
 class World(VirtualTime):

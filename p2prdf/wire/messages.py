@@ -199,9 +199,10 @@ class PublicationsComplete:
 class MembersKnown:
     """Peer to its own next process: the maximum number of members at a time, minus orderly departures.
 
-    ``lacks``: its recovery state (:class:`p2prdf.peer.network.quorum.Lacks`).  ``returned``: it had been a member
-    before it started empty.  ``jumped``: the stamp at which the latest process started with a clock further ahead of
-    all known stamps than clocks may drift; ``before``: the latest stamp known then (0: there was no such process).
+    ``lacks``: its recovery state (:class:`p2prdf.peer.network.quorum.RecoveryState`).  ``returned``: it had been a
+    member before it started empty.  ``jumped``: the stamp at which the latest process started with a clock further
+    ahead of all known stamps than clocks may drift; ``before``: the latest stamp known then (0: there was no such
+    process).
     """
 
     count: int

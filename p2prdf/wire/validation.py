@@ -39,7 +39,7 @@ COUNTS_MAX: Final = 256
 KINDS_MAX: Final = 32
 """Maximum number of item types that replicas compare."""
 LACKS_MAX: Final = 3
-"""The largest recovery state (:class:`p2prdf.peer.network.quorum.Lacks`)."""
+"""The largest recovery state (:class:`p2prdf.peer.network.quorum.RecoveryState`)."""
 MEMBERS_MAX: Final = 1 << 20
 """Maximum number of members that another peer may report."""
 KNOWN_MAX: Final = 4

@@ -96,7 +96,7 @@ class Overlay:
         peer = state["peer"]
         assert isinstance(peer, dict)
         known = len(peer["contacts"]) == NODES and peer["settled"]
-        return known and peer["in_step"] and not peer["comparing"]
+        return known and peer["in_sync"] and not peer["comparing"]
 
     async def __aexit__(self, *_: object) -> None:
         for client in self.clients:
@@ -114,7 +114,7 @@ class Overlay:
     async def quiet(self) -> None:
         """Wait until nothing is under way anywhere."""
         async with asyncio.timeout(120):
-            while not all(state["peer"]["quiet"] for state in [await client.status() for client in self.clients]):
+            while not all(state["peer"]["idle"] for state in [await client.status() for client in self.clients]):
                 await asyncio.sleep(0.02)
 
     async def frames(self) -> int:
@@ -234,7 +234,7 @@ async def once(
         wall, cpu = await rate(overlay, [pieces[at::NODES] for at in range(NODES)])
         await still(counted)
         frames = await overlay.frames() - frames
-        rows = sum(state["peer"]["triple_roles"] for state in [await client.status() for client in overlay.clients])
+        rows = sum(state["peer"]["index_entries"] for state in [await client.status() for client in overlay.clients])
         for task in tasks:
             task.cancel()
         return Run(wall, cpu, counted.total(), rows, overlay.bytes_kept(), frames)

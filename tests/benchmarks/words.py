@@ -113,7 +113,7 @@ def _run(peers: int, texts: list[str], conditions: list[str], *, by_words: bool,
             subscribers.append(world.subscribe(0.0, at % peers, query))
         world.run_until_quiet()
         world.run_for(0.01)
-        seen.words = int(str(world.nodes[0].peer.status()["words"]))
+        seen.words = int(str(world.nodes[0].peer.status()["keywords"]))
         world.counting = True
         for at, text in enumerate(texts):
             world.publish(0.01 * at, at % peers, [(f"<urn:article:{at}>", _PREDICATE, text)])

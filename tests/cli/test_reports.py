@@ -29,7 +29,7 @@ def test_shares_are_those_of_the_owners_of_many_keys(overlay, peers):
 
 
 @pytest.mark.parametrize(
-    ("fenced", "settled", "in_step", "said"),
+    ("fenced", "settled", "in_sync", "said"),
     [
         ("the clock is off", True, True, "is fenced: the clock is off"),
         (None, False, True, "does not know its overlay"),
@@ -38,9 +38,9 @@ def test_shares_are_those_of_the_owners_of_many_keys(overlay, peers):
     ],
 )
 def test_the_reason_is_shown_if_a_node_does_not_do_all_of_its_work(
-    fenced: str | None, settled: bool, in_step: bool, said: str
+    fenced: str | None, settled: bool, in_sync: bool, said: str
 ) -> None:
-    report = {"discovery": {"fenced": fenced}, "peer": {"settled": settled, "in_step": in_step}}
+    report = {"discovery": {"fenced": fenced}, "peer": {"settled": settled, "in_sync": in_sync}}
     told = subscriptions._out_of_sync(report) or ""
     assert subscriptions._unready(report) is None
     alone = {**report, "discovery": {"fenced": None, "joining": "nobody answers"}}

@@ -23,7 +23,7 @@ async def test_staged_publication_is_answered_although_its_node_was_killed(launc
 
     async def whole():
         peers = [(await status(node))["peer"] for node in nodes]
-        return all(len(p["contacts"]) == 5 and p["settled"] and p["in_step"] for p in peers)
+        return all(len(p["contacts"]) == 5 and p["settled"] and p["in_sync"] for p in peers)
 
     await until(whole, seconds=60)
     entry, *rest = nodes

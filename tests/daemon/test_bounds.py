@@ -43,7 +43,7 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
         async def piled_up(read):
             """Tell whether a window of the sleeper is written or waits, besides the answers that the other read."""
             clients = (await status(nodes[0]))["clients"]
-            return clients["answers"] + clients["answers_waiting"] == read + 1000
+            return clients["solutions"] + clients["solutions_waiting"] == read + 1000
 
         await until(asleep)
         async with (
@@ -69,7 +69,7 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
                 for first in range(0, 4000, 2000):
                     await asyncio.gather(publish(first, first + 2000), read(2000))
                     await until(functools.partial(piled_up, first + 2000))  # solutions for the sleeper may come later
-                    assert (await status(nodes[0]))["clients"]["answers_waiting"] <= 1000
+                    assert (await status(nodes[0]))["clients"]["solutions_waiting"] <= 1000
     finally:
         writer.transport.abort()
 
@@ -152,7 +152,7 @@ async def test_absent_subscriber_is_sent_the_gap_of_expired_solutions_and_publis
         assert await client.publish((f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(100)) == 100
 
         async def dropped():
-            return (await client.status())["peer"]["answers_dropped"] == 100
+            return (await client.status())["peer"]["solutions_dropped"] == 100
 
         await until(dropped, seconds=30)
         again = await client.attach(token, auto_acknowledge=False)
@@ -166,7 +166,7 @@ async def test_absent_subscriber_is_sent_the_gap_of_expired_solutions_and_publis
 
 async def test_a_lease_below_a_second_is_refused(overlay, status):
     """A subscription with a lease over before it opens made a node search for expired items without end."""
-    before = (await status(overlay[0]))["peer"]["subscriptions_home"]
+    before = (await status(overlay[0]))["peer"]["subscriptions_coordinated"]
     session = await open_session("127.0.0.1", overlay[0].port, connect_seconds=60.0)
     try:
         for lease in (0.0, 1e-6, 0.999, 1e12):
@@ -178,4 +178,4 @@ async def test_a_lease_below_a_second_is_refused(overlay, status):
         await session.ask(messages.ClientPing, timeout_seconds=60.0)
     finally:
         session.close()
-    assert (await status(overlay[0]))["peer"]["subscriptions_home"] == before
+    assert (await status(overlay[0]))["peer"]["subscriptions_coordinated"] == before

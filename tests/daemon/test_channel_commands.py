@@ -31,7 +31,7 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
     add = ("channel", "add", "people", *base, "-f", query, *plain, *peer)
     assert run(*add, "--wait", 0, "--json")[:2] == (0, [{"name": "people", "begun": False}])
     code, listed, _ = run("channel", "list", *peer)
-    assert (code, listed.split("\t")[:3]) == (0, ["people", "unkept", "urn:by-commands\n"])
+    assert (code, listed.split("\t")[:3]) == (0, ["people", "unassigned", "urn:by-commands\n"])
     assert run("channel", "status", *peer)[0] == 1
     publish = ("channel", "publish", *base, "--publisher", "me", *peer, "--json")
     code, (first,), _ = run(*publish, tmp_path / "ann.nt")
@@ -67,9 +67,9 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
         assert (code, stats["state"], stats["graphs"] <= 4) == (0, "evaluated", True)
         told = fetched(metrics)
         assert fetched(metrics.replace("/metrics", "/readyz")) == "ready\n"
-        assert 'p2prdf_host_channel_state{channel="people",state="evaluated"} 1\n' in told
-        assert 'p2prdf_host_base_graphs{base="urn:by-commands"} 2\n' in told
-        assert 'p2prdf_host_channel_told_total{channel="people"} ' in told
+        assert 'p2prdf_channel_state{channel="people",state="evaluated"} 1\n' in told
+        assert 'p2prdf_knowledge_base_graphs{base="urn:by-commands"} 2\n' in told
+        assert 'p2prdf_channel_bindings_delivered_total{channel="people"} ' in told
         assert all(f"# TYPE {each.name} {each.kind}\n" in told for each in METRICS)
         assert run("channel", "remove", "people", *peer)[:2] == (0, "1 dropped\n")
         assert run("channel", "remove", "people", *peer)[:2] == (0, "0 dropped\n")

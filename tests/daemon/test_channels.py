@@ -100,12 +100,12 @@ async def test_consequences_are_tentative_then_confirmed_and_reported_again_afte
             await client.add_rules(base, parse_rules("?x a <urn:Person> :- ?x <urn:mail> ?m ."))
             await subscriber.exactly(people(*range(12)))
             (stats,) = await client.channels.stats("people")
-            assert (stats["host"], stats["state"], stats["bindings"]) == (host.name[1:-1], "evaluated", 12)
+            assert (stats["worker"], stats["state"], stats["bindings"]) == (host.name[1:-1], "evaluated", 12)
             assert (stats["rules"], stats["deletions"]) == (2, 2)
         # A second subscriber hears the valid bindings; a subscriber from now on hears none of them.
         async with subscribed(client, "people") as late:
             await late.exactly(people(*range(12)))
-        assert [each["host"] for each in await client.channels.list()] == [host.name[1:-1]]
+        assert [each["worker"] for each in await client.channels.list()] == [host.name[1:-1]]
         assert await client.channels.drop("people") == 1
         assert await client.channels.drop("people") == 0
         async with asyncio.timeout(SECONDS):
@@ -120,7 +120,7 @@ async def test_publications_without_a_worker_are_kept_and_a_later_worker_reports
         await client.channels.publish(base, [("<urn:b>", TYPE, "<urn:Person>")])
         await client.channels.delete(base, ("<urn:b>", "?p", "?o"))
         (found,) = await client.channels.list()
-        assert (found["name"], found["state"], "host" in found) == ("lone", "unkept", False)
+        assert (found["name"], found["state"], "worker" in found) == ("lone", "unassigned", False)
         async with subscribed(client, "lone") as subscriber:
             async with hosting(keeping_all[3].address):
                 await subscriber.exactly({("<urn:a>",)})

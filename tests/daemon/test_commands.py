@@ -72,7 +72,7 @@ async def cluster(launcher, until, status):
 
     async def in_step():
         peers = [(await status(node))["peer"] for node in nodes]
-        return all(len(peer["contacts"]) == 4 and peer["settled"] and peer["in_step"] for peer in peers)
+        return all(len(peer["contacts"]) == 4 and peer["settled"] and peer["in_sync"] for peer in peers)
 
     await until(in_step, seconds=60)
     return nodes

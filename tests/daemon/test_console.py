@@ -433,7 +433,7 @@ async def test_the_ring_and_its_subscriptions_are_available_to_any_program(keepi
         loads = [each["load"] for each in told["members"]]
         for name in ("storage_load", "processing_load", "triples"):
             assert told["means"][name] == pytest.approx(sum(each[name] for each in loads) / 5, abs=0.01)
-        assert sum(each["subscriptions_home"] for each in loads) >= 12
+        assert sum(each["subscriptions_coordinated"] for each in loads) >= 12
 
         async def rates():
             return (await ring())["means"]["processing_load_per_second"] is not None

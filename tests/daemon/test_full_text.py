@@ -96,7 +96,7 @@ async def test_real_texts_find_the_queries_that_they_satisfy(keeping_all, texts)
                 for at, (query, _) in enumerate(asked)
             ]
             for client in clients:
-                assert (await client.status())["peer"]["words"] > 0, "those that count from now on wait by words"
+                assert (await client.status())["peer"]["keywords"] > 0, "those that count from now on wait by words"
             half = len(triples) // 2
             await asyncio.gather(*(client.publish(triples[at:half:5]) for at, client in enumerate(clients)))
             late = [await clients[1].subscribe(query, since="beginning") for query, _ in asked]

@@ -977,7 +977,7 @@ async def test_metrics_equal_the_status_of_node_and_gateway(keeping_all, ns):
     assert within[: len(within) // 2] == sorted(within[: len(within) // 2])
     assert within[len(within) // 2 - 1] == counted[0]
     assert told["p2prdf_published_total"] == str(state["peer"]["published"])
-    assert told["p2prdf_in_step"] == "1"
+    assert told["p2prdf_in_sync"] == "1"
     assert told["p2prdf_peers"] == "4"
     assert told["p2prdf_gateway_subscribers"] == "1"
     assert told['p2prdf_gateway_requests_total{path="/publish",status="200"}'] == "1"

@@ -60,7 +60,8 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
     code, _, err = run(*add, "--name", "y", *place)
     assert (code, "this is the target of the interest x" in err) == (4, True)
     assert (run(*add, "--target", "http://far.example/update", "--name", "far"))[0] == 0
-    assert (run("interest", "status", "x", *peer))[:2] == (1, "x\tunkept\t\t\t\tno interest worker answers for it\n")
+    reported = run("interest", "status", "x", *peer)
+    assert reported[:2] == (1, "x\tunassigned\t\t\t\tno interest worker answers for it\n")
     worker = subprocess.Popen(
         [sys.executable, "-m", "p2prdf_cli", "serve", "interests", *peer, "--allow-host", f"127.0.0.1:{endpoint.port}",
          "--allow-private", "--auth-file", str(tmp_path / "auth"), "--metrics", "127.0.0.1:0"],
@@ -81,9 +82,9 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
         told = fetched(metrics)
         assert fetched(metrics.replace("/metrics", "/healthz")) == "ok\n"
         assert fetched(metrics.replace("/metrics", "/readyz")) == "ready\n"
-        assert 'p2prdf_keeper_interest_state{interest="x",state="current"} 1\n' in told
-        assert 'p2prdf_keeper_interest_target_triples{interest="x"} 4\n' in told
-        assert 'p2prdf_keeper_dataset_changesets_total{dataset="urn:by-commands"} ' in told
+        assert 'p2prdf_interest_state{interest="x",state="current"} 1\n' in told
+        assert 'p2prdf_interest_target_triples{interest="x"} 4\n' in told
+        assert 'p2prdf_dataset_changesets_total{dataset="urn:by-commands"} ' in told
         assert "abc" not in told, "no credentials"
         assert all(f"# TYPE {each.name} {each.kind}\n" in told for each in METRICS)
         code, found = state("far", "refused")

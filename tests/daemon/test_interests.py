@@ -178,18 +178,18 @@ async def test_a_target_that_a_bound_left_wanting_is_made_whole_by_repair(keepin
                         return found
 
         found = await said("000001")
-        assert (found["given_up_triples"], found["potential_triples"], found["target_triples"]) == (1, 0, 0)
+        assert (found["evicted_triples"], found["potential_triples"], found["target_triples"]) == (1, 0, 0)
         whole = found["whole_as_of"]
         await publisher.publish("000002", Changeset.of([], [team]))
         found = await said("000002")
-        assert (found["given_up_triples"], found["target_triples"]) == (2, 0), "nobody knows the label any more"
+        assert (found["evicted_triples"], found["target_triples"]) == (2, 0), "nobody knows the label any more"
         assert found["whole_as_of"] == whole < found["as_of"]
         assert await held(endpoint, dataset, "<urn:g:one>") == set()
-        assert (await client.interests.repair("one"))["given_up_triples"] == 2
+        assert (await client.interests.repair("one"))["evicted_triples"] == 2
         assert await held(endpoint, dataset, "<urn:g:one>") == {label, team}
         found = await said("000002")
         assert found["target_triples"] == 2
-        assert not {"given_up_triples", "whole_as_of"} & found.keys()
+        assert not {"evicted_triples", "whole_as_of"} & found.keys()
         await client.interests.remove("one")
 
 
@@ -266,7 +266,7 @@ async def test_forbidden_and_silent_targets_are_reported_and_delay_no_other_targ
     async with p2prdf.connect(keeping_all[0].address) as client:
         await client.interests.add(dataset, update, INTEREST, name="nobody")
         (found,) = await client.interests.status("nobody")
-        assert (found["state"], found["error"]) == ("unkept", "no interest worker answers for it")
+        assert (found["state"], found["error"]) == ("unassigned", "no interest worker answers for it")
         await client.interests.remove("nobody")
 
 
@@ -275,7 +275,7 @@ async def subscriptions(nodes):
     count = 0
     for node in nodes:
         async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
-            count += (await client.status())["peer"]["subscriptions_here"]
+            count += (await client.status())["peer"]["subscriptions_local"]
     return count
 
 
@@ -328,7 +328,6 @@ class KeeperProcess(MemberProcess):
     """A sync worker as a process of its own."""
 
     words = ("serve", "interests", "--allow-host", "127.0.0.1", "--allow-private")
-    called = "keeper"
 
 
 async def kept_by(client, name, keepers):
@@ -336,7 +335,7 @@ async def kept_by(client, name, keepers):
     async with asyncio.timeout(SECONDS):
         while True:
             (found,) = await client.interests.status(name)
-            known = [each for each in keepers if each.name == found.get("keeper")]
+            known = [each for each in keepers if each.name == found.get("worker")]
             if found["state"] == "current" and known:
                 return known[0]
 

@@ -32,7 +32,7 @@ async def until_back(cluster, until):
 
     async def back():
         peers = [(state or {}).get("peer") for state in await cluster.statuses()]
-        return all(p and len(p["contacts"]) == len(peers) and p["settled"] and p["in_step"] for p in peers)
+        return all(p and len(p["contacts"]) == len(peers) and p["settled"] and p["in_sync"] for p in peers)
 
     await until(back, seconds=60)
 
@@ -43,7 +43,7 @@ async def until_whole(nodes, status, until):
     async def whole():
         peers = [(await status(node))["peer"] for node in nodes]
         met = all(len(peer["contacts"]) == len(nodes) and peer["settled"] for peer in peers)
-        return met and all(p["in_step"] and not p["comparing"] and not p["rejoining"] for p in peers)
+        return met and all(p["in_sync"] and not p["comparing"] and not p["recomputing"] for p in peers)
 
     await until(whole, seconds=60)
 
@@ -158,7 +158,7 @@ async def test_a_leaving_node_reports_it_and_a_second_signal_ends_the_waiting(la
         publishing = asyncio.create_task(publisher.publish(AGES))
 
         async def under_way():
-            return (await status(node))["clients"]["publications_under_way"]
+            return (await status(node))["clients"]["publications_in_flight"]
 
         await until(under_way)
         async def all_that_comes():

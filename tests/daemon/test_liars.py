@@ -58,7 +58,7 @@ class Cluster:
     async def honest_whole(self):
         """Tell whether the honest nodes know each other alone, and are in sync."""
         states = [await state(node, self.alice) for node in self.honest]
-        return all(len(each["peers"]) == 1 and each["peer"]["in_step"] for each in states)
+        return all(len(each["peers"]) == 1 and each["peer"]["in_sync"] for each in states)
 
     def connect(self, node):
         return p2prdf.connect(node.address, tls=tls_of(self.alice))
@@ -80,7 +80,7 @@ async def test_primary_that_acknowledges_and_delivers_nothing_is_reported(launch
 
         async def settled():
             states = [await state(node, cluster.alice) for node in honest]
-            return all(each["peer"]["in_step"] and each["peer"]["groups"] for each in states)
+            return all(each["peer"]["in_sync"] and each["peer"]["groups"] for each in states)
 
         await until(settled, seconds=30)
         await other.publish(
@@ -299,7 +299,7 @@ async def test_false_accusation_names_the_accuser(launcher, until, tmp_path):
 
         async def settled():
             states = [await state(node, cluster.alice) for node in honest]
-            return all(each["peer"]["in_step"] and each["peer"]["groups"] for each in states)
+            return all(each["peer"]["in_sync"] and each["peer"]["groups"] for each in states)
 
         await until(settled, seconds=30)
         await other.publish(

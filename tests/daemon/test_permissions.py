@@ -241,7 +241,7 @@ async def test_a_subscription_stays_its_owners_at_other_nodes_through_failures_a
     async def met():
         async with p2prdf.connect(nodes[1].address, tls=watcher) as client:
             peer = (await client.status())["peer"]
-            return len(peer["contacts"]) == 2 and peer["in_step"] and not peer["comparing"]
+            return len(peer["contacts"]) == 2 and peer["in_sync"] and not peer["comparing"]
 
     await until(met, seconds=SECONDS)
     async with p2prdf.connect(nodes[0].address, tls=alice) as client:

@@ -69,7 +69,7 @@ async def test_every_answer_arrives_and_none_twice(launcher, options):
             await asyncio.gather(*(client.publish(part) for client, part in zip(clients, parts, strict=True)))
             await asyncio.gather(*(client.publish(part) for client, part in zip(clients[1:], again, strict=False)))
             await asyncio.gather(*collecting)
-            while not all(state["peer"]["quiet"] for state in [await client.status() for client in clients]):
+            while not all(state["peer"]["idle"] for state in [await client.status() for client in clients]):
                 await asyncio.sleep(0)
             states = [(await client.status())["peer"] for client in clients]
         wrong = [

@@ -123,7 +123,7 @@ async def test_a_subscriber_holds_the_true_solutions_in_the_end_though_nodes_are
     nodes += [launcher.start(data=each, bootstrap=nodes[0].address, **options) for each in folders[1:]]
 
     async def all_in_step():
-        return all([(await status(node))["peer"]["in_step"] for node in nodes])
+        return all([(await status(node))["peer"]["in_sync"] for node in nodes])
 
     await until(all_in_step, 30.0)
     chance = random.Random(7)

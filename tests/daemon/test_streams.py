@@ -285,7 +285,7 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
 
     async def in_step():
         peers = [(await status(node))["peer"] for node in nodes]
-        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_step"] for peer in peers)
+        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_sync"] for peer in peers)
 
     await until(in_step, seconds=60)
     async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:
@@ -330,7 +330,7 @@ async def test_counting_of_elements_goes_on_when_the_counting_node_is_killed(lau
 
     async def in_step():
         peers = [(await status(node))["peer"] for node in nodes]
-        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_step"] for peer in peers)
+        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_sync"] for peer in peers)
 
     await until(in_step, seconds=60)
     async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:
@@ -380,7 +380,7 @@ async def test_publishers_close_at_different_times_and_one_subscribes_when_all_h
 
     async def in_step():
         peers = [(await status(node))["peer"] for node in nodes]
-        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_step"] for peer in peers)
+        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_sync"] for peer in peers)
 
     await until(in_step, seconds=60)
     async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:

@@ -161,7 +161,7 @@ def test_the_memory_of_each_peer_is_that_of_a_real_peer(algorithm):
     for share, status in zip(fleet.shares(range(12)), measured.status, strict=True):
         held = measure(share, terms, fleet.loaded.plans, -(-len(triples) // 50))
         assert held.triples == status["triples"]
-        assert held.copies == status["triple_roles"]
+        assert held.copies == status["index_entries"]
         assert held.rows == status["rows"]
         assert held.queries == status["queries"]
         tables = held.triples_bytes + held.rows_bytes + held.queries_bytes

@@ -137,7 +137,7 @@ def test_a_publication_is_forgotten_when_it_is_indexed():
     told = publish(world, world.nodes[0], ACCEPTED)
     world.run_for(20.0)
     assert len(told.outcomes) == 1
-    assert [node.peer.status()["publications_kept"] for node in world.nodes] == [0] * 6
+    assert [node.peer.status()["redelivery_triples"] for node in world.nodes] == [0] * 6
     assert lacking(world)[0] == []
 
 
@@ -277,4 +277,4 @@ def test_removals_are_forgotten_when_they_are_indexed():
     world = published()
     publish(world, world.nodes[0], INDEXED, removed=True)
     world.run_for(20.0)
-    assert [node.peer.status()["publications_kept"] for node in world.nodes] == [0] * 6
+    assert [node.peer.status()["redelivery_triples"] for node in world.nodes] == [0] * 6

@@ -59,7 +59,7 @@ class _Story:
         assert not self.record.unsettled, "the subscriber remembers nothing any more"
 
     def in_step(self) -> list[bool]:
-        return [bool(node.peer.status()["in_step"]) for node in self.world.living()]
+        return [bool(node.peer.status()["in_sync"]) for node in self.world.living()]
 
     def ends_well(self) -> None:
         self.world.run_for(30.0)

@@ -98,7 +98,7 @@ def test_subscribers_get_the_answers_of_a_scan_of_all_triples(overlay, tables, b
         assert not client.record.complaints
         assert Counter(dict(client.record.bag)) == answers, text
     assert peers.read(*texts) == expected
-    assert all((node.peer.status()["words"] > 5) == by_words for node in peers.world.nodes)
+    assert all((node.peer.status()["keywords"] > 5) == by_words for node in peers.world.nodes)
 
 
 @pytest.mark.parametrize("by_words", [False, True], ids=["by predicate", "by words"])

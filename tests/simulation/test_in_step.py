@@ -11,7 +11,7 @@ import pytest
 from p2prdf import keys
 from p2prdf.continuous.identities import home_key, subscription_home
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.network.quorum import Lacks
+from p2prdf.peer.network.quorum import RecoveryState
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire import contract
@@ -37,7 +37,7 @@ def world() -> FailingWorld:
 
 
 def _in_step(node: Node) -> bool:
-    return bool(node.peer.status()["in_step"])
+    return bool(node.peer.status()["in_sync"])
 
 
 def _join_in_silence(world: FailingWorld, key: int) -> Node:
@@ -90,7 +90,7 @@ def test_a_peer_that_lost_its_data_counts_as_missing(world: FailingWorld):
     a, b, c, d, e = world.nodes
     _published(world, 20)
     _back_with_nothing(world, a, [b, c])
-    assert _lacks(a, d, e) == [Lacks.HOMES, Lacks.NOTHING, Lacks.NOTHING]
+    assert _lacks(a, d, e) == [RecoveryState.SUBSCRIPTIONS, RecoveryState.COMPLETE, RecoveryState.COMPLETE]
     assert all(map(_in_step, (d, e))), "one of the three is enough, and two are there"
     world.crash(b)
     world.crash(c)
@@ -103,7 +103,7 @@ def test_a_peer_that_lost_its_data_counts_as_missing(world: FailingWorld):
     assert all(map(_in_step, (a, b, d, e)))
     world.restart(c)
     world.run_for(16.0)
-    assert _lacks(a, b, c, d, e) == [Lacks.NOTHING] * 5
+    assert _lacks(a, b, c, d, e) == [RecoveryState.COMPLETE] * 5
     assert not any(each.peer._messenger.members.lacking for each in world.nodes)
 
 
@@ -123,12 +123,12 @@ def test_two_empty_peers_learn_nothing_from_each_other(world: FailingWorld, agai
         world.restart(e)
         world.run_for(4.0)
     assert world.views.true()
-    assert _lacks(a, c) == [Lacks.HOMES] * 2
+    assert _lacks(a, c) == [RecoveryState.SUBSCRIPTIONS] * 2
     assert not any(map(_in_step, (a, c, d, e)))
     world.restart(b)
     world.run_for(16.0)
     assert all(map(_in_step, world.nodes))
-    assert _lacks(*world.nodes) == [Lacks.NOTHING] * 5
+    assert _lacks(*world.nodes) == [RecoveryState.COMPLETE] * 5
 
 
 def test_peers_that_start_empty_together_do_not_wait_for_one_that_goes(world: FailingWorld):
@@ -194,7 +194,7 @@ def test_a_peer_with_an_empty_disk_that_sees_nobody_is_not_the_first_of_a_networ
     SubscriberClient(world, record, world._generator("subscriber")).connect()
     world.run_for(8.0)
     a, b = world.nodes
-    assert _lacks(a, b) == [Lacks.NOTHING] * 2
+    assert _lacks(a, b) == [RecoveryState.COMPLETE] * 2
     _published(world, 2)
     assert len(record.rows) == 2
     world.crash(a)
@@ -298,7 +298,7 @@ def test_a_lone_peer_completes_no_recovery_by_itself(world: FailingWorld):
         world.crash(node)
     world.restart(a, disk="lost")
     world.run_for(4.0)
-    assert _lacks(a) == [Lacks.HOMES]
+    assert _lacks(a) == [RecoveryState.SUBSCRIPTIONS]
     world.restart(d)
     world.restart(e)
     world.run_for(4.0)
@@ -345,7 +345,7 @@ def test_a_peer_that_leaves_without_its_lost_data_has_not_handed_all_over(world:
 def test_a_restart_does_not_complete_the_recovery_of_an_empty_peer(world: FailingWorld):
     a, b, c, d, e = world.nodes
     _back_with_nothing(world, a, [b, c, d, e])
-    for lacks in (Lacks.HOMES, Lacks.NOTHING):
+    for lacks in (RecoveryState.SUBSCRIPTIONS, RecoveryState.COMPLETE):
         for compacted in (False, True):
             if compacted:
                 world.compact(a)
@@ -358,9 +358,9 @@ def test_a_restart_does_not_complete_the_recovery_of_an_empty_peer(world: Failin
         world.run_for(12.0)
 
 
-@pytest.mark.parametrize(("seconds", "lacks"), [(10.0, Lacks.NOTHING), (25.0, Lacks.HOMES)])
+@pytest.mark.parametrize(("seconds", "lacks"), [(10.0, RecoveryState.COMPLETE), (25.0, RecoveryState.SUBSCRIPTIONS)])
 def test_a_peer_away_beyond_the_waiting_time_lacks_the_later_acknowledgements(
-    world: FailingWorld, seconds: float, lacks: Lacks
+    world: FailingWorld, seconds: float, lacks: RecoveryState
 ):
     a = world.nodes[0]
     _published(world, 20)
@@ -375,7 +375,7 @@ def test_a_peer_away_beyond_the_waiting_time_lacks_the_later_acknowledgements(
     assert _lacks(a) == [lacks]
     world.run_for(12.0)
     assert all(map(_in_step, world.nodes))
-    assert _lacks(*world.nodes) == [Lacks.NOTHING] * PEERS
+    assert _lacks(*world.nodes) == [RecoveryState.COMPLETE] * PEERS
 
 
 def test_when_peers_only_go_a_peer_compared_with_the_others_is_in_sync_at_once(world: FailingWorld):

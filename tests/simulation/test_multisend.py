@@ -85,5 +85,5 @@ def test_rows_arrive_through_all_faults_of_the_network(overlay: str, cache: bool
     problems = check_answers(subscriber, Oracle(world.log()))
     assert not problems, "\n".join(map(str, problems))
     assert len(subscriber.rows) == 20
-    assert sum(int(str(node.peer.status()["passed_on"])) for node in world.nodes) > 20
+    assert sum(int(str(node.peer.status()["forwarded"])) for node in world.nodes) > 20
     _check(world)

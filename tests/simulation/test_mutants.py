@@ -84,7 +84,7 @@ def test_a_token_that_is_never_released_is_a_leftover():
 
 def test_a_split_that_is_never_reported_is_a_leftover(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(HotKeys, "_supplied", lambda *_: None)
-    assert "keys_unsettled" in _caught(None, {"leftover"}, hot=True).text
+    assert "keys_migrating" in _caught(None, {"leftover"}, hot=True).text
 
 
 def test_an_advertisement_that_vanishes_is_missed():

@@ -118,7 +118,7 @@ def test_the_same_is_answered_again_and_at_every_peer(overlay):
         assert peers.read(*ALL, at=node.index) == expected(40)
     assert peers.read(*ALL, *ALL, at=0) == expected(40) * 2
     peers.world.run_for(5.0)
-    assert not any(node.peer.status()["subscriptions_home"] for node in peers.world.nodes)
+    assert not any(node.peer.status()["subscriptions_coordinated"] for node in peers.world.nodes)
 
 
 @each_overlay

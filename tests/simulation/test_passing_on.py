@@ -83,7 +83,7 @@ def test_misrouted_messages_are_passed_on_and_nothing_is_missed(overlay: str, fa
     assert all(subscriber.rows for subscriber in subscribers)
     passed_on = {kind for kind, times in kinds.items() if times}
     assert passed_on >= {"IndexTriples", "Forward", "IndexQuery", "Answers", "OpenSubscription", "Delivered"}
-    assert int(str(stale.relay.peer.status()["passed_on"])) > 0
+    assert int(str(stale.relay.peer.status()["forwarded"])) > 0
 
 
 def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_relay_has(overlay: str):
@@ -106,7 +106,7 @@ def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_rela
     publishing = world.publish(0.0, publisher.index, TRIPLES)
     world.run_for(60.0)
     assert int(str(owner.peer.status()["triples"])) > 0
-    assert int(str(relay.peer.status()["passing_on"])) == 1
+    assert int(str(relay.peer.status()["forwarding"])) == 1
     assert publishing.completed_at is None
     assert len(sent) == 2  # from the publisher to the relay, and from the relay to the owner
     assert all(times > 5 for (index, _), times in sent.items() if index == relay.index)
@@ -114,7 +114,7 @@ def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_rela
     world.run_until_quiet()
     assert publishing.completed_at is not None
     assert check_placement(world) + check_leftovers(world) == []
-    assert int(str(relay.peer.status()["passing_on"])) == 0
+    assert int(str(relay.peer.status()["forwarding"])) == 0
 
 
 def test_a_circle_of_full_windows_does_not_wait_for_itself():
@@ -129,7 +129,7 @@ def test_a_circle_of_full_windows_does_not_wait_for_itself():
     world.run_until_quiet()
     problems = check_requests(world) + check_placement(world) + check_leftovers(world)
     assert not problems, "\n".join(map(str, problems))
-    assert all(int(str(node.peer.status()["passed_on"])) > 1 for node in world.nodes)
+    assert all(int(str(node.peer.status()["forwarded"])) > 1 for node in world.nodes)
 
 
 @pytest.mark.parametrize("multisend", ["direct", "recursive"])
@@ -144,12 +144,12 @@ def test_a_message_being_passed_on_to_a_lost_peer_is_acknowledged_by_the_new_own
     subscriber = world.subscribe(0.0, relay.index, PATH)
     publishing = world.publish(0.0, stale.publisher.index, TRIPLES)
     world.run_for(5.0)
-    assert int(str(relay.peer.status()["passing_on"])) > 0
+    assert int(str(relay.peer.status()["forwarding"])) > 0
     assert publishing.completed_at is None
     for node in world.nodes:
         world.submit(node, ContactLost(owner.contact))
     world.run_for(60.0)
     assert publishing.completed_at is not None
-    assert int(str(relay.peer.status()["passing_on"])) == 0
+    assert int(str(relay.peer.status()["forwarding"])) == 0
     assert subscriber.opened_at is not None
     assert check_answers(subscriber, Oracle(world.log())) == []

@@ -113,7 +113,7 @@ THREE = "SELECT ?r { ?r <urn:door> ?o ; <urn:door> ?p ; <urn:lamp> ?q }"
 def work(peers: Peers) -> tuple[int, int]:
     """Return the number of pairs joined by all peers, and the number of solutions reported to coordinators."""
     nodes = [node.peer for node in peers.world.nodes]
-    return sum(each._tables.sizes().joined for each in nodes), sum(int(each.status()["answers"]) for each in nodes)
+    return sum(each._tables.sizes().joined for each in nodes), sum(int(each.status()["solutions"]) for each in nodes)
 
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])

@@ -129,11 +129,11 @@ def test_a_publisher_without_the_advertisement_gets_it_in_return():
     world.subscribe(0.0, 1, asked('"pot"'))
     world.run_until_quiet()
     assert lost
-    behind = [node for node in world.nodes if node.peer.status()["words"] == 1]
+    behind = [node for node in world.nodes if node.peer.status()["keywords"] == 1]
     assert behind
     publish(world, peer=behind[0].index)
     check(world)
-    assert behind[0].peer.status()["words"] == 2
+    assert behind[0].peer.status()["keywords"] == 2
 
 
 def test_above_the_bound_of_keywords_further_queries_wait_by_the_predicate(monkeypatch):
@@ -156,7 +156,7 @@ def test_a_coordinator_with_twice_the_bound_of_keywords_refuses_further_queries(
         world.run_until_quiet()
     failed = [each.failed for each in world.subscribers if each.failed is not None]
     assert [(each.code, "too many words" in each.text) for each in failed] == [("busy", True)]
-    assert {node.peer.status()["words"] for node in world.nodes} == {4}
+    assert {node.peer.status()["keywords"] for node in world.nodes} == {4}
 
 
 @pytest.mark.parametrize("name", ["lost-words", "words-unknown"])

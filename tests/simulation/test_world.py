@@ -147,7 +147,7 @@ def test_an_ended_subscription_gets_nothing_more(overlay: str):
     world.run_until_quiet()
     assert len(subscriber.rows) == held
     assert not subscriber.complaints
-    assert sum(int(str(node.peer.status()["subscriptions_home"])) for node in world.nodes) == 0
+    assert sum(int(str(node.peer.status()["subscriptions_coordinated"])) for node in world.nodes) == 0
 
 
 def test_a_subscription_with_a_connected_subscriber_outlives_its_lease(overlay: str):

@@ -37,7 +37,6 @@ class HostProcess(MemberProcess):
     """A channel worker as a process of its own."""
 
     words = ("serve", "channels")
-    called = "host"
 
 
 class Subscriber:
@@ -109,7 +108,7 @@ async def evaluated_by(client, name, hosts):
     async with asyncio.timeout(SECONDS):
         while True:
             (found,) = await client.channels.stats(name)
-            known = [each for each in hosts if each.name == found.get("host")]
+            known = [each for each in hosts if each.name == found.get("worker")]
             if found["state"] == "evaluated" and known:
                 return known[0]
 

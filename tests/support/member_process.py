@@ -14,10 +14,9 @@ READY_SECONDS = 60.0
 
 
 class MemberProcess:
-    """One worker of a group; subclasses define its command, and the field with its name."""
+    """One worker of a group; subclasses define its command."""
 
     words = ()
-    called = ""
 
     def __init__(self, process, name):
         self.process = process
@@ -32,7 +31,7 @@ class MemberProcess:
         )  # fmt: skip
         told = json.loads(await asyncio.wait_for(process.stdout.readline(), READY_SECONDS))
         assert told["event"] == "ready"
-        return cls(process, told[cls.called])
+        return cls(process, told["worker"])
 
     async def end(self, how=signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):

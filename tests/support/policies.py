@@ -20,7 +20,7 @@ Documents = Sequence[Manifest]
 
 WITH_TOKEN: Final = {"p2prdf-fleet"}
 """Service accounts of pods that use the Kubernetes API: Spark's drivers create their executors."""
-BY_OPERATORS: Final = re.compile(r"p2prdf-(cluster|tls|gateway|(gateway|keeper|host|fleet)-tls)")
+BY_OPERATORS: Final = re.compile(r"p2prdf-(cluster|tls|gateway|(gateway|interest-worker|channel-worker|fleet)-tls)")
 """Secrets that are no part of manifests."""
 AFTER_DRAINING_SECONDS: Final = 15
 """Seconds for the last write, the disk and the end of the process."""

@@ -311,7 +311,9 @@ def test_gateways_have_known_options_and_probes_of_existing_paths() -> None:
 # --- sync workers and channel workers ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(("folder", "command"), [("keepers", ("serve", "interests")), ("hosts", ("serve", "channels"))])
+@pytest.mark.parametrize(("folder", "command"), [
+    ("interest-workers", ("serve", "interests")), ("channel-workers", ("serve", "channels")),
+])
 def test_workers_have_known_options_and_probes_of_their_health(
     folder: str, command: tuple[str, ...]
 ) -> None:
@@ -325,7 +327,7 @@ def test_workers_have_known_options_and_probes_of_their_health(
     (port,) = container["ports"]
     assert options["metrics"] == f"0.0.0.0:{port['containerPort']}"
     assert "wait" in options, "nodes may start later"
-    assert ("allow-private" in options) == (folder == "keepers"), "targets are pods, with private addresses"
+    assert ("allow-private" in options) == (folder == "interest-workers"), "targets are pods, with private addresses"
     paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     for probe, path in paths.items():
         assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}

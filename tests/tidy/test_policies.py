@@ -18,12 +18,14 @@ from policies import POLICIES, Manifest, pods
 ROOT = Path(__file__).parents[2]
 HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-FOLDERS = ("base", "gateway", "keepers", "hosts", "fleet", "overlays/dev", "overlays/prod")
+FOLDERS = ("base", "gateway", "interest-workers", "channel-workers", "fleet", "overlays/dev", "overlays/prod")
 MADE = {
     "base with certificates": "resources: [../../base]\ncomponents: [../../components/tls]\n",
-    "everything": "resources: [../../base, ../../gateway, ../../keepers, ../../hosts, ../../fleet]\n",
+    "everything": (
+        "resources: [../../base, ../../gateway, ../../interest-workers, ../../channel-workers, ../../fleet]\n"
+    ),
     "everything with certificates": (
-        "resources: [../../base, ../../gateway, ../../keepers, ../../hosts, ../../fleet]\n"
+        "resources: [../../base, ../../gateway, ../../interest-workers, ../../channel-workers, ../../fleet]\n"
         "components: [../../components/tls, ../../components/tls-fleet]\n"
     ),
     "prod with the fleet": "resources: [../prod, ../tls-fleet]\n",
@@ -71,7 +73,7 @@ def test_every_folder_with_manifests_is_rendered() -> None:
     found = {str(each.parent.relative_to(ROOT / "k8s")) for each in (ROOT / "k8s").rglob("kustomization.yaml")}
     assert found - {"components/tls", "components/tls-fleet"} == set(FOLDERS)
     kinds = {pod.name for pod in pods(documents("everything with certificates"))}
-    assert len(kinds) == 6, "nodes, gateways, keepers, hosts, drivers, executors"
+    assert len(kinds) == 6, "nodes, gateways, interest workers, channel workers, drivers, executors"
 
 
 @pytest.mark.parametrize("name", [*FOLDERS, *MADE])
@@ -127,7 +129,10 @@ def _behavior(all_of_them: list[Manifest]) -> Manifest:
 
 SPOILS: list[tuple[str, str, Callable[[list[Manifest]], object]]] = [
     ("restricted", "run as root", lambda d: pod(d)["securityContext"].update(runAsUser=0)),
-    ("restricted", "run as root", lambda d: pod(d, "Deployment", "p2prdf-host")["securityContext"].pop("runAsNonRoot")),
+    (
+        "restricted", "run as root",
+        lambda d: pod(d, "Deployment", "p2prdf-channel-worker")["securityContext"].pop("runAsNonRoot"),
+    ),
     ("restricted", "seccomp", lambda d: pod(d)["securityContext"].pop("seccompProfile")),
     ("restricted", "hostNetwork", lambda d: pod(d).update(hostNetwork=True)),
     ("restricted", "volume", lambda d: pod(d)["volumes"].append({"name": "x", "hostPath": {"path": "/"}})),
@@ -135,12 +140,12 @@ SPOILS: list[tuple[str, str, Callable[[list[Manifest]], object]]] = [
     ("restricted", "capabilities", lambda d: _executor(d, "drop: [ALL]", "drop: []")),
     ("restricted", "root file", lambda d: container(d)["securityContext"].update(readOnlyRootFilesystem=False)),
     ("restricted", "port of its host", lambda d: container(d)["ports"][0].update(hostPort=7400)),
-    ("closed_networks", "for Ingress", lambda d: without(d, "NetworkPolicy", "p2prdf-keeper")),
+    ("closed_networks", "for Ingress", lambda d: without(d, "NetworkPolicy", "p2prdf-interest-worker")),
     ("closed_networks", "for Egress",
      lambda d: one(d, "NetworkPolicy", "p2prdf-fleet")["spec"].update(policyTypes=["Ingress"])),
     ("closed_networks", "everybody in", lambda d: _rule(d, "p2prdf", "ingress").pop("from")),
     ("closed_networks", "everything out", lambda d: d and one(d, "NetworkPolicy")["spec"]["egress"].append({})),
-    ("probes", "no livenessProbe", lambda d: container(d, "Deployment", "p2prdf-keeper").pop("livenessProbe")),
+    ("probes", "no livenessProbe", lambda d: container(d, "Deployment", "p2prdf-interest-worker").pop("livenessProbe")),
     ("probes", "no startupProbe", lambda d: container(d).pop("startupProbe")),
     ("probes", "no readinessProbe", lambda d: container(d, "Deployment", "p2prdf-gateway").pop("readinessProbe")),
     ("resources", "no memory in its limits", lambda d: container(d)["resources"]["limits"].pop("memory")),
@@ -172,7 +177,7 @@ SPOILS: list[tuple[str, str, Callable[[list[Manifest]], object]]] = [
     ("spread", "at one kubernetes.io/hostname", lambda d: pod(d).pop("affinity")),
     ("spread", "at one topology.kubernetes.io/zone", lambda d: pod(d).pop("topologySpreadConstraints")),
     ("tls", "no certificate", lambda d: d.append(one(documents("gateway"), "Deployment", "p2prdf-gateway"))),
-    ("tls", "by halves", lambda d: container(d, "Deployment", "p2prdf-host").pop("env")),
+    ("tls", "by halves", lambda d: container(d, "Deployment", "p2prdf-channel-worker").pop("env")),
     ("tls", "by halves", lambda d: container(d, "Job", "p2prdf-fleet").update(volumeMounts=[])),
 ]  # fmt: skip
 

@@ -94,7 +94,7 @@ class Summary:
                 report["address"],
                 f"{owned_share(report):.1%}",
                 counted(report, "published"),
-                counted(report, "triple_roles"),
+                counted(report, "index_entries"),
                 counted(report, "rows"),
                 counted(report, "processing_load"),
                 counted(report, "sent"),

@@ -67,7 +67,7 @@ class WebhookConfig:
 
     def validate(self) -> None:
         """Raise LocalProtocolError for invalid times."""
-        check_times(GATEWAYS, self.lease_seconds, self.check_seconds)
+        check_times(self.lease_seconds, self.check_seconds)
 
 
 class WebhookHost(Worker):

@@ -39,9 +39,8 @@ STOPPED: Final = "<urn:p2prdf:webhook-stopped>"
 FAILING: Final = "<urn:p2prdf:webhook-failing>"
 GAP: Final = "<urn:p2prdf:webhook-gap>"
 GATEWAYS: Final = WorkerGroup(
-    "gateway", "<urn:p2prdf:webhook-gateways>", "<urn:p2prdf:delivers>", "<urn:p2prdf:webhook-gateway:",
-    "<urn:p2prdf:asks>",
-)  # fmt: skip
+    "<urn:p2prdf:webhook-gateways>", "<urn:p2prdf:delivers>", "<urn:p2prdf:webhook-gateway:", "<urn:p2prdf:asks>"
+)
 """The group of gateways that deliver webhooks."""
 
 BATCH_MAX: Final = 1000

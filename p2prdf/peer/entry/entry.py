@@ -218,7 +218,7 @@ class ClientEdge(Component):
     def status(self) -> Mapping[str, object]:
         """Return how many subscriptions and publications are attached to this peer."""
         return {
-            "subscriptions_here": self.subscriptions, "published": self.published,
+            "subscriptions_local": self.subscriptions, "published": self.published,
             "publications_open": self.publications_open,
         }  # fmt: skip
 

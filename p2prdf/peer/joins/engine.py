@@ -196,7 +196,7 @@ class Engine(Component):
         return {
             "terms": len(self._dictionary),
             "triples": sizes.triples,
-            "triple_roles": sizes.triple_roles,
+            "index_entries": sizes.triple_roles,
             "elements": sizes.elements,
             "elements_forgotten": sizes.elements_forgotten,
             "elements_late": sizes.elements_late,
@@ -208,9 +208,9 @@ class Engine(Component):
             "table_bytes": sizes.bytes,
             "processing_load": sizes.processing_load,
             "storage_load": sizes.storage_load,
-            "joined": sizes.joined,
-            "too_wide": sizes.too_wide,
-            "rejoining": self.rejoining,
+            "pairs_joined": sizes.joined,
+            "pairs_outside_window": sizes.too_wide,
+            "recomputing": self.rejoining,
         }
 
     # --- taking in -------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ class KeywordIndex(Component):
 
     def status(self) -> Mapping[str, object]:
         """Return the number of qualified predicates."""
-        return {"words": len(self)}
+        return {"keywords": len(self)}
 
     def kept(self) -> list[AdvertiseKeywords]:
         """Return the known keywords as a message, or nothing without any."""

@@ -56,7 +56,7 @@ class Spread(Component):
         """Return how many keys are split, and how many sub-keys are held."""
         return {
             "keys_split": len(self.splits), "depth_max": max(self.splits.values(), default=0),
-            "keys_unsettled": self.unsettled, "sub_keys_held": self.held,
+            "keys_migrating": self.unsettled, "sub_keys_held": self.held,
         }  # fmt: skip
 
     # --- triples ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ solution as stable or a result as complete, or accepts a single copy as sufficie
 
 Each peer records the largest number of members that ever existed (durable, and exchanged in anti-entropy), the members
 that left in order or were lost, and the times of the losses.  It waits for a missing member, up to ``MISSING_SECONDS``.
-A returning peer with an empty disk counts as missing until the others have filled it (:class:`Lacks`, durable).
+A returning peer with an empty disk counts as missing until the others have filled it (:class:`RecoveryState`, durable).
 
 Unknown facts are assumed to be the safe case: to a restarted peer every peer is an old member, and to an empty peer its
 unreachable seeds have data.
@@ -25,7 +25,7 @@ from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.wire.messages import Contact, MembersKnown, Message
 
-__all__ = ["MISSING_SECONDS", "Lacks", "Members"]
+__all__ = ["MISSING_SECONDS", "RecoveryState", "Members"]
 
 MISSING_SECONDS: Final = 20.0
 """A member that has been missing for so many seconds is taken to be gone."""
@@ -36,7 +36,7 @@ _UNSTEADY_SECONDS = 40.0
 _CUT_OFF_SECONDS = 600.0
 
 
-class Lacks(IntEnum):
+class RecoveryState(IntEnum):
     """The data that a peer which started with an empty disk has not received yet from the other members.
 
     Its copies count as lost until then, so the cluster tolerates fewer failures.  The other members count the peer as
@@ -44,13 +44,13 @@ class Lacks(IntEnum):
     ordered: each one includes the lower ones.
     """
 
-    NOTHING = 0
-    COPIES = 1
+    COMPLETE = 0
+    DATA = 1
     """The peer has not compared all of its data with all other replicas."""
-    HOMES = 2
-    """As ``COPIES``, and the peer lacks the state of the subscription coordinators."""
-    OTHERS = 3
-    """As ``HOMES``, and the peer has seeds but has met no member that lacks less: one may be away."""
+    SUBSCRIPTIONS = 2
+    """As ``DATA``, and the peer lacks the state of the subscription coordinators."""
+    UNKNOWN = 3
+    """As ``SUBSCRIPTIONS``, and the peer has seeds but has met no member that lacks less: one may be away."""
 
 
 class Members:
@@ -76,14 +76,16 @@ class Members:
         self._fewer_since = 0.0  # when this process began, or last lost a member
         self.restored = False
         """Whether this peer started with data that an earlier process had stored."""
-        self.lacks = (Lacks.OTHERS if config.has_seeds else Lacks.HOMES) if self._replicated else Lacks.NOTHING
+        self.lacks = RecoveryState.COMPLETE
+        if self._replicated:
+            self.lacks = RecoveryState.UNKNOWN if config.has_seeds else RecoveryState.SUBSCRIPTIONS
         self.returned = False
         """Whether other members knew this peer before it started empty: a new peer has lost no data."""
         self.jump = 0, 0
         """First stamp of the last process that started long after all known stamps, and the latest of those."""
         self.seeds_reached = False
         """Whether this peer has reached all of its seeds."""
-        self.lacking: dict[int, Lacks] = {}
+        self.lacking: dict[int, RecoveryState] = {}
         """By key of each other member that started empty: the data that it lacks by its last report."""
         self._blank: set[int] = set()
         """The keys of the members that lack the coordinators' state by their last report."""
@@ -107,7 +109,7 @@ class Members:
         This peer then lacks nothing, unless its stored record says otherwise.
         """
         if not self.restored:
-            self.restored, self.lacks = True, Lacks.NOTHING
+            self.restored, self.lacks = True, RecoveryState.COMPLETE
 
     def away(self, seconds: float) -> None:
         """Note for how many seconds this peer was away before it restarted.
@@ -115,14 +117,15 @@ class Members:
         If the others had stopped waiting for it, they have made solutions stable that it does not know.  It then no
         longer counts as filled.
         """
-        if self._replicated and self.restored and seconds >= MISSING_SECONDS and self.lacks < Lacks.HOMES:
-            self.lacks, self.returned = Lacks.HOMES, True
+        away = self._replicated and self.restored and seconds >= MISSING_SECONDS
+        if away and self.lacks < RecoveryState.SUBSCRIPTIONS:
+            self.lacks, self.returned = RecoveryState.SUBSCRIPTIONS, True
             self._persist(self.record())
 
     def restore(self, kept: MembersKnown) -> None:
         """Take over the record that an earlier process has stored; the latest record wins."""
         self.most = kept.count
-        self.lacks, self.returned = Lacks(kept.lacks), kept.returned
+        self.lacks, self.returned = RecoveryState(kept.lacks), kept.returned
         self.jump = kept.jumped, kept.before
 
     def note_jump(self, jumped: int, before: int) -> None:
@@ -134,7 +137,7 @@ class Members:
 
     def record(self) -> MembersKnown:
         """Return the record that is stored for the next process of this peer."""
-        lacks = self.lacks if self._replicated else Lacks.NOTHING
+        lacks = self.lacks if self._replicated else RecoveryState.COMPLETE
         return MembersKnown(self.most, int(lacks), bool(lacks) and self.returned, *self.jump)
 
     # --- present members -------------------------------------------------------------------------
@@ -158,7 +161,7 @@ class Members:
             self._fewer_since = self._now()
         if self._replicated and not left and known:
             self._lost_at[contact.key] = self._now()
-        if not left and self.lacks == Lacks.OTHERS:
+        if not left and self.lacks == RecoveryState.UNKNOWN:
             self.seeds_reached = False
         self._blank.discard(contact.key)
         self._cache.lost(contact)
@@ -192,7 +195,7 @@ class Members:
         if known and self.lacks and not self.returned:
             self.returned = True
             self._persist(self.record())
-        if (self.lacks >= Lacks.HOMES or not self._recovery.caught_up) and expected > self.most:
+        if (self.lacks >= RecoveryState.SUBSCRIPTIONS or not self._recovery.caught_up) and expected > self.most:
             self.most = expected
             self._persist(self.record())
         elif complete and 0 < expected < self.expected:
@@ -221,7 +224,7 @@ class Members:
         know how many members the cluster has had.  It needs ``copies_min`` until another member reports that number,
         however long it is alone.
         """
-        if self.alone or (self._config.has_seeds and self.lacks >= Lacks.HOMES):
+        if self.alone or (self._config.has_seeds and self.lacks >= RecoveryState.SUBSCRIPTIONS):
             return self._config.copies_min
         return min(self._config.copies_min, self.most)
 
@@ -248,7 +251,7 @@ class Members:
         if self.seeds_reached and self._cache.size == 1:
             return True
         others = (each.key for each in self._cache.contacts() if each.key != self._own.key)
-        knows = any(self.lacking.get(key, Lacks.NOTHING) < Lacks.HOMES for key in others)
+        knows = any(self.lacking.get(key, RecoveryState.COMPLETE) < RecoveryState.SUBSCRIPTIONS for key in others)
         return knows or self._began is None or self._now() >= self._began + _ALONE_SECONDS
 
     @property
@@ -263,14 +266,14 @@ class Members:
         None: it may do so now, or the question does not arise.  An empty peer that sees only empty peers and has
         unreached seeds waits: members behind these seeds may have data that this peer stored before it lost its disk.
         """
-        if self.lacks < Lacks.OTHERS or self.seeds_reached:
+        if self.lacks < RecoveryState.UNKNOWN or self.seeds_reached:
             return None
         if self._began is None or self.alone:
             return self._now() + MISSING_SECONDS
         at = min(self._fewer_since, self._began + _UNSTEADY_SECONDS) + MISSING_SECONDS
         return at if self._now() < at else None
 
-    def lacks_less(self, lacks: Lacks) -> None:
+    def lacks_less(self, lacks: RecoveryState) -> None:
         """Note, durably, that this peer lacks less than before."""
         if lacks < self.lacks:
             self.lacks = lacks
@@ -285,14 +288,14 @@ class Members:
         """Return whether a peer existed before its present process."""
         return contact.key in self._returned
 
-    def note_lacking(self, contact: Contact, lacks: Lacks, *, returned: bool = False) -> None:
+    def note_lacking(self, contact: Contact, lacks: RecoveryState, *, returned: bool = False) -> None:
         """Note which data another peer lacks.
 
         ``returned``: other members knew that peer before it started empty.
         """
         if returned:
             self._returned.add(contact.key)
-        if lacks >= Lacks.HOMES:
+        if lacks >= RecoveryState.SUBSCRIPTIONS:
             self._blank.add(contact.key)
         if lacks:
             self.lacking[contact.key] = lacks
@@ -305,13 +308,13 @@ class Members:
         for key in self.lacking.keys() - fellows:
             del self.lacking[key]
 
-    def _count_lacking(self, least: Lacks) -> int:
+    def _count_lacking(self, least: RecoveryState) -> int:
         """Return how many present members, including this one, lost data and still lack at least ``least``.
 
         A peer that lost all of its data does not know which members existed before.  It counts every member with that
         lack.
         """
-        lost = self.returned and self.lacks >= Lacks.HOMES
+        lost = self.returned and self.lacks >= RecoveryState.SUBSCRIPTIONS
         lacking = sum(lacks >= least for key, lacks in self.lacking.items() if lost or key in self._returned)
         return lacking + (self.returned and self.lacks >= least)
 
@@ -326,7 +329,7 @@ class Members:
         including this one, lowers that number by one.  A member that has been missing for ``MISSING_SECONDS`` is taken
         to be gone.
         """
-        missing = self._missing_until(max(1, self._config.replicas - self._count_lacking(Lacks.HOMES)))
+        missing = self._missing_until(max(1, self._config.replicas - self._count_lacking(RecoveryState.SUBSCRIPTIONS)))
         return missing if missing is not None else self.first_at
 
     @property
@@ -335,7 +338,7 @@ class Members:
 
         Members that lost their data and are not refilled completely count as missing.
         """
-        return self._missing_until(max(1, self.copies_needed - self._count_lacking(Lacks.COPIES))) is not None
+        return self._missing_until(max(1, self.copies_needed - self._count_lacking(RecoveryState.DATA))) is not None
 
     def _missing_until(self, count: int) -> float | None:
         until = self._fewer_since + MISSING_SECONDS
@@ -350,7 +353,8 @@ class Members:
         They may be lost singly or together, and there may be more of them than are missing from the largest number of
         members ever seen at once.
         """
-        return self._lost_together_until(max(1, self._config.replicas - self._count_lacking(Lacks.HOMES)))
+        lacking = self._count_lacking(RecoveryState.SUBSCRIPTIONS)
+        return self._lost_together_until(max(1, self._config.replicas - lacking))
 
     def _lost_together_until(self, count: int) -> float | None:
         if len(self._lost_at) < count:

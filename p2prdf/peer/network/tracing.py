@@ -381,8 +381,8 @@ class Traces:
     def status(self) -> dict[str, int]:
         """Return counters for monitoring."""
         return {
-            "traces_followed": len(self._live), "traces_begun": self.begun, "traces_refused": self.refused,
-            "spans_cut": self.cut,
+            "traces_active": len(self._live), "traces_started": self.begun, "traces_refused": self.refused,
+            "spans_dropped": self.cut,
         }  # fmt: skip
 
 

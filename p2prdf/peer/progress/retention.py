@@ -228,4 +228,4 @@ class Retention(Component):
             upto = self._watermarks.upto(stream)
             lag = None if upto < 0 else max(0, upto + 1 - self._keep_ms - before) / 1000
             told[f"{stream:016x}"] = {"before": before / 1000, "lag": lag}
-        return {"stream_horizons": told}
+        return {"stream_retention": told}

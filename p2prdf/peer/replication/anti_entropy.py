@@ -36,7 +36,7 @@ from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.peer.network.messenger import Messenger
-from p2prdf.peer.network.quorum import Lacks
+from p2prdf.peer.network.quorum import RecoveryState
 from p2prdf.peer.replication.bootstrap import Handoff
 from p2prdf.peer.replication.digests import DigestIndex, Items, Source, buckets_of
 from p2prdf.peer.replication.redelivery import Redelivery
@@ -243,8 +243,8 @@ class AntiEntropy(Component):
     def status(self) -> Mapping[str, object]:
         """Return the progress of comparison and the numbers of transferred items."""
         return {
-            "comparing": self.comparing, "repair_passes": self.passes, "items_given": self.given,
-            "items_wanted": self.taken,
+            "comparing": self.comparing, "anti_entropy_rounds": self.passes, "items_sent": self.given,
+            "items_requested": self.taken,
         }  # fmt: skip
 
     # --- when ------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ class AntiEntropy(Component):
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
         due += [self._ask_lacking_at] if self._members.lacking else []
-        if self._members.lacks >= Lacks.HOMES and self._recovery.caught_up:
+        if self._members.lacks >= RecoveryState.SUBSCRIPTIONS and self._recovery.caught_up:
             due += [] if (alone := self._members.alone_until) is None else [alone]
         due += self._gifts.values()
         if not self._recovery.caught_up and (until := self._members.waits_for_peers_until) is not None:
@@ -426,7 +426,7 @@ class AntiEntropy(Component):
 
         These are the replicas that share keys, or all members if this peer lacks the coordinators' state.
         """
-        if self._members.lacks >= Lacks.HOMES:
+        if self._members.lacks >= RecoveryState.SUBSCRIPTIONS:
             return self._others()
         return [self._messenger.contact(number) for number in found.fellows(0)]
 
@@ -498,21 +498,21 @@ class AntiEntropy(Component):
         """
         if not self._members.lacks or not self._recovery.caught_up:
             return
-        self._members.lacks_less(Lacks.HOMES)
+        self._members.lacks_less(RecoveryState.SUBSCRIPTIONS)
         if not self._members.told_by_others:
             return
-        self._members.lacks_less(Lacks.COPIES)
+        self._members.lacks_less(RecoveryState.DATA)
         if compared and not self._members.copies_missing:
-            self._members.lacks_less(Lacks.NOTHING)
+            self._members.lacks_less(RecoveryState.COMPLETE)
 
     def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
         """Note the data that a replica reports to lack, and schedule another question to it."""
-        self._members.note_lacking(fellow, Lacks(lacks), returned=returned)
+        self._members.note_lacking(fellow, RecoveryState(lacks), returned=returned)
         if lacks and self._ask_lacking_at <= self._messenger.now:
             self._ask_lacking_later()
 
     def _ask_lacking_later(self) -> None:
-        homes = max(self._members.lacking.values(), default=Lacks.NOTHING) >= Lacks.HOMES
+        homes = max(self._members.lacking.values(), default=RecoveryState.COMPLETE) >= RecoveryState.SUBSCRIPTIONS
         self._ask_lacking_at = self._messenger.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
     def _ask_lacking(self) -> None:
@@ -652,7 +652,7 @@ class AntiEntropy(Component):
         if found is None:
             return
         held = self._holdings(message.kind, found)
-        if message.kind in self._first_kinds and message.lacks >= Lacks.HOMES:
+        if message.kind in self._first_kinds and message.lacks >= RecoveryState.SUBSCRIPTIONS:
             items = held.all()
             foreign = found.holds(items.keys, number) & ~found.holds(items.keys, 0)
             if self._handing.first(sender, message, items.only(foreign).ordered()):
@@ -695,8 +695,8 @@ class AntiEntropy(Component):
         self._members.hear(message.members, known=message.known, complete=message.complete)
         self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
-        if message.lacks < Lacks.OTHERS:
-            self._members.lacks_less(Lacks.HOMES)
+        if message.lacks < RecoveryState.UNKNOWN:
+            self._members.lacks_less(RecoveryState.SUBSCRIPTIONS)
         if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
             raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
         mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
@@ -858,7 +858,7 @@ class AntiEntropy(Component):
         self.dirty = True
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
-        self._members.note_lacking(contact, Lacks.NOTHING)
+        self._members.note_lacking(contact, RecoveryState.COMPLETE)
         self._lives.pop(contact.key, None)
         self._forget_told(contact.key)
         self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})

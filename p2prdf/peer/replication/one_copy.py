@@ -30,7 +30,7 @@ class OneCopy(Component):
 
     def status(self) -> Mapping[str, object]:
         """Return that nothing was compared or transferred."""
-        return {"comparing": False, "repair_passes": 0, "items_given": 0, "items_wanted": 0}
+        return {"comparing": False, "anti_entropy_rounds": 0, "items_sent": 0, "items_requested": 0}
 
     def heard_stranger(self) -> None:
         """Note that a peer outside this peer's view has sent items."""

@@ -72,7 +72,7 @@ class Publications(Component):
 
     def status(self) -> Mapping[str, object]:
         """Return how many triples are remembered."""
-        return {"publications_kept": self.remembered}
+        return {"redelivery_triples": self.remembered}
 
     @property
     def remembered(self) -> int:

@@ -150,12 +150,12 @@ class Coordinator(Component):
         """Return counters of the subscriptions that this peer keeps."""
         home = self.home
         return {
-            "subscriptions_home": len(home.subscriptions),
-            "answers": home.answers,
-            "answers_repeated": home.repeated,
-            "answers_held": sum(len(each.log) for each in home.subscriptions.values()),
-            "answers_dropped": home.dropped,
-            "waiting_for_records": len(self.unknown),
+            "subscriptions_coordinated": len(home.subscriptions),
+            "solutions": home.answers,
+            "solutions_repeated": home.repeated,
+            "solutions_held": sum(len(each.log) for each in home.subscriptions.values()),
+            "solutions_dropped": home.dropped,
+            "records_unresolved": len(self.unknown),
         }
 
     # --- after a restart -------------------------------------------------------------------------

@@ -259,7 +259,7 @@ class Cluster:
 
     def _whole(self, peer: dict[str, Any]) -> bool:
         met = len(peer["contacts"]) == len(self.nodes) and peer["settled"]
-        return met and peer["in_step"] and not peer["comparing"] and not peer["rejoining"]
+        return met and peer["in_sync"] and not peer["comparing"] and not peer["recomputing"]
 
     async def stop(self, seconds: float = STOP_SECONDS) -> list[str]:
         """Ask all nodes to stop in order; return those that failed, or took too long."""

@@ -28,8 +28,8 @@ STEPS: Final = (
     Step("drain", "a machine cordoned and drained of the nodes, under load", ("start",)),
     Step("scale", "three to five nodes and back, under load", ("start",)),
     Step("gateway", "publish, query and subscribe over HTTP", ("start",)),
-    Step("keepers", "an interest kept at a SPARQL endpoint", ("start",)),
-    Step("hosts", "a channel registered, published to and read", ("start",)),
+    Step("interest-workers", "an interest maintained at a SPARQL endpoint", ("start",)),
+    Step("channel-workers", "a channel registered, published to and read", ("start",)),
     Step("fleet", "Spark drivers and executors publish", ("start",)),
     Step("tls", "nodes, gateways and workers with certificates; a client without one is refused"),
 )

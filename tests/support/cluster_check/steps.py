@@ -27,8 +27,10 @@ __all__ = ["RUN", "Check"]
 NODE: Final = "p2prdf"
 PEER: Final = "p2prdf:7400"
 OWN: Final = "127.0.0.1:7400"
+SERVICES: Final = ("gateway", "interest-worker", "channel-worker")
 RENDERED: Final = (
-    "k8s/base", "k8s/gateway", "k8s/keepers", "k8s/hosts", "k8s/fleet", "k8s/overlays/dev", "k8s/overlays/prod", CHECK,
+    "k8s/base", "k8s/gateway", "k8s/interest-workers", "k8s/channel-workers", "k8s/fleet",
+    "k8s/overlays/dev", "k8s/overlays/prod", CHECK,
     TLS,
 )  # fmt: skip
 HTTP_TRIPLES: Final = 200
@@ -223,7 +225,7 @@ def start(check: Check, result: Result) -> None:
     began = time.monotonic()
     cluster.run("apply", "--validate=strict", "-k", CHECK)
     check.apply(as_text(client_objects(check.image)))
-    for what in (f"statefulset/{NODE}", *(f"deployment/{NODE}-{each}" for each in ("gateway", "keeper", "host"))):
+    for what in (f"statefulset/{NODE}", *(f"deployment/{NODE}-{each}" for each in SERVICES)):
         cluster.rollout(NAMESPACE, what)
     cluster.run("-n", NAMESPACE, "wait", "--for=condition=Ready", "pod", "check", "check-target", "--timeout=120s")
     check.wait_whole(3)
@@ -327,7 +329,7 @@ def gateway(check: Check, result: Result) -> None:
         raise Failed(f"a wrong token was not refused: {refused.stderr[-300:]}")
 
 
-def keepers(check: Check, result: Result) -> None:
+def interest_workers(check: Check, result: Result) -> None:
     """Register an interest; the endpoint must hold its slice, also after a worker is killed."""
     cluster, graph = check.cluster, "urn:cluster-check:dataset"
     target = "http://check-target:8000/update"
@@ -365,13 +367,13 @@ def keepers(check: Check, result: Result) -> None:
         f"200 resources published, 100 of the interest: the first 50 at the endpoint after {first:.0f} s, all 100 "
         f"{second:.0f} s after its worker was killed; 0 lost, 0 foreign"
     )
-    cluster.rollout(NAMESPACE, "deployment/p2prdf-keeper")
+    cluster.rollout(NAMESPACE, "deployment/p2prdf-interest-worker")
 
 
 def _worker_of(cluster: Cluster, dataset: str) -> str:
     """Return the worker that took a dataset last.  Raises Failed if none did."""
     taken = {}
-    for pod in cluster.ready_pods(NAMESPACE, "p2prdf-keeper"):
+    for pod in cluster.ready_pods(NAMESPACE, "p2prdf-interest-worker"):
         log = cluster.run("-n", NAMESPACE, "logs", pod, "--timestamps").splitlines()
         taken |= {line.split()[0]: pod for line in log if '"took"' in line and f'"{dataset}"' in line}
     if not taken:
@@ -379,7 +381,7 @@ def _worker_of(cluster: Cluster, dataset: str) -> str:
     return taken[max(taken)]
 
 
-def hosts(check: Check, result: Result) -> None:
+def channel_workers(check: Check, result: Result) -> None:
     """Register a channel, publish graphs, and read its bindings."""
     base = ("--base", "urn:cluster-check:base")
     check.exec(
@@ -475,13 +477,13 @@ def tls(check: Check, result: Result) -> None:
         *files,
     )
     cluster.run(*create, "p2prdf-gateway", f"--from-literal=tokens={check.token} read,write")
-    for name in ("gateway", "keeper", "host", "check"):
+    for name in (*SERVICES, "check"):
         issue("issue", "ca", "--client", name, "--output", name)
         some = [f"--from-file={folder}/{name}/{file}" for file in ("ca.crt", "tls.crt", "tls.key")]
         cluster.run(*create, f"p2prdf-{name}-tls", *some)
     cluster.run("apply", "--validate=strict", "-k", TLS)
     check.apply(as_text(client_objects(check.image, secret="p2prdf-check-tls", endpoint=False)), where=TLS_NAMESPACE)
-    for what in (f"statefulset/{NODE}", *(f"deployment/{NODE}-{each}" for each in ("gateway", "keeper", "host"))):
+    for what in (f"statefulset/{NODE}", *(f"deployment/{NODE}-{each}" for each in SERVICES)):
         cluster.rollout(TLS_NAMESPACE, what)
     cluster.run("-n", TLS_NAMESPACE, "wait", "--for=condition=Ready", "pod", "check", "--timeout=120s")
     check.wait_whole(3, where=TLS_NAMESPACE)
@@ -498,5 +500,6 @@ def tls(check: Check, result: Result) -> None:
 
 RUN: Final[dict[str, Callable[[Check, Result], None]]] = {
     "validate": validate, "docs": docs, "late-names": late_names, "start": start, "rolling": rolling, "kill": kill,
-    "drain": drain, "scale": scale, "gateway": gateway, "keepers": keepers, "hosts": hosts, "fleet": fleet, "tls": tls,
+    "drain": drain, "scale": scale, "gateway": gateway,
+    "interest-workers": interest_workers, "channel-workers": channel_workers, "fleet": fleet, "tls": tls,
 }  # fmt: skip

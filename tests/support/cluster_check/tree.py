@@ -14,7 +14,7 @@ NAMESPACE: Final = "p2prdf-dev"
 TLS_NAMESPACE: Final = "p2prdf-check-tls"
 CHECK: Final = "k8s/overlays/check"
 TLS: Final = "k8s/overlays/check-tls"
-WORKERS: Final = ["../../gateway", "../../keepers", "../../hosts"]
+WORKERS: Final = ["../../gateway", "../../interest-workers", "../../channel-workers"]
 TARGET_HOST: Final = "check-target:8000"
 Manifest = dict[str, Any]
 
@@ -59,7 +59,7 @@ def copy_manifests(root: Path, folder: Path, images: dict[str, str]) -> None:
 
 
 def _hosts_of_targets() -> Manifest:
-    change = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p2prdf-keeper"}}
+    change = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p2prdf-interest-worker"}}
     return {"patch": yaml.safe_dump({**change, "data": {"hosts": TARGET_HOST}})}
 
 

@@ -71,7 +71,7 @@ class Watcher:
         disk = sum(state["storage"]["bytes"] for state in states)
         elements, rows = (sum(each[name] for each in peers) for name in ("elements", "rows"))
         tables = sum(each["table_bytes"] for each in peers)
-        lags = [each["lag"] for peer in peers for each in peer["stream_horizons"].values() if each["lag"] is not None]
+        lags = [each["lag"] for peer in peers for each in peer["stream_retention"].values() if each["lag"] is not None]
         self.held.append(elements)
         self.resident.append(resident)
         print(

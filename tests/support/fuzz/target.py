@@ -29,8 +29,8 @@ _WATCHED: Final = "SELECT ?s { ?s <urn:watch:p> ?o }"
 GROWTH_BYTES_MAX: Final = 32 << 20
 """Bound of growth of a node's memory since a tenth of the inputs, in bytes, besides the data it was given to keep."""
 KEPT_BYTES: Final = {
-    "triples": 840, "rows": 165, "plans": 10_000, "subscriptions_home": 10_000, "answers_held": 200,
-    "publications_kept": 1300, "outbox": 1600,
+    "triples": 840, "rows": 165, "plans": 10_000, "subscriptions_coordinated": 10_000, "solutions_held": 200,
+    "redelivery_triples": 1300, "outbox": 1600,
 }  # fmt: skip
 """Bytes for each item that a node was given to keep, by its counter.
 
@@ -42,8 +42,8 @@ almost empty. Nodes believe a member that its publication is incomplete until it
 PING_SECONDS_MAX: Final = 1.0
 """Bound in seconds of the 99th percentile of pings, under the full load of a sender on the same machine."""
 _SAME: Final = (
-    "triples", "elements", "queries", "rows", "groups", "plans", "subscriptions_home", "answers_held", "keys_split",
-    "indexes", "members_max", "contacts",
+    "triples", "elements", "queries", "rows", "groups", "plans", "subscriptions_coordinated", "solutions_held",
+    "keys_split", "indexes", "members_max", "contacts",
 )  # fmt: skip
 _COUNTED: Final = ("terms", "queries", *KEPT_BYTES)
 _TOLD: Final = re.compile(r"Traceback|(?<!link)_failed|AssertionError")
@@ -137,7 +137,7 @@ class Target:
     async def quiet(self) -> None:
         """Wait until no message is in flight any more."""
         async with asyncio.timeout(60):
-            while not all(state["peer"]["quiet"] for state in await self.states()):
+            while not all(state["peer"]["idle"] for state in await self.states()):
                 await asyncio.sleep(0.05)
 
     @property

@@ -35,7 +35,7 @@ async def measure(lan: Lan, sizes: Sequence[int], tell: Callable[[dict[str, Any]
             published = size
             await cluster.until_whole(seconds=DRAIN_SECONDS)
             node = cluster.nodes[1 + number % (NODES - 1)]
-            held = (await node.status() or {})["peer"]["triple_roles"]
+            held = (await node.status() or {})["peer"]["index_entries"]
             seconds = await node.leave(2 * DRAIN_SECONDS)
             ready = await node.start()
             whole = await cluster.until_whole(seconds=DRAIN_SECONDS)

@@ -83,7 +83,7 @@ class HostCluster(Cluster):
         begun = time.monotonic()
         while True:
             peers = [(state or {}).get("peer") for state in await self.statuses()]
-            if all(p and len(p["contacts"]) == len(peers) and p["settled"] and p["in_step"] for p in peers):
+            if all(p and len(p["contacts"]) == len(peers) and p["settled"] and p["in_sync"] for p in peers):
                 return time.monotonic() - begun
             for node in self.nodes:
                 node.check()

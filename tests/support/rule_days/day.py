@@ -153,7 +153,7 @@ class _Day:
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():
-            if not node.peer.quiet or node.peer.status()["rejoining"] or not node.peer.status()["in_step"]:
+            if not node.peer.quiet or node.peer.status()["recomputing"] or not node.peer.status()["in_sync"]:
                 return f"peer {node.index} is not quiet"
         return difference(self.world)
 

@@ -29,7 +29,7 @@ __all__ = [
 _SHOWN_MAX = 8
 
 _EMPTY_AT_REST = (
-    "outbox", "passing_on", "parked", "publications_open", "undertakings", "keys_unsettled", "refused",
+    "outbox", "forwarding", "batches_waiting", "publications_open", "operations_pending", "keys_migrating", "refused",
 )  # fmt: skip
 """Counters of :meth:`p2prdf.peer.Peer.status` that must be zero at rest."""
 
@@ -143,7 +143,7 @@ def check_placement(world: World) -> list[Problem]:
     total = 0
     for node in world.nodes:
         key = node.contact.key
-        held = int(str(node.peer.status()["triple_roles"]))
+        held = int(str(node.peer.status()["index_entries"]))
         total += held
         most = may[key] + (2 * len(log) if key in bucket_owners else 0)
         if not must[key] <= held <= most:

@@ -61,8 +61,8 @@ class Node:
         if overlay.view:
             gone = [{"key": key, "host": key, "port": 1, "state": state} for key, state in overlay.gone.items()]
             discovery |= {"membership": "view", "complete": True, "members": gone}
-        counts = ["triples", "queries", "rows", "subscriptions_home", "subscriptions_here", "answers_held"]
-        peer = dict.fromkeys([*counts, "busy", "in_step"], 0)
+        counts = ["triples", "queries", "rows", "subscriptions_coordinated", "subscriptions_local", "solutions_held"]
+        peer = dict.fromkeys([*counts, "busy", "in_sync"], 0)
         peer |= {"overlay": "kademlia", "storage_load": 7, "processing_load": overlay.loads[self.key]}
         return {
             "key": self.key, "address": f"{self.key}:1", "peer": peer, "discovery": discovery,

@@ -284,7 +284,7 @@ async def test_the_loop_goes_on_with_other_things_between_the_turns_of_a_busy_no
     waiting = []
     for _ in range(200):
         await asyncio.sleep(0)
-        waiting.append(busy.driver.turn_status()["parcels_to_take_in"])
+        waiting.append(busy.driver.turn_status()["inbox"])
     steps = [before - after for before, after in pairwise(waiting)]
     assert max(steps) == 1, "a turn takes in one envelope here, then the loop has its turn"
     assert waiting[-1] == 0

@@ -522,7 +522,7 @@ async def test_a_record_that_fits_no_frame_is_never_acknowledged(tmp_path, logge
     node.take("P2", 3)
     await node.close()
     assert node.performed == [3]
-    assert node.journal.status()["written"]["unkept"] == 1
+    assert node.journal.status()["written"]["unencodable"] == 1
     assert logged[-1]["event"] == "record_failed"
 
 

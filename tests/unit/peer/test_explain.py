@@ -319,7 +319,7 @@ def test_a_peer_that_does_not_answer_is_named_as_missing(columns):
 def test_a_coordinator_that_does_not_answer_is_given_up(columns):
     pair = Pair(columns)
     number = subscribed(pair, CHAIN)
-    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key].status()["subscriptions_home"])
+    home = next(contact for contact in (LOW, HIGH) if pair.peers[contact.key].status()["subscriptions_coordinated"])
     pair.cut = True
     pair.requests += 1
     pair.submit(HIGH if home is LOW else LOW, Explain(pair.requests, number))

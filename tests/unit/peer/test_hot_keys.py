@@ -292,10 +292,10 @@ def test_a_marked_triple_goes_straight_even_where_others_find_their_own_way(colu
     """A peer on the way would take it for a triple of the key itself; so the owner is looked up."""
     bench = Bench(SENDER, columns, whole=False, multisend="recursive")
     assert publish(bench, 1) == [(OWNER, [0])]
-    parked = bench.peer.status()["parked"]
+    parked = bench.peer.status()["batches_waiting"]
     bench.take(OWNER, KeyDepth(P, KEY, 1))
     assert publish(bench, 1) == []
-    assert bench.peer.status()["parked"] == parked + 1
+    assert bench.peer.status()["batches_waiting"] == parked + 1
     bench.submit(OwnersFound(SUB, PEERS, complete=True))
     bench.wake()
     sent = [(to, part) for to, part in bench.to_send(IndexTriples) if as_list(part.roles)[0] >> keys.MARK_SHIFT]
@@ -362,7 +362,7 @@ def test_a_holder_joins_copies_with_triples_in_either_order_and_copies_them_no_f
         arrivals = [(OWNER, rows), (SENDER, bench.triples(1, roles=MARK))]
         for sender, message in reversed(arrivals) if triple_first else arrivals:
             bench.take(sender, message)
-        assert bench.peer.status()["joined"] == 1
+        assert bench.peer.status()["pairs_joined"] == 1
         assert bench.to_send(Forward) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from p2prdf.columns import LISTS
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.peer.network.messenger import Messenger
-from p2prdf.peer.network.quorum import Lacks
+from p2prdf.peer.network.quorum import RecoveryState
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Send
 from p2prdf.wire.messages import BucketDigests, Contact, Envelope, IdentityList, Leaving, MembersKnown
@@ -22,7 +22,7 @@ def messenger() -> Messenger:
     """Return the messenger of one of three peers in sync, with two replicas of each key."""
     messenger = Messenger(OWN, PeerConfig(replicas=2, copies_min=2), LISTS)
     messenger.observe(1000.0)
-    messenger.members.lacks_less(Lacks.NOTHING)
+    messenger.members.lacks_less(RecoveryState.COMPLETE)
     messenger.recovery.caught_up = True
     for contact in (OWN, ONE, OTHER):
         messenger.seen(contact)
@@ -30,17 +30,18 @@ def messenger() -> Messenger:
     return messenger
 
 
-def _returns(messenger: Messenger, contact: Contact, lacks: Lacks) -> None:
+def _returns(messenger: Messenger, contact: Contact, lacks: RecoveryState) -> None:
     messenger.give_up(contact)
     messenger.seen(contact)
     messenger.members.note_lacking(contact, lacks)
 
 
 @pytest.mark.parametrize(("lacks", "copies", "homes"), [
-    (Lacks.NOTHING, False, False), (Lacks.COPIES, True, False), (Lacks.HOMES, True, True),
+    (RecoveryState.COMPLETE, False, False), (RecoveryState.DATA, True, False),
+    (RecoveryState.SUBSCRIPTIONS, True, True),
 ])  # fmt: skip
 def test_a_peer_that_lost_its_data_and_an_absent_one_count_as_two(
-    messenger: Messenger, lacks: Lacks, copies: bool, homes: bool
+    messenger: Messenger, lacks: RecoveryState, copies: bool, homes: bool
 ) -> None:
     _returns(messenger, ONE, lacks)
     assert not messenger.members.copies_missing
@@ -48,26 +49,26 @@ def test_a_peer_that_lost_its_data_and_an_absent_one_count_as_two(
     assert messenger.members.copies_missing == copies
     assert (messenger.members.lost_together_until is not None) == homes
     assert messenger.members.waits_for_peers_until == (1020.0 if homes else None)
-    messenger.members.note_lacking(ONE, Lacks.NOTHING)
+    messenger.members.note_lacking(ONE, RecoveryState.COMPLETE)
     assert not messenger.members.copies_missing
 
 
 def test_a_new_peer_has_lost_nothing(messenger: Messenger) -> None:
     messenger.give_up(OTHER)
     messenger.seen(Contact(4, "newcomer", 1))
-    messenger.members.note_lacking(Contact(4, "newcomer", 1), Lacks.HOMES)
+    messenger.members.note_lacking(Contact(4, "newcomer", 1), RecoveryState.SUBSCRIPTIONS)
     assert not messenger.members.copies_missing
     assert messenger.members.waits_for_peers_until is None
 
 
-@pytest.mark.parametrize("lacks", [Lacks.NOTHING, Lacks.HOMES])
-def test_a_restarted_peer_cannot_tell_new_peers_from_known_ones(messenger: Messenger, lacks: Lacks) -> None:
+@pytest.mark.parametrize("lacks", [RecoveryState.COMPLETE, RecoveryState.SUBSCRIPTIONS])
+def test_a_restarted_peer_cannot_tell_new_peers_from_known_ones(messenger: Messenger, lacks: RecoveryState) -> None:
     """Even with no data of others: it may hold the only copy of data that they lost, if all began not long ago."""
     messenger.members.restored, messenger.members.lacks = True, lacks
     newcomer = Contact(4, "newcomer", 1)
     messenger.seen(newcomer)
     assert messenger.members.knows_before(newcomer)
-    messenger.members.note_lacking(newcomer, Lacks.COPIES)
+    messenger.members.note_lacking(newcomer, RecoveryState.DATA)
     messenger.give_up(OTHER)
     assert messenger.members.copies_missing
 
@@ -85,7 +86,7 @@ def test_an_empty_peer_that_sees_nobody_waits_for_its_seeds() -> None:
     assert messenger.members.short_of_peers
     messenger.seen(ONE)
     messenger.peers_came()
-    messenger.members.note_lacking(ONE, Lacks.OTHERS)
+    messenger.members.note_lacking(ONE, RecoveryState.UNKNOWN)
     assert messenger.members.waits_for_peers_until == 1020.0, "it lost its disk as well, perhaps"
     assert not messenger.members.short_of_peers
     messenger.members.seeds_reached = True
@@ -102,7 +103,7 @@ def test_an_empty_peer_that_has_met_others_takes_itself_for_new_after_a_bounded_
     assert messenger.members.first_at == 1035.0, "it has lost another meanwhile"
     messenger.observe(1035.0)
     assert messenger.members.waits_for_peers_until is None
-    for lacks in (Lacks.HOMES, Lacks.COPIES, Lacks.NOTHING):
+    for lacks in (RecoveryState.SUBSCRIPTIONS, RecoveryState.DATA, RecoveryState.COMPLETE):
         messenger.members.lacks_less(lacks)
         assert messenger.members.copies_needed == 2, "the cluster has had two members"
 
@@ -118,7 +119,7 @@ def test_time_alone_does_not_make_a_peer_with_seeds_a_cluster() -> None:
     assert not tried
     members.seeds_reached = True  # the operator has declared that there are no others
     messenger.peers_came()
-    members.lacks_less(Lacks.COPIES)
+    members.lacks_less(RecoveryState.DATA)
     assert (members.copies_needed, members.first_at, tried) == (1, None, [True])
 
 
@@ -161,13 +162,13 @@ def test_a_question_alone_does_not_complete_the_recovery_of_a_peer() -> None:
     peer.submit(ContactSeen(ONE), now=1000.0)
     peer.receive(Envelope(1, 0, BucketDigests(1, 18, 5, [0])), sender=ONE, now=1000.1)
     effects = [*peer.wake(now=1000.2), *peer.wake(now=1000.3)]
-    assert peer.status()["lacks"] == "others"
+    assert peer.status()["recovery"] == "unknown"
     asked = [each.envelope.message for each in effects if isinstance(each, Send)]
     (question,) = (each for each in asked if isinstance(each, BucketDigests))
     offer = IdentityList(question.request, question.kind, True, False, [], [], 0, False, 3, True)
     peer.receive(Envelope(2, 0, offer), sender=ONE, now=1000.4)
     peer.wake(now=1000.4)
-    assert [peer.status()[each] for each in ("lacks", "members_max")] == ["homes", 3]
+    assert [peer.status()[each] for each in ("recovery", "members_max")] == ["subscriptions", 3]
 
 
 def test_a_peer_without_seeds_is_the_first_of_a_network_at_once() -> None:
@@ -178,7 +179,7 @@ def test_a_peer_without_seeds_is_the_first_of_a_network_at_once() -> None:
 
 def test_a_complete_peer_misses_known_members_that_it_never_saw() -> None:
     messenger = _alone()
-    messenger.members.lacks_less(Lacks.NOTHING)
+    messenger.members.lacks_less(RecoveryState.COMPLETE)
     assert not messenger.members.somebody_missing
     messenger.members.most = 2
     assert messenger.members.somebody_missing
@@ -189,7 +190,7 @@ def test_a_complete_peer_misses_known_members_that_it_never_saw() -> None:
 def test_a_returning_peer_hears_how_many_peers_are_gone_for_good() -> None:
     """From a peer that misses nobody: a peer that was away itself may not have met the newcomers."""
     messenger = _alone()
-    messenger.members.lacks_less(Lacks.NOTHING)
+    messenger.members.lacks_less(RecoveryState.COMPLETE)
     messenger.members.most = 5
     messenger.seen(ONE)
     messenger.members.hear(2, known=True)
@@ -205,24 +206,24 @@ def test_a_returning_peer_hears_how_many_peers_are_gone_for_good() -> None:
 @pytest.mark.parametrize("restored", [True, False])
 def test_a_newcomer_does_not_replace_a_missing_peer_in_the_count_of_a_restarted_one(restored: bool) -> None:
     messenger = _alone()
-    messenger.members.lacks_less(Lacks.NOTHING)
+    messenger.members.lacks_less(RecoveryState.COMPLETE)
     messenger.members.restored, messenger.members.most = restored, 2
     messenger.seen(ONE)
-    messenger.members.note_lacking(ONE, Lacks.HOMES)
+    messenger.members.note_lacking(ONE, RecoveryState.SUBSCRIPTIONS)
     assert messenger.members.somebody_missing == restored
-    messenger.members.note_lacking(ONE, Lacks.NOTHING)
+    messenger.members.note_lacking(ONE, RecoveryState.COMPLETE)
     assert messenger.members.somebody_missing == restored
     messenger.observe(1020.0)
     assert not messenger.members.somebody_missing
 
 
 def test_a_peer_that_lost_its_own_disk_waits_for_one_fewer(messenger: Messenger) -> None:
-    messenger.members.lacks = Lacks.HOMES
+    messenger.members.lacks = RecoveryState.SUBSCRIPTIONS
     messenger.members.hear(4, known=False)
     assert messenger.members.waits_for_peers_until is None, "it may be new"
     messenger.members.hear(4, known=True)
     assert messenger.members.waits_for_peers_until == 1020.0
-    messenger.members.lacks_less(Lacks.COPIES)
+    messenger.members.lacks_less(RecoveryState.DATA)
     assert messenger.members.waits_for_peers_until is None
     messenger.members.hear(9, known=True)
     assert messenger.members.most == 4, "who was told all counts for itself"
@@ -235,13 +236,13 @@ def test_a_returning_peer_hears_the_present_number_of_peers(messenger: Messenger
 
 
 def test_two_empty_peers_complete_nothing_for_each_other(messenger: Messenger) -> None:
-    messenger.members.lacks = Lacks.HOMES
+    messenger.members.lacks = RecoveryState.SUBSCRIPTIONS
     for contact in (ONE, OTHER):
-        messenger.members.note_lacking(contact, Lacks.HOMES)
+        messenger.members.note_lacking(contact, RecoveryState.SUBSCRIPTIONS)
     assert (messenger.members.told_by_others, messenger.members.alone_until) == (False, 1005.0)
-    messenger.members.note_lacking(OTHER, Lacks.COPIES)
+    messenger.members.note_lacking(OTHER, RecoveryState.DATA)
     assert (messenger.members.told_by_others, messenger.members.alone_until) == (True, None)
-    messenger.members.note_lacking(OTHER, Lacks.HOMES)
+    messenger.members.note_lacking(OTHER, RecoveryState.SUBSCRIPTIONS)
     messenger.observe(1005.0)
     assert messenger.members.told_by_others, "nobody who knows more has come for long"
 
@@ -266,7 +267,7 @@ def test_the_first_record_says_that_the_peer_began_empty() -> None:
     messenger.persist(Leaving())
     messenger.persist(Leaving())
     kept = [each.message for each in messenger.effects if isinstance(each, Persist)]
-    assert kept == [MembersKnown(1, Lacks.HOMES), Leaving(), Leaving()]
+    assert kept == [MembersKnown(1, RecoveryState.SUBSCRIPTIONS), Leaving(), Leaving()]
 
 
 def test_the_time_to_read_the_disk_does_not_count_as_waiting(messenger: Messenger) -> None:

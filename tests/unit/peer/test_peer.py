@@ -155,7 +155,7 @@ def test_the_former_holder_of_a_subscription_is_told_of_its_new_holder(pair):
 def test_a_holder_overtaken_by_its_own_abandoned_attempt_is_told(pair):
     """Abandoned attempts may arrive later than the last one, and so may their answers (seed 373)."""
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry = HIGH if home is LOW else LOW
     nothing = pair.columns.column([])
     if entry is HIGH:
@@ -178,7 +178,7 @@ def test_a_holder_overtaken_by_its_own_abandoned_attempt_is_told(pair):
 def test_a_premature_notice_of_another_holder_is_checked_once_attached(pair):
     """Messages overtake each other: it may have been attached there before, and elsewhere since (seed 1307546)."""
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
     peer = pair.peers[entry.key]
     (wanted,) = peer.submit(Attach(50, number, nothing), now=pair.now)
@@ -198,7 +198,7 @@ def test_a_premature_notice_of_another_holder_is_checked_once_attached(pair):
 def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
     """Repeated by the peer, it would take the subscription from its present holder."""
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
     pair.cut = True
     pair.submit(entry, Attach(50, number, nothing))
@@ -206,7 +206,7 @@ def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
     assert isinstance(pair.completed[50], Failed)
     pair.submit(entry, Detach(number))
     assert isinstance(pair.completed[51], Failed)
-    assert pair.peers[entry.key].status()["subscriptions_here"] == 0
+    assert pair.peers[entry.key].status()["subscriptions_local"] == 0
 
 
 @pytest.mark.parametrize(("copies_min", "enough"), [(1, True), (2, False)])
@@ -283,7 +283,7 @@ def test_a_leaving_peer_waits_longer_after_each_unanswered_offer(pair):
 
 def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry = HIGH if home is LOW else LOW
     pair.cut = True
     pair.submit(entry, Attach(50, number, pair.columns.column([])))
@@ -291,7 +291,7 @@ def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
     told = Envelope(1 << 40, 0, SubscriptionClosed(50, number, elsewhere=True))
     pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
     assert isinstance(pair.completed[50], Failed)
-    assert pair.peers[entry.key].status()["subscriptions_here"] == 0
+    assert pair.peers[entry.key].status()["subscriptions_local"] == 0
 
 
 @pytest.mark.parametrize("copies", [1, 2])
@@ -303,7 +303,7 @@ def test_a_subscriber_hears_at_once_that_another_client_ended_its_subscription(a
     pair.submit(at, Unsubscribe(50, number))
     assert pair.completed[50] == Unsubscribed(number)
     assert [(each.subscription, each.code) for each in pair.ended] == [(number, "subscription-gone")]
-    assert all(each.quiet and not each.status()["subscriptions_here"] for each in pair.peers.values())
+    assert all(each.quiet and not each.status()["subscriptions_local"] for each in pair.peers.values())
 
 
 def test_a_client_that_ends_its_own_subscription_is_told_of_its_success_first():
@@ -331,7 +331,7 @@ def test_a_client_that_ends_its_own_subscription_is_told_of_its_success_first():
 
 def test_all_clients_that_end_a_subscription_here_hear_of_it_before_its_holder(pair):
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry = HIGH if home is LOW else LOW
     pair.submit(entry, Attach(50, number, pair.columns.column([])))
     pair.ended.clear()
@@ -422,7 +422,7 @@ def test_leases_are_renewed_together_and_kept_while_a_subscriber_is_there():
 def test_without_replicas_a_subscription_survives_a_short_absence_of_its_coordinator(pair):
     """Another peer, asked in its place, would report no such subscription, which ends it for its subscriber."""
     number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry = HIGH if home is LOW else LOW
     pair.submit(entry, Attach(50, number, pair.columns.column([])))
     pair.ended.clear()
@@ -438,7 +438,7 @@ def test_without_replicas_a_subscription_survives_a_short_absence_of_its_coordin
 def test_attaching_a_subscription_that_ends_meanwhile_is_refused_in_any_order_of_answers(pair, told):
     """After a confirmed attachment the client would wait for ever."""
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
     peer = pair.peers[entry.key]
     pair.cut = True
@@ -452,13 +452,13 @@ def test_attaching_a_subscription_that_ends_meanwhile_is_refused_in_any_order_of
     assert pair.completed[50].code == "subscription-gone"
     assert pair.completed.get(51) == (Unsubscribed(number) if told else None)
     assert pair.ended == []
-    assert peer.status()["subscriptions_here"] == 0
+    assert peer.status()["subscriptions_local"] == 0
 
 
 def test_news_of_an_end_from_others_wait_for_the_answer_to_the_own_request(pair):
     """The end may not be safe yet, and the client that asked for it is to hear of it before any other."""
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry = HIGH if home is LOW else LOW
     pair.submit(entry, Attach(50, number, pair.columns.column([])))
     peer = pair.peers[entry.key]
@@ -476,7 +476,7 @@ def test_news_of_an_end_from_others_wait_for_the_answer_to_the_own_request(pair)
 def test_an_attachment_is_not_confirmed_when_it_was_ended_before_all_replicas_knew_of_it():
     pair = replicas()
     number = pair.subscribe(LOW).subscription
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     peer, other = pair.peers[home.key], HIGH if home is LOW else LOW
     nothing = pair.columns.column([])
     sent = []
@@ -502,9 +502,9 @@ def test_attaching_keeps_the_lease_that_was_asked_for(pair, lease):
     assert pair.sequences() == [1]
     pair.submit(HIGH, Detach(outcome.subscription))
     pair.pass_time(lease * 0.6)
-    assert sum(int(each.status()["subscriptions_home"]) for each in pair.peers.values()) == 1
+    assert sum(int(each.status()["subscriptions_coordinated"]) for each in pair.peers.values()) == 1
     pair.pass_time(lease * 2)
-    assert sum(int(each.status()["subscriptions_home"]) for each in pair.peers.values()) == 0
+    assert sum(int(each.status()["subscriptions_coordinated"]) for each in pair.peers.values()) == 0
 
 
 def test_answers_expired_during_an_absence_are_reported_as_lost():
@@ -516,8 +516,8 @@ def test_answers_expired_during_an_absence_are_reported_as_lost():
     pair.publish(LOW, *some(4, 10))
     assert pair.sequences() == [1, 2, 3]
     pair.pass_time(30.0)
-    assert sum(int(each.status()["answers_dropped"]) for each in pair.peers.values()) == 7
-    assert sum(int(each.status()["answers_held"]) for each in pair.peers.values()) == 0
+    assert sum(int(each.status()["solutions_dropped"]) for each in pair.peers.values()) == 7
+    assert sum(int(each.status()["solutions_held"]) for each in pair.peers.values()) == 0
     pair.notified.clear()
     pair.submit(HIGH, Attach(50, outcome.subscription, pair.columns.column([])))
     assert [(each.first, each.lost, len(each.identity)) for each in pair.notified] == [(8, 7, 0)]
@@ -542,7 +542,7 @@ def test_attaching_to_nothing_leaves_nothing_behind(pair):
     for number in range(20):
         pair.submit(LOW, Attach(100 + number, number << 40, pair.columns.column([])))
     assert all(isinstance(pair.completed[100 + number], Failed) for number in range(20))
-    assert pair.peers[LOW.key].status()["subscriptions_here"] == 0
+    assert pair.peers[LOW.key].status()["subscriptions_local"] == 0
 
 
 def test_an_acknowledgement_from_another_peer_closes_nothing(pair):
@@ -565,7 +565,7 @@ def test_an_acknowledgement_from_another_peer_closes_nothing(pair):
 def test_a_peer_that_was_away_receives_the_missed_messages(pair):
     """Messages in flight to a lost peer are sent anew when it is seen again."""
     outcome = pair.subscribe(LOW)
-    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_coordinated"])
     entry = HIGH if home is LOW else LOW
     pair.submit(entry, Attach(50, outcome.subscription, pair.columns.column([])))
     pair.cut = True

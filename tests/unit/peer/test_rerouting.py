@@ -86,7 +86,7 @@ def test_a_message_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
         if isinstance(each.envelope.message, Acknowledge)
     ]
     assert (to, numbers) == (sender, [7])
-    assert peer.status()["undertakings"] == 0
+    assert peer.status()["operations_pending"] == 0
 
 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])

@@ -49,7 +49,7 @@ class Kept(Streaming):
         return [self.status(each)["elements"] for each in (LOW, HIGH)]
 
     def horizon(self, at=LOW):
-        told = self.status(at)["stream_horizons"]
+        told = self.status(at)["stream_retention"]
         return told[f"{keys.term_hash(STREAM):016x}"]["before"] if told else 0.0
 
 
@@ -203,7 +203,7 @@ def test_a_restarted_peer_has_dropped_the_expired_elements(columns, compacted, m
     while anew.deadline is not None and anew.deadline <= pair.now:
         anew.wake(now=pair.now)
     assert anew.status()["elements"] == 10
-    assert anew.status()["stream_horizons"]
+    assert anew.status()["stream_retention"]
     sent = anew.submit(ContactSeen(Contact(5, "new", 1)), now=pair.now) + anew.wake(now=pair.now)
     told = [each.envelope.message for each in sent if isinstance(each, Send)]
     assert any(isinstance(each, ElementsForgotten) for each in told)

@@ -187,4 +187,4 @@ def test_a_newcomer_and_a_peer_that_asks_for_indexes_are_told_the_keywords(bench
 
 def test_an_advertisement_that_is_no_keyword_is_left_out(bench):
     bench.advertise(P, '"tea"')
-    assert bench.peer.status()["words"] == 0
+    assert bench.peer.status()["keywords"] == 0

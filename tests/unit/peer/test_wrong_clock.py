@@ -136,7 +136,7 @@ def test_a_subscription_opened_in_the_future_counts_triples_published_with_a_rig
     records = [each for each in alone.peer.snapshot() if type(each).__name__ == "KeepSubscription"]
     assert [each.subscription for each in records] == [opened]
     assert latest(records[0]) <= hlc.from_seconds(alone.now)
-    assert alone.peer.status()["answers_held"] == 1
+    assert alone.peer.status()["solutions_held"] == 1
 
 
 def test_a_statement_removed_in_the_future_can_be_published_and_removed_again():

@@ -10,7 +10,7 @@ from p2prdf.errors import NotAllowed, SubscriptionGone, Unavailable
 from p2prdf.presence.group import WorkerGroup
 from p2prdf.presence.worker import Worker
 
-GROUP = WorkerGroup("keeper", "<urn:keepers>", "<urn:keeps>", "<urn:keeper:", "<urn:asks>")
+GROUP = WorkerGroup("<urn:keepers>", "<urn:keeps>", "<urn:keeper:", "<urn:asks>")
 
 
 class Looking(Worker):

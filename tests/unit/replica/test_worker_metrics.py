@@ -58,19 +58,20 @@ async def test_metrics_of_a_sync_worker_show_its_state() -> None:
         worker(one=target(), two=target(paused=True, reached=70_000, pending=9, is_current=False))
     )
     told = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    name = "p2prdf_keeper_"
+    name = "p2prdf_"
     expected = {
-        "ready": "1", "lease_held": "0", "members": "2", "disconnections_total": "3", "lapses_total": "4",
+        "worker_ready": "1", "worker_lease_held": "0", "worker_members": "2", "worker_disconnections_total": "3",
+        "worker_lapses_total": "4",
         'interests{state="current"}': "1", 'interests{state="paused"}': "1", 'interests{state="refused"}': "1",
-        'interests{state="failing"}': "0", "interests_untold": "0",
+        'interests{state="failing"}': "0", "interests_unreported": "0",
         'dataset_lag_seconds{dataset="urn:d"}': "10.0", 'dataset_triples{dataset="urn:d"}': "7",
-        'dataset_given_up_triples{dataset="urn:d"}': "5", 'dataset_incomplete_seconds{dataset="urn:d"}': "60.0",
+        'dataset_evicted_triples{dataset="urn:d"}': "5", 'dataset_incomplete_seconds{dataset="urn:d"}': "60.0",
         'dataset_solutions_total{dataset="urn:d"}': "40", 'dataset_changesets_total{dataset="urn:d"}': "3",
         'dataset_failing{dataset="urn:d"}': "0", 'dataset_pass_seconds_count{dataset="urn:d"}': "1",
         'interest_state{interest="one",state="current"}': "1", 'interest_state{interest="two",state="paused"}': "1",
         'interest_state{interest="far",state="refused"}': "1", 'interest_lag_seconds{interest="two"}': "30.0",
         'interest_target_triples{interest="one"}': "4", 'interest_potential_triples{interest="one"}': "2",
-        'interest_given_up_triples{interest="one"}': "5", 'interest_pending_triples{interest="two"}': "9",
+        'interest_evicted_triples{interest="one"}': "5", 'interest_pending_triples{interest="two"}': "9",
         'interest_updates_total{interest="one"}': "6", 'interest_failures_total{interest="one"}': "2",
     }  # fmt: skip
     assert {key: told.get(f"{name}{key}") for key in expected} == expected
@@ -80,12 +81,12 @@ async def test_metrics_of_a_sync_worker_show_its_state() -> None:
 
 
 async def test_of_too_many_interests_the_failing_ones_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_metrics, "INTERESTS_TOLD", 3)
+    monkeypatch.setattr(worker_metrics, "INTERESTS_REPORTED", 3)
     kept = {f"a{number}": target() for number in range(5)}
     text = await worker_metrics.exposition(worker(**kept, x=target(error="no"), y=target(is_current=False)))
     assert re.findall(r'interest_state\{interest="(\w+)"', text) == ["x", "far", "y"]
-    assert "p2prdf_keeper_interests_untold 5\n" in text
-    assert 'p2prdf_keeper_interests{state="current"} 5\n' in text, "counted are all"
+    assert "p2prdf_interests_unreported 5\n" in text
+    assert 'p2prdf_interests{state="current"} 5\n' in text, "counted are all"
 
 
 @pytest.mark.parametrize("metrics", [worker_metrics.METRICS, hosting_metrics.METRICS])

@@ -542,13 +542,13 @@ class _Story:
     def _busy(self, node: Node) -> str | None:
         """Return a peer's pending work as a text; None at rest."""
         status = node.peer.status()
-        if not node.peer.quiet or status["rejoining"]:
+        if not node.peer.quiet or status["recomputing"]:
             return f"is not quiet: {_status(node)}"
-        if not status["in_step"]:
+        if not status["in_sync"]:
             return "does not speak for its subscriptions yet"
         if self._named and (node.peer.cluster.merging or not node.peer.cluster.identity):
             return f"does not know its cluster: {node.peer.cluster.merging}"
-        return "waits for what it is given before it tells subscribers more" if status["gifts"] else None
+        return "waits for what it is given before it tells subscribers more" if status["receiving_handoff"] else None
 
     # --- judging ---------------------------------------------------------------------------------
 
@@ -607,5 +607,5 @@ class _Story:
 
 def _status(node: Node) -> str:
     status = node.peer.status()
-    names = ("outbox", "parked", "undertakings", "passing_on", "publications_open")
+    names = ("outbox", "batches_waiting", "operations_pending", "forwarding", "publications_open")
     return ", ".join(f"{name}={status[name]}" for name in names if status[name])
