@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from p2prdf.errors import FalseDigest, LocalProtocolError, P2PRDFError
-from p2prdf.wire import shapes
+from p2prdf.wire.fields import DECLARED, columns_of, with_columns
 from p2prdf.wire.messages import Envelope, Groups, IndexTriples, Rows
 
 if TYPE_CHECKING:
@@ -32,9 +33,8 @@ __all__ = ["Records", "joined", "without_terms"]
 _LENGTH_BYTES = 4
 """Bytes of the frame's length, which precedes its body."""
 _ROWS_JOINED: Final = 8192
-_TRIPLES: Final = shapes.SHAPES[IndexTriples]
-_COLUMNS: Final = [_TRIPLES.names[at] for at in _TRIPLES.columns]
-_SAME: Final = [name for name in _TRIPLES.names if name not in _COLUMNS and name != "complete"]
+_COLUMNS: Final = columns_of(IndexTriples)
+_SAME: Final = [name for name in DECLARED[IndexTriples] if name not in _COLUMNS and name != "complete"]
 """Fields that must be equal for messages of triples to be joined."""
 
 
@@ -101,29 +101,29 @@ def without_terms(message: Any, terms: npt.NDArray[np.int64]) -> tuple[Any, int]
     The message is None if no row is left, or if its groups name one of the terms.
     """
     groups, rows = getattr(message, "groups", None), getattr(message, "rows", None)
-    if isinstance(groups, Groups) and _naming(groups, shapes.GROUPS, terms).any():
+    if isinstance(groups, Groups) and _naming(groups, terms).any():
         return None, len(rows) if isinstance(rows, Rows) else 1
     if isinstance(rows, Rows):
-        kept, left_out = _rows_without(rows, shapes.ROWS, terms)
+        kept, left_out = _rows_without(rows, terms)
         if kept is None:
             return None, left_out
         return (dataclasses.replace(message, rows=kept) if left_out else message), left_out
-    return _rows_without(message, shapes.SHAPES[type(message)], terms)
+    return _rows_without(message, terms)
 
 
-def _naming(value: Any, shape: shapes.Shape, terms: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _naming(value: Any, terms: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return for each row of parallel columns whether it names one of the terms."""
     found = np.zeros(0, np.bool_)
-    for name, kind in zip(shape.names, shape.kinds, strict=True):
-        columns = getattr(value, name) if kind == "term_columns" else [getattr(value, name)] if kind == "terms" else []
-        for column in columns:
+    for name, kind in DECLARED[type(value)].items():
+        of_terms = {"terms": (getattr(value, name),), "term_columns": getattr(value, name)}
+        for column in of_terms.get(kind.form, ()):
             named = np.isin(np.asarray(column, np.int64), terms)
             found = named if not len(found) else found | named
     return found
 
 
-def _rows_without(value: Any, shape: shapes.Shape, terms: npt.NDArray[np.int64]) -> tuple[Any, int]:
-    naming = _naming(value, shape, terms)
+def _rows_without(value: Any, terms: npt.NDArray[np.int64]) -> tuple[Any, int]:
+    naming = _naming(value, terms)
     left_out = int(naming.sum())
     if not left_out:
         return value, 0
@@ -134,10 +134,7 @@ def _rows_without(value: Any, shape: shapes.Shape, terms: npt.NDArray[np.int64])
     def take(column: Any) -> Any:
         return [column[at] for at in kept.tolist()] if isinstance(column, list) else column[kept]
 
-    fields: dict[str, Any] = {shape.names[at]: take(getattr(value, shape.names[at])) for at in shape.columns}
-    for at in shape.tables:
-        fields[shape.names[at]] = tuple(take(column) for column in getattr(value, shape.names[at]))
-    return dataclasses.replace(value, **fields), left_out
+    return with_columns(value, take), left_out
 
 
 def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
@@ -146,26 +143,18 @@ def _halves(messages: Sequence[Message]) -> list[Sequence[Message]]:
         half = len(messages) // 2
         return [messages[:half], messages[half:]]
     message: Any = messages[0]
-    for name, shape in (("rows", shapes.ROWS), ("groups", shapes.GROUPS)):
+    for name in ("rows", "groups"):
         part = getattr(message, name, None)
         if isinstance(part, Rows | Groups):
-            return [[dataclasses.replace(message, **{name: half})] for half in _cut(part, shape)]
-    return [[half] for half in _cut(message, shapes.SHAPES[type(message)])]
+            return [[dataclasses.replace(message, **{name: half})] for half in _cut(part)]
+    return [[half] for half in _cut(message)]
 
 
-def _cut(value: Any, shape: shapes.Shape) -> list[Any]:
+def _cut(value: Any) -> list[Any]:
     """Split parallel columns in the middle."""
-    names = [shape.names[at] for at in shape.columns]
-    tables = [shape.names[at] for at in shape.tables]
+    names = columns_of(type(value))
     half = len(getattr(value, names[0])) // 2 if names else 0
-    if half == 0:
-        return []
-    parts = []
-    for cut in (slice(half), slice(half, None)):
-        fields: dict[str, Any] = {name: getattr(value, name)[cut] for name in names}
-        fields |= {name: tuple(column[cut] for column in getattr(value, name)) for name in tables}
-        parts.append(dataclasses.replace(value, **fields))
-    return parts
+    return [with_columns(value, itemgetter(cut)) for cut in (slice(half), slice(half, None))] if half else []
 
 
 def joined(kept: Iterable[Message]) -> Iterator[Message]:

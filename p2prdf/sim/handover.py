@@ -10,21 +10,20 @@ import dataclasses
 from functools import cache
 from typing import Any, Final
 
-from p2prdf.wire.messages import Envelope, Groups, Rows
+from p2prdf.wire.fields import DECLARED, Kind
+from p2prdf.wire.messages import Envelope
 
 __all__ = ["handed_over"]
 
-_DTYPES: Final = {"terms": "uint32", "u32": "uint32", "u64": "uint64"}
+_DTYPES: Final = {
+    "terms": "uint32", "term_columns": "uint32", "u32": "uint32", "u64": "uint64", "u64_columns": "uint64",
+}  # fmt: skip
 
 
 @cache
-def _column_fields(kind: type) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a message class that hold columns, each with the kind that its metadata names."""
-    return tuple(
-        (field.name, field.metadata.get("kind", ""))
-        for field in dataclasses.fields(kind)
-        if field.metadata.get("kind", "object") != "object" or field.name in ("groups", "rows")
-    )
+def _column_fields(declared: type) -> list[tuple[str, Kind]]:
+    """Return the fields of a message class that hold columns, with their kinds."""
+    return [(name, kind) for name, kind in DECLARED[declared].items() if kind.form in (*_DTYPES, "Groups", "Rows")]
 
 
 def handed_over(envelope: Envelope, columns: Any) -> Envelope:
@@ -37,12 +36,10 @@ def _converted(value: Any, columns: Any) -> Any:
     message_type: type = type(value)
     for name, kind in _column_fields(message_type):
         part = getattr(value, name)
-        if isinstance(part, Groups | Rows):
-            changes[name] = _converted(part, columns)
-        elif kind == "term_columns":
-            changes[name] = tuple(columns.adopt(column, "uint32") for column in part)
-        elif kind == "u64_columns":
-            changes[name] = tuple(columns.adopt(column, "uint64") for column in part)
+        if kind.is_column:
+            changes[name] = columns.adopt(part, _DTYPES[kind.form])
+        elif kind.is_table:
+            changes[name] = tuple(columns.adopt(column, _DTYPES[kind.form]) for column in part)
         else:
-            changes[name] = columns.adopt(part, _DTYPES[kind])
+            changes[name] = _converted(part, columns)
     return dataclasses.replace(value, **changes) if changes else value

@@ -15,9 +15,9 @@ RemoteProtocolError.  No frame makes the decoder allocate more than some 20 time
 equal values take from an allowance of one cell per byte of the frame, and containers are counted while msgpack builds
 them.  New terms are checked for their outer shape only.
 
-Message classes (:mod:`p2prdf.wire.messages`) declare their fields.  Numbers of message types
-(:mod:`~p2prdf.wire.shapes`) never change their meaning.  A change of fields is a new ``VERSION``, except for fields
-added at the end, which are left out if they have their defaults.
+Message classes (:mod:`p2prdf.wire.messages`) declare their fields and numbers.  A number never changes its meaning.  A
+change of fields is a new ``VERSION``, except for fields added at the end, which are left out if they have their
+defaults.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.dictionary import DIGEST_BYTES, TermDictionary, TermNames
 from p2prdf.wire.decoding import Decoder
 from p2prdf.wire.encoding import Encoder
-from p2prdf.wire.shapes import (
+from p2prdf.wire.limits import (
     FRAME_BYTES_MAX,
     MESSAGES_MAX,
-    NUMBERS,
     ROWS_MAX,
     TERM_BYTES_MAX,
     TERMS_MAX,
@@ -45,7 +44,7 @@ from p2prdf.wire.shapes import (
 )
 
 __all__ = [
-    "FRAME_BYTES_MAX", "MESSAGES_MAX", "NUMBERS", "ROWS_MAX", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION",
+    "FRAME_BYTES_MAX", "MESSAGES_MAX", "ROWS_MAX", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION",
     "FrameCodec", "FrameReader",
 ]  # fmt: skip
 

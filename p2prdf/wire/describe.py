@@ -1,9 +1,9 @@
 """One line of text per message, for logs, golden files and the command line.
 
-A line has the message's name, its number of rows, then its fields.  Keys and identities are 16 hexadecimal digits,
-stamps are seconds, plans are patterns in order of evaluation with numbered constants.  Equal messages have equal lines
-in every process: term identifiers, which are local, and addresses of objects are left out.  A line has at most
-``LINE_CHARACTERS_MAX`` characters.
+A line has the message's name, its number of rows, then its fields without those that have their defaults.  Keys and
+identities are 16 hexadecimal digits, stamps are seconds, plans are patterns in order of evaluation with numbered
+constants.  Equal messages have equal lines in every process: term identifiers, which are local, and addresses of
+objects are left out.  A line has at most ``LINE_CHARACTERS_MAX`` characters.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from p2prdf.columns import Column, as_list
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern, Plan
 from p2prdf.wire import messages as m
+from p2prdf.wire.fields import DECLARED, Kind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,9 +37,9 @@ def describe(message: Any) -> str:
     if hasattr(message, "__len__"):
         said.append(_count(len(message), "row"))
     said += [
-        _field(field.name, field.metadata.get("kind", "object"), getattr(message, field.name))
-        for field in dataclasses.fields(message)
-        if not (field.metadata.get("added") and getattr(message, field.name) == field.default)
+        _field(field.name, kind, getattr(message, field.name))
+        for field, kind in zip(dataclasses.fields(message), DECLARED[type(message)].values(), strict=True)
+        if not kind.quiet and not _is_default(field.default, getattr(message, field.name))
     ]
     line = " ".join(part for part in said if part)
     return line if len(line) <= LINE_CHARACTERS_MAX else line[: LINE_CHARACTERS_MAX - 3] + "..."
@@ -55,14 +56,15 @@ def describe_plan(plan: Plan) -> str:
     return f"{plan.algorithm.value} {patterns} -> {_variables(plan.answer)}{''.join(marks)}{filters}"
 
 
-def _field(name: str, kind: str, value: Any) -> str:
-    """Describe a field; leave out terms, default zeros, and fields of rows that say little."""
-    if kind in ("terms", "term_columns", "u64_columns") or name in _SILENT:
-        return ""
-    spell = _SPELLINGS.get(name, str)
-    if kind in ("u32", "u64"):
-        values = sorted(set(as_list(value))) if name == "roles" else value
-        return f"{name}={_values(values, spell)}"
+def _is_default(default: Any, value: Any) -> bool:
+    return type(default) is type(value) and default is not True and bool(default == value)
+
+
+def _field(name: str, kind: Kind, value: Any) -> str:
+    """Describe a field."""
+    spell = _SPELLINGS.get(kind.role, str)
+    if kind.form in ("u32", "u64"):
+        return f"{name}={_values(sorted(set(as_list(value))) if kind.role is Role.INDEXES else value, spell)}"
     match value:
         case Plan():
             return f"[{describe_plan(value)}]"
@@ -80,7 +82,7 @@ def _field(name: str, kind: str, value: Any) -> str:
             return f"{name}={_text(value)}"
         case tuple():
             return f"{name}={_values(value, str)}"
-    return f"{name}={spell(value)}" if value or name not in _ZERO_IS_THE_RULE else ""
+    return f"{name}={spell(value)}"
 
 
 def _values(values: Column | tuple[Any, ...], spell: Callable[[Any], str]) -> str:
@@ -143,23 +145,7 @@ def _query(query: ConjunctiveQuery) -> str:
     return f"{patterns} -> {_variables(query.answer)}{distinct}{filters}"
 
 
-_SILENT: Final = frozenset({"born", "event", "oldest"})
-_ZERO_IS_THE_RULE: Final = frozenset(
-    {"began", "complete", "epoch", "hops", "lost", "opened", "origin", "published", "refresh", "salt", "since",
-     "stamp", "view", "words"}
-)
-_IDENTIFIERS: Final = (
-    "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "leaf", "leaves", "opener", "origin",
-    "publisher", "receiver_key", "subscription", "subscriptions", "sums",
-)  # fmt: skip
-_STAMPS: Final = (
-    "began", "changed", "complete", "lease", "opened", "refresh", "since", "since_max", "since_min", "stamp", "time",
-    "times", "youngest",
-)  # fmt: skip
-_SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
-    **dict.fromkeys(_IDENTIFIERS, _hexadecimal),
-    **dict.fromkeys(_STAMPS, _stamp),
-    "role": _role,
-    "published": _roles,
-    "roles": _roles,
-}
+_SPELLINGS: Final[dict[Role, Callable[[Any], str]]] = {
+    Role.IDENTITY: _hexadecimal, Role.INDEX: _role, Role.INDEXES: _roles,
+    **dict.fromkeys((Role.STAMP, Role.BOUNDED, Role.PASSING, Role.CLIPPED, Role.OWN, Role.LEASE_END), _stamp),
+}  # fmt: skip

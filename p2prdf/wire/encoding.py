@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,13 @@ from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary, TermNames
 from p2prdf.rdf.query import Plan
 from p2prdf.rdf.standing import form
-from p2prdf.wire import messages as m
-from p2prdf.wire import shapes
-from p2prdf.wire import validation as check
+from p2prdf.wire import limits
+from p2prdf.wire.compiled import WRITERS
+from p2prdf.wire.messages import Envelope, Query
 
 __all__ = ["Encoder"]
 
 Ints = npt.NDArray[Any]
-Method = Callable[["Encoder", Any], Any]
 
 
 class Encoder:
@@ -32,46 +31,46 @@ class Encoder:
         """Encode with the terms of ``dictionary``; ``pack`` is msgpack's."""
         self._dictionary = dictionary
         self._pack = pack
-        self._plans = shapes.Memo[Plan, bytes]()
-        self._queries = shapes.Memo[StandingQuery, bytes]()
+        self._plans = limits.Memo[Plan, bytes]()
+        self._queries = limits.Memo[StandingQuery, bytes]()
         self._numbers: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by term, -1: not in this frame
         self._numbers_view = self._numbers.data
         self._terms: list[int] = []
         self._marked: list[Ints] = []
         self._marked_singly: list[int] = []
-        self._elements = 0
+        self.elements = 0
         self._cells = 0
         self._shorten = True
         self._as_named = isinstance(dictionary, TermNames)
 
     def frame(self, messages: Sequence[Any]) -> bytes:
         """Return the body of the frame of some messages."""
-        if len(messages) > shapes.MESSAGES_MAX:
-            raise LocalProtocolError(f"{len(messages)} messages for one frame; {shapes.MESSAGES_MAX} fit")
+        if len(messages) > limits.MESSAGES_MAX:
+            raise LocalProtocolError(f"{len(messages)} messages for one frame; {limits.MESSAGES_MAX} fit")
         body = self._body(messages)
-        if self._cells > shapes.CELLS_FREE + len(body):
+        if self._cells > limits.CELLS_FREE + len(body):
             # Columns of equal values exceed the decoder's allowance: written in full they need none.
             self._shorten = False
             try:
                 body = self._body(messages)
             finally:
                 self._shorten = True
-        if len(body) > shapes.FRAME_BYTES_MAX:
-            raise LocalProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
+        if len(body) > limits.FRAME_BYTES_MAX:
+            raise LocalProtocolError(f"a frame of {len(body)} bytes; {limits.FRAME_BYTES_MAX} are allowed")
         return body
 
     def _body(self, messages: Sequence[Any]) -> bytes:
-        self._elements = self._cells = 0
+        self.elements = self._cells = 0
         self._make_room()
         if self._as_named:  # the names are the frame's dictionary already
             self._terms = list(range(len(self._dictionary)))
         try:
-            parts = [self.message(message) for message in messages]
-            elements = self._elements + len(self._terms) + len(parts) + 3
-            if len(self._terms) > shapes.TERMS_MAX or elements > shapes.ELEMENTS_MAX:
+            parts = [WRITERS[type(message)](self, message) for message in messages]
+            elements = self.elements + len(self._terms) + len(parts) + 3
+            if len(self._terms) > limits.TERMS_MAX or elements > limits.ELEMENTS_MAX:
                 raise LocalProtocolError(f"{len(messages)} messages hold too many terms or parts for one frame")
-            frame: tuple[Any, ...] = (shapes.VERSION, self._texts(), parts)
-            if isinstance(self._dictionary, TermDictionary) and any(type(each) is m.Envelope for each in messages):
+            frame: tuple[Any, ...] = (limits.VERSION, self._texts(), parts)
+            if Envelope in set(map(type, messages)) and isinstance(self._dictionary, TermDictionary):
                 frame = (*frame, self._dictionary.digests(self._terms))
             body = self._pack(frame)
         except (struct.error, OverflowError, UnicodeEncodeError) as error:
@@ -97,45 +96,18 @@ class Encoder:
         assert not self._terms or min(self._terms) >= 0, "terms are identifiers of the dictionary"
         texts = self._dictionary.texts(self._terms)
         longest = max(map(len, texts), default=0)
-        if longest * 4 > shapes.TERM_BYTES_MAX and max(len(text.encode()) for text in texts) > shapes.TERM_BYTES_MAX:
-            raise LocalProtocolError(f"a term of more than {shapes.TERM_BYTES_MAX} bytes")
+        if longest * 4 > limits.TERM_BYTES_MAX and max(len(text.encode()) for text in texts) > limits.TERM_BYTES_MAX:
+            raise LocalProtocolError(f"a term of more than {limits.TERM_BYTES_MAX} bytes")
         return texts
-
-    def message(self, message: Any) -> tuple[Any, ...]:
-        """Encode a message, its number first."""
-        number = shapes.NUMBERS.get(type(message))
-        if number is None:
-            raise LocalProtocolError(f"{type(message).__name__} is not a message")
-        return (number, *self._fields(message))
-
-    def groups(self, groups: m.Groups) -> list[Any]:
-        """Encode the groups of a message."""
-        return self._fields(groups)
-
-    def rows(self, rows: m.Rows) -> list[Any]:
-        """Encode the rows of a message."""
-        return self._fields(rows)
-
-    def _fields(self, value: Any) -> list[Any]:
-        fields = _FIELDS[type(value)]
-        added = _ADDED.get(type(value))
-        if added is not None:
-            fields = fields[: len(fields) - _left_out(value, fields, added)]
-        self._elements += len(fields) + 1
-        return [encode(self, getattr(value, name)) for name, encode in fields]
-
-    def plain(self, value: Any) -> Any:
-        """Return a value that msgpack knows."""
-        return value
 
     def numbers(self, column: Column) -> Any:
         """Pack a column of numbers."""
         count = len(column)
-        if count > shapes.ROWS_MAX:
-            raise LocalProtocolError(f"{count} rows for one message; {shapes.ROWS_MAX} fit")
+        if count > limits.ROWS_MAX:
+            raise LocalProtocolError(f"{count} rows for one message; {limits.ROWS_MAX} fit")
         if count == 0:
             return b"\x01"
-        if not isinstance(column, list) and count <= shapes.FEW:  # a loop is faster than calls of numpy
+        if not isinstance(column, list) and count <= limits.FEW:  # a loop is faster than calls of numpy
             column = column.tolist()
             assert min(column) >= 0, "columns hold no negative numbers"
         if isinstance(column, list):
@@ -147,11 +119,11 @@ class Encoder:
             assert low >= 0, "columns hold no negative numbers"
             equal = low == top
         if equal and (self._shorten or count == 1):
-            self._elements += 2
+            self.elements += 2
             self._cells += count
             return count, first
         width = 1 if top < 1 << 8 else 2 if top < 1 << 16 else 4 if top < 1 << 32 else 8
-        letter, dtype = shapes.WIDTHS[width]
+        letter, dtype = limits.WIDTHS[width]
         if isinstance(column, list):
             return struct.pack(f"<{count}{letter}B", *column, width)
         return column.astype(dtype).tobytes() + bytes((width,))
@@ -160,33 +132,32 @@ class Encoder:
         """Pack a column of terms as indices into the frame's dictionary."""
         if self._as_named:
             return self.numbers(np.array(column, np.uint32))
-        if len(column) <= shapes.FEW:
-            return self.numbers(self._renumber_few(column if isinstance(column, list) else column.tolist()))
+        if len(column) <= limits.FEW:
+            known, terms, numbers = self._numbers_view, self._terms, []
+            for term in column if isinstance(column, list) else column.tolist():
+                number = known[term]
+                if number < 0:
+                    number = known[term] = len(terms)
+                    terms.append(term)
+                    self._marked_singly.append(term)
+                numbers.append(number)
+            return self.numbers(numbers)
         return self.numbers(self._renumber(np.asarray(column, np.intp)))
 
     def term_columns(self, columns: Sequence[Column]) -> list[Any]:
-        """Pack the bindings or constants of a message."""
-        if len(columns) > shapes.COLUMNS_MAX:
-            raise LocalProtocolError(f"{len(columns)} columns for one message; {shapes.COLUMNS_MAX} fit")
-        self._elements += len(columns)
+        """Pack columns of terms."""
+        self._count_columns(columns)
         return [self.terms(column) for column in columns]
 
-    def number_columns(self, columns: Sequence[Column]) -> list[Any]:
-        """Pack a sequence of columns of numbers, which may be empty."""
-        self._elements += len(columns)
+    def u64_columns(self, columns: Sequence[Column]) -> list[Any]:
+        """Pack columns of numbers."""
+        self._count_columns(columns)
         return [self.numbers(column) for column in columns]
 
-    def _renumber_few(self, column: list[int]) -> list[int]:
-        known, terms = self._numbers_view, self._terms
-        numbers = []
-        for term in column:
-            number = known[term]
-            if number < 0:
-                number = known[term] = len(terms)
-                terms.append(term)
-                self._marked_singly.append(term)
-            numbers.append(number)
-        return numbers
+    def _count_columns(self, columns: Sequence[Column]) -> None:
+        if len(columns) > limits.COLUMNS_MAX:
+            raise LocalProtocolError(f"{len(columns)} columns for one message; {limits.COLUMNS_MAX} fit")
+        self.elements += len(columns)
 
     def _renumber(self, column: Ints) -> Ints:
         known = self._numbers
@@ -208,12 +179,12 @@ class Encoder:
         encoded = self._plans.get(plan)
         if encoded is None:
             encoded = self._pack(_plan_parts(plan))
-            if len(encoded) > shapes.PLAN_BYTES_MAX:
-                raise LocalProtocolError(f"a plan of {len(encoded)} bytes; {shapes.PLAN_BYTES_MAX} are allowed")
+            if len(encoded) > limits.PLAN_BYTES_MAX:
+                raise LocalProtocolError(f"a plan of {len(encoded)} bytes; {limits.PLAN_BYTES_MAX} are allowed")
             self._plans.put(plan, encoded, len(encoded))
         return encoded
 
-    def query(self, query: m.Query) -> tuple[Any, ...] | bytes:
+    def query(self, query: Query) -> tuple[Any, ...] | bytes:
         """Encode a query with its constants as text; the encoding of a standing query is remembered."""
         if isinstance(query, StandingQuery):
             encoded = self._queries.get(query)
@@ -224,25 +195,13 @@ class Encoder:
         filters = [(each.text, each.variables) for each in query.filters]
         concludes = int(query.concludes)
         parts = (query.patterns, query.constants, query.answer, query.names, query.distinct, filters, concludes)
-        self._elements += 16 + sum(map(len, parts[:4])) + 3 * len(query.patterns)
-        self._elements += sum(3 + len(variables) for _, variables in filters)
+        self.elements += 16 + sum(map(len, parts[:4])) + 3 * len(query.patterns)
+        self.elements += sum(3 + len(variables) for _, variables in filters)
         return parts
 
-    def contact(self, contact: m.Contact) -> tuple[int, str, int]:
-        """Encode a contact."""
-        self._elements += 3
-        return contact.key, contact.host, contact.port
-
-    def contacts(self, contacts: Sequence[m.Contact]) -> list[Any]:
-        """Encode contacts."""
-        if len(contacts) > check.CONTACTS_MAX:
-            raise LocalProtocolError(f"{len(contacts)} contacts for one message; {check.CONTACTS_MAX} fit")
-        self._elements += len(contacts)
-        return [self.contact(contact) for contact in contacts]
-
-    def tuple(self, values: Sequence[Any]) -> Sequence[Any]:
+    def counted(self, values: Sequence[Any]) -> Sequence[Any]:
         """Encode an order or names."""
-        self._elements += len(values)
+        self.elements += len(values)
         return values
 
 
@@ -252,29 +211,3 @@ def _plan_parts(plan: Plan) -> tuple[Any, ...]:
         plan.algorithm.value, plan.per_event, plan.distinct, plan.patterns, plan.order, plan.answer, filters,
         plan.constant_count, int(plan.concludes), plan.span_ms,
     )  # fmt: skip
-
-
-def _left_out(value: Any, fields: Sequence[tuple[str, Method]], added: Sequence[Any]) -> int:
-    """Return the number of last fields with their defaults, which are not written."""
-    for count, default in enumerate(reversed(added)):
-        if getattr(value, fields[-1 - count][0]) != default:
-            return count
-    return len(added)
-
-
-_METHODS: Final[dict[str, Method]] = {
-    "terms": Encoder.terms, "term_columns": Encoder.term_columns, "u64": Encoder.numbers, "u32": Encoder.numbers,
-    "u64_columns": Encoder.number_columns,
-    "Groups": Encoder.groups, "Rows": Encoder.rows, "Message": Encoder.message, "Plan": Encoder.plan,
-    "Query": Encoder.query, "Contact": Encoder.contact, "tuple[Contact, ...]": Encoder.contacts,
-    "tuple[int, ...]": Encoder.tuple, "tuple[str, ...]": Encoder.tuple,
-    "int": Encoder.plain, "bool": Encoder.plain, "float": Encoder.plain, "str": Encoder.plain,
-}  # fmt: skip
-"""The method for each kind of field."""
-
-_FIELDS: Final = {
-    shape.kind: tuple(zip(shape.names, [_METHODS[kind] for kind in shape.kinds], strict=True))
-    for shape in (*shapes.SHAPES.values(), shapes.GROUPS, shapes.ROWS)
-}
-_ADDED: Final = {shape.kind: shape.added for shape in shapes.SHAPES.values() if shape.added}
-"""By class the defaults of the fields that are left out if they have them."""

@@ -2,8 +2,8 @@
 
 Peers exchange batches: a message is a frozen dataclass of scalars, plans, contacts and *columns* (parallel sequences of
 integers, :mod:`p2prdf.columns`).  Inside a process a term column contains identifiers of that process's dictionary; on
-the wire it contains indices into the frame's own dictionary (:mod:`p2prdf.wire.codec`).  The metadata of each field
-names its kind.
+the wire it contains indices into the frame's own dictionary (:mod:`p2prdf.wire.codec`).  The annotation of each
+field says how it is written, read and checked (:mod:`p2prdf.wire.fields`).
 
 A message between peers travels in an :class:`Envelope` with the sender's clock.  If it must not be lost, it has a
 transfer number that the receiver acknowledges.
@@ -12,15 +12,18 @@ Names in the papers: IndexTriples is NewTriple, IndexQuery is IndexTriplePattern
 FwdValuation (CQC) and FwdRewritten (CSBV).
 """
 
-from __future__ import annotations
+from typing import Annotated, Final, TypeAlias
 
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
-
-from p2prdf.columns import Column
-from p2prdf.errors import Busy, P2PRDFError, QueryRefused, error_from_code
+from p2prdf import hlc, keys
+from p2prdf.columns import Column, as_list
+from p2prdf.errors import Busy, P2PRDFError, QueryRefused, RemoteProtocolError, error_from_code
 from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.dictionary import TermDictionary, TermNames
+from p2prdf.rdf.quads import word_parts_of
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
+from p2prdf.wire import validation as check
+from p2prdf.wire.compiled import one_of
+from p2prdf.wire.fields import Batch, Declared, Kind, Role, checked, column, columns, message, number, part, several
 
 __all__ = [
     "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "FORMER_MAX", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE",
@@ -57,8 +60,10 @@ NOT_COUNTED: Final = 8
 FORMER_MAX: Final = 64
 """Maximum number of former identities of one cluster (:class:`ClusterKnown`)."""
 
-Query: TypeAlias = "ConjunctiveQuery | StandingQuery"
-"""The query of a subscription: one conjunctive query, or a standing query composed of conjunctive queries."""
+TRACES_MAX: Final = 64
+"""Maximum number of traces of one message (:class:`Traced`)."""
+
+Dictionary: TypeAlias = TermDictionary | TermNames
 
 WITHDRAWN: Final = 1 << 63
 """The identities of a solution and of its retraction differ in this bit."""
@@ -66,49 +71,82 @@ SURE: Final = 1 << 62
 """Set in the time of a delivered retraction if the subscriber has acknowledged the solution."""
 
 
-def _kind(kind: str) -> Any:
-    return field(metadata={"kind": kind})
+class Message(Declared):
+    """A message between peers, which travels in an :class:`Envelope`."""
+
+    __slots__ = ()
 
 
-def _terms() -> Any:
-    """A column of terms."""
-    return _kind("terms")
+class ClientMessage(Declared):
+    """A message between a client and its node."""
+
+    __slots__ = ()
 
 
-def _term_columns() -> Any:
-    """A tuple of term columns of equal length."""
-    return _kind("term_columns")
+Number = Annotated[int, number()]
+Identity = Annotated[int, number(role=Role.IDENTITY)]
+Stamp = Annotated[int, number(role=Role.STAMP)]
+PassingStamp = Annotated[int, number(role=Role.PASSING)]
+ClippedStamp = Annotated[int, number(role=Role.CLIPPED)]
+OwnStamp = Annotated[int, number(role=Role.OWN)]
+EventTime = Annotated[int, number(role=Role.EVENT_TIME)]
+ElementTime = Annotated[int, number(hlc.ELEMENT_MS_MAX, Role.EVENT_TIME)]
+Roles = Annotated[int, number((1 << keys.MARK_SHIFT) - 1, Role.INDEXES)]
+SplitRole = Annotated[int, checked("int", check.split_role, role=Role.INDEX)]
+Depth = Annotated[int, number(keys.DEPTH_MAX)]
+ItemType = Annotated[int, number(check.KINDS_MAX - 1)]
+RecoveryState = Annotated[int, number(check.LACKS_MAX)]
+MemberCount = Annotated[int, number(check.MEMBERS_MAX)]
+
+Numbers = Annotated[Column, column()]
+SmallNumbers = Annotated[Column, column(check.U32_MAX)]
+Identities = Annotated[Column, column(role=Role.IDENTITY)]
+Stamps = Annotated[Column, column(role=Role.STAMP)]
+BoundedStamps = Annotated[Column, column(role=Role.BOUNDED, quiet=True)]
+OwnStamps = Annotated[Column, column(role=Role.OWN)]
+EventTimes = Annotated[Column, column(role=Role.EVENT_TIME)]
+ElementTimes = Annotated[Column, column(hlc.ELEMENT_MS_MAX, Role.EVENT_TIME)]
+LeaseEnds = Annotated[Column, column(role=Role.LEASE_END)]
+EventIdentities = Annotated[Column, column(quiet=True)]
+BirthStamps = Annotated[Column, column(role=Role.STAMP, quiet=True)]
+DeliveredStamps = Annotated[Column, column(role=Role.PASSING, quiet=True)]
+RoleSets = Annotated[Column, column((1 << keys.MARK_SHIFT) - 1, Role.INDEXES)]
+MarkedRoleSets = Annotated[Column, column((1 << keys.PRIMARY_SHIFT + 8) - 1, Role.INDEXES)]
+Positions = Annotated[Column, column(check.PATTERNS_MAX - 1)]
+ItemTypes = Annotated[Column, column(check.KINDS_MAX - 1, rows_max=check.KINDS_MAX)]
+NameKinds = Annotated[Column, column(1)]
+
+Terms = Annotated[Column, Kind("terms", "{v} = d.terms({v})", "e.terms({v})", quiet=True)]
+TermColumns = Annotated[tuple[Column, ...], columns("term_columns")]
+OptionalTerms = Annotated[tuple[Column, ...], columns("term_columns", 1)]
+OptionalNumbers = Annotated[tuple[Column, ...], columns("u64_columns", 1)]
+
+Strings = Annotated[tuple[str, ...], checked("strings", check.strings, "e.counted({v})")]
+Order = Annotated[tuple[int, ...], checked("order", check.permutation, "e.counted({v})")]
+AlgorithmName = Annotated[str, checked("str", check.algorithm)]
+StreamName = Annotated[str, checked("str", check.stream)]
+LeaseSeconds = Annotated[float, checked("float", check.lease)]
+Query = Annotated[ConjunctiveQuery | StandingQuery, Kind("query", "{v} = d.query({v})", "e.query({v})")]
+"""The query of a subscription: one conjunctive query, or a standing query composed of conjunctive queries."""
 
 
-def _u64() -> Any:
-    """A column of unsigned 64-bit numbers."""
-    return _kind("u64")
-
-
-def _u32() -> Any:
-    """A column of unsigned 32-bit numbers."""
-    return _kind("u32")
-
-
-def _added(default: Any) -> Any:
-    """Declare a field that was added later at the end: it is not written if it has its default."""
-    return field(default=default, metadata={"added": True})
-
-
-@dataclass(frozen=True, slots=True)
-class Contact:
+@part
+class Contact(Declared):
     """A peer's ring position and address; ``key`` is the first 64 bits of its 160-bit identifier."""
 
-    key: int
-    host: str
-    port: int
+    key: Identity
+    host: Annotated[str, checked("str", check.host)]
+    port: Annotated[int, number(65_535)]
 
     def __str__(self) -> str:
         return f"{self.key:016x}@{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+Contacts = Annotated[tuple[Contact, ...], several(Contact, check.CONTACTS_MAX)]
+
+
+@part
+class Groups(Declared, Batch):
     """Groups of subscriptions to equal queries under one plan, as columns.
 
     Rows refer to a group by its index.  ``since_min`` and ``since_max`` are the stamps of the group's earliest and
@@ -117,18 +155,15 @@ class Groups:
     coordinator.  ``params`` has one column per constant of the plan.
     """
 
-    ids: Column = _u64()
-    since_min: Column = _u64()
-    since_max: Column = _u64()
-    lease: Column = _u64()
-    params: tuple[Column, ...] = _term_columns()
-
-    def __len__(self) -> int:
-        return len(self.ids)
+    ids: Identities
+    since_min: BoundedStamps
+    since_max: Stamps
+    lease: LeaseEnds
+    params: TermColumns
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+@part
+class Rows(Declared, Batch):
     """Partial results or solutions of one plan and step, as columns.
 
     ``group`` is the index of the row's group in the message's ``groups``; ``identity`` the sum of its triples'
@@ -136,21 +171,18 @@ class Rows:
     column per carried variable.
     """
 
-    group: Column = _u32()
-    identity: Column = _u64()
-    oldest: Column = _u64()
-    born: Column = _u64()
-    bindings: tuple[Column, ...] = _term_columns()
-
-    def __len__(self) -> int:
-        return len(self.group)
+    group: SmallNumbers
+    identity: Identities
+    oldest: BoundedStamps
+    born: BirthStamps
+    bindings: TermColumns
 
 
 # --- peer to peer: the engine --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class IndexTriples:
+@message(1, added="introducer")
+class IndexTriples(Message, Batch):
     """Entry peer to owners: triples to store under the receiver's indexes.
 
     Seed 004, section 3.3: NewTriple; one row is one logical message per index.  ``time``: publication stamp, or event
@@ -167,36 +199,37 @@ class IndexTriples:
     member, unless it is ``origin`` (:mod:`p2prdf.peer.replication.introductions`).
     """
 
-    s: Column = _terms()
-    p: Column = _terms()
-    o: Column = _terms()
-    time: Column = _u64()
-    event: Column = _u64()
-    roles: Column = _u32()
-    hops: int = 0
-    view: int = 0
-    origin: int = 0
-    published: int = 0
-    began: int = 0
-    complete: int = 0
-    stamp: int = 0
-    words: int = 0
-    introducer: int = _added(0)
+    s: Terms
+    p: Terms
+    o: Terms
+    time: Stamps
+    event: EventIdentities
+    roles: MarkedRoleSets
+    hops: Number = 0
+    view: Number = 0
+    origin: Identity = 0
+    published: Roles = 0
+    began: Stamp = 0
+    complete: Stamp = 0
+    stamp: Stamp = 0
+    words: Number = 0
+    introducer: Number = 0
 
-    def __len__(self) -> int:
-        return len(self.s)
+    def _check(self, dictionary: Dictionary) -> None:
+        check.indexable(self.s, dictionary, "subject")
+        check.indexable(self.p, dictionary, "predicate")
 
 
-@dataclass(frozen=True, slots=True)
-class PublicationsComplete:
+@message(36)
+class PublicationsComplete(Message):
     """Peer to all others: its publications between these stamps are at their owners (see IndexTriples)."""
 
-    began: int
-    complete: int
+    began: Stamp
+    complete: Stamp
 
 
-@dataclass(frozen=True, slots=True)
-class MembersKnown:
+@message(42, added="lacks")
+class MembersKnown(Message):
     """Peer to its own next process: the maximum number of members at a time, minus orderly departures.
 
     ``lacks``: its recovery state (:class:`p2prdf.peer.network.quorum.RecoveryState`).  ``returned``: it had been a
@@ -205,65 +238,67 @@ class MembersKnown:
     process).
     """
 
-    count: int
-    lacks: int = _added(0)
-    returned: bool = _added(False)
-    jumped: int = _added(0)
-    before: int = _added(0)
+    count: Number
+    lacks: RecoveryState = 0
+    returned: bool = False
+    jumped: OwnStamp = 0
+    before: OwnStamp = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Expulsions:
+@message(99)
+class Expulsions(Message, Batch):
     """Decisions of administrators about members, by key: 1 expelled, 0 readmitted.
 
     The later decision about a member counts.  A peer sends decisions to each peer that it meets, and stores them
     (:mod:`p2prdf.peer.network.expulsions`).
     """
 
-    members: Column = _u64()
-    times: Column = _u64()
-    expelled: Column = _u32()
-
-    def __len__(self) -> int:
-        return len(self.members)
+    members: Numbers
+    times: Stamps
+    expelled: SmallNumbers
 
 
-@dataclass(frozen=True, slots=True)
-class Introduced:
+@message(100)
+class Introduced(Message, Batch):
     """Peer to its own next process: the members that sent statements to this peer.
 
     ``first_hand``: 1 if the member was the origin itself.  ``since``: the record is complete from this stamp on.  See
     :mod:`p2prdf.peer.replication.introductions`.
     """
 
-    since: int
-    members: Column = _u64()
-    first_hand: Column = _u32()
-    s: Column = _terms()
-    p: Column = _terms()
-    o: Column = _terms()
-    time: Column = _u64()
-
-    def __len__(self) -> int:
-        return len(self.members)
+    since: OwnStamp
+    members: Numbers
+    first_hand: SmallNumbers
+    s: Terms
+    p: Terms
+    o: Terms
+    time: OwnStamps
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterKnown:
+@message(101)
+class ClusterKnown(Message):
     """Peer to a peer that it meets, and to its own next process: its cluster's identity (0: unknown).
 
     ``members``: the maximum number of members that the cluster has had, to the sender's knowledge.  ``former``:
     identities of clusters that merged with this one.  ``asks``: the receiver should answer with its own.
     """
 
-    identity: int
-    members: int
-    former: Column = _u64()
+    identity: Identity
+    members: MemberCount
+    former: Annotated[Column, column(rows_max=FORMER_MAX)]
     asks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IndexQuery:
+def _check_step(message: "IndexQuery | Forward") -> None:
+    plan = message.plan
+    if message.step >= len(plan.order):
+        raise RemoteProtocolError(f"step {message.step} of a plan of {len(plan.order)}")
+    if len(message.groups.params) != plan.constant_count:
+        raise RemoteProtocolError(f"{len(message.groups.params)} constants for a plan of {plan.constant_count}")
+
+
+@message(2)
+class IndexQuery(Message):
     """Coordinator to owners of a step's key: wait for the pattern of these groups.
 
     CSBV sends step 0 only.  CQC sends every step of the query chain, so that each link knows the triples to store
@@ -271,14 +306,20 @@ class IndexQuery:
     """
 
     plan: Plan
-    step: int
+    step: Number
     groups: Groups
-    refresh: int = 0
-    hops: int = 0
+    refresh: Stamp = 0
+    hops: Number = 0
+
+    def _check(self, _: Dictionary) -> None:
+        _check_step(self)
+        step = self.plan.steps[self.step]
+        if any(slot >= 0 and step.role & bit for bit, slot in zip((keys.S, keys.P, keys.O), step.pattern, strict=True)):
+            raise RemoteProtocolError(f"step {self.step} waits under values that only rows have")
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+@message(3, added="suspect")
+class Forward(Message):
     """Link to owners of the next step's key: partial results that wait for the next pattern.
 
     ``refresh``: 0, or the stamp of a later subscription to the group: stored triples from that stamp on are joined even
@@ -289,85 +330,92 @@ class Forward:
     """
 
     plan: Plan
-    step: int
+    step: Number
     groups: Groups
     rows: Rows
-    refresh: int = 0
-    hops: int = 0
-    view: int = 0
+    refresh: Stamp = 0
+    hops: Number = 0
+    view: Number = 0
     copied: bool = False
     kept: bool = False
-    suspect: int = _added(0)
+    suspect: Number = 0
+
+    def _check(self, _: Dictionary) -> None:
+        _check_step(self)
+        bound = self.plan.steps[self.step].bound
+        if len(self.rows.bindings) != len(bound):
+            raise RemoteProtocolError(f"{len(self.rows.bindings)} bindings for a step that carries {len(bound)}")
+        check.below(self.rows.group, len(self.groups), "a row of group")
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+@message(4, added="suspect")
+class Answers(Message):
     """Last link to the group's coordinator: solutions, with bindings in the order of the plan's answer.
 
     ``suspect``: 0, or the key of the primary that should have sent them (:mod:`p2prdf.peer.joins.audit`).
     """
 
-    groups: Column = _u64()
-    rows: Rows = _kind("object")
-    hops: int = 0
-    suspect: int = _added(0)
+    groups: Identities
+    rows: Rows
+    hops: Number = 0
+    suspect: Number = 0
+
+    def _check(self, _: Dictionary) -> None:
+        check.below(self.rows.group, len(self.groups), "a row of group")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsGone:
+@message(5)
+class GroupsGone(Message):
     """Coordinator to a holder of rows: these groups have no subscription any more; delete their rows."""
 
-    groups: Column = _u64()
+    groups: Identities
 
 
-@dataclass(frozen=True, slots=True)
-class KeepGroups:
+@message(6)
+class KeepGroups(Message):
     """Holder of rows to coordinator: the leases of these groups have expired; ask whether the groups live."""
 
     holder: Contact
-    groups: Column = _u64()
-    hops: int = 0
+    groups: Identities
+    hops: Number = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLeases:
+@message(7)
+class GroupLeases(Message):
     """Coordinator to a holder of rows: the groups live until these stamps."""
 
-    groups: Column = _u64()
-    lease: Column = _u64()
+    groups: Identities
+    lease: LeaseEnds
 
 
-@dataclass(frozen=True, slots=True)
-class RatesRequest:
+@message(8)
+class RatesRequest(Message, Batch):
     """Planning coordinator to owner of a pattern's key: ask for numbers of triples with these constants.
 
     One row per pattern, named by its ``position``.  Parts that the index does not contain hold any term.
     """
 
-    request: int
+    request: Number
     asker: Contact
-    position: Column = _u32()
-    roles: Column = _u32()
-    s: Column = _terms()
-    p: Column = _terms()
-    o: Column = _terms()
-    hops: int = 0
-
-    def __len__(self) -> int:
-        return len(self.position)
+    position: Positions
+    roles: RoleSets
+    s: Terms
+    p: Terms
+    o: Terms
+    hops: Number = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RatesResponse:
+@message(9)
+class RatesResponse(Message):
     """Owner to planning coordinator: the number of triples of each pattern plus one; 0: not indexed here."""
 
-    request: int
-    position: Column = _u32()
-    counts: Column = _u64()
+    request: Number
+    position: Positions
+    counts: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class CountsRequest:
+@message(58)
+class CountsRequest(Message, Batch):
     """Explaining peer to every other peer: ask for numbers of waiting rows and of matching triples.
 
     One row per step: the identity of its leaf (0: no rows are counted), its number, the index in which triples are
@@ -376,145 +424,144 @@ class CountsRequest:
     publication events are counted instead of triples.
     """
 
-    request: int
-    since: int
-    leaves: Column = _u64()
-    steps: Column = _u32()
-    under: Column = _u32()
-    masks: Column = _u32()
-    s: Column = _terms()
-    p: Column = _terms()
-    o: Column = _terms()
-
-    def __len__(self) -> int:
-        return len(self.leaves)
+    request: Number
+    since: PassingStamp
+    leaves: Annotated[Column, column(role=Role.IDENTITY, rows_max=check.COUNTS_MAX)]
+    steps: SmallNumbers
+    under: Annotated[Column, column(EVENTS_COUNTED + NOT_COUNTED - 1)]
+    masks: Annotated[Column, column(keys.SPO)]
+    s: Terms
+    p: Terms
+    o: Terms
 
 
-@dataclass(frozen=True, slots=True)
-class CountsResponse:
+@message(59)
+class CountsResponse(Message, Batch):
     """Answer to CountsRequest, row by row: counts of items of which the sender is the first replica.
 
     ``waiting``: rows that wait and count; ``over``: rows that waited and have ended; ``triples``: matching triples;
     ``young``: matching triples that count.  ``estimated``: 1 if the rows, 2 if the triples (3: both) were sampled.
     """
 
-    request: int
-    waiting: Column = _u64()
-    over: Column = _u64()
-    triples: Column = _u64()
-    young: Column = _u64()
-    estimated: Column = _u32()
-
-    def __len__(self) -> int:
-        return len(self.waiting)
+    request: Number
+    waiting: Numbers
+    over: Numbers
+    triples: Numbers
+    young: Numbers
+    estimated: SmallNumbers
 
 
-@dataclass(frozen=True, slots=True)
-class AdvertiseIndexes:
+@message(10)
+class AdvertiseIndexes(Message):
     """Coordinator to every peer: queries wait in these indexes now; index triples under them.
 
     ``since``: publications from this stamp on under fewer indexes are to be added to these (0: none is, as no query can
     wait for them).
     """
 
-    roles: int
-    since: int = 0
+    roles: Roles
+    since: Stamp = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AdvertiseKeywords:
+@message(63)
+class AdvertiseKeywords(Message):
     """Coordinator to every peer: queries wait for texts with these keywords; index such texts under them.
 
     ``predicates`` are qualified by keywords (:func:`p2prdf.rdf.quads.worded`).  ``since``, for each: publications from
     this stamp on without it are to be indexed under it.
     """
 
-    predicates: Column = _terms()
-    since: Column = _u64()
+    predicates: Terms
+    since: Stamps
+
+    def _check(self, dictionary: Dictionary) -> None:
+        for each in dictionary.texts(as_list(self.predicates)):
+            if word_parts_of(each) is None:
+                raise RemoteProtocolError(f"{each!r:.60} is no predicate of texts with words")
 
 
-@dataclass(frozen=True, slots=True)
-class IndexesRequest:
+@message(11)
+class IndexesRequest(Message):
     """New peer to a neighbour: ask for the indexes in use."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexesResponse:
+@message(12)
+class IndexesResponse(Message):
     """Neighbour to new peer: the indexes in use, as far as it knows."""
 
-    roles: int
+    roles: Roles
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
+@message(13)
+class LoadRequest(Message):
     """Owner of a possibly hot key to a few others: ask for the load."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class LoadResponse:
+@message(14)
+class LoadResponse(Message):
     """Answer to LoadRequest: triples (once per index) and rows that arrived within some seconds."""
 
-    request: int
-    arrivals: int
+    request: Number
+    arrivals: Number
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class HoldSubKeys:
+@message(15)
+class HoldSubKeys(Message):
     """Owner of a hot key to the owner of some sub-keys: store its triples; all rows will be sent there."""
 
-    role: int
-    key: int
-    depth: int
+    role: SplitRole
+    key: Identity
+    depth: Depth
 
 
-@dataclass(frozen=True, slots=True)
-class KeyDepth:
+@message(25)
+class KeyDepth(Message):
     """A key has 2^depth sub-keys.
 
     Owner of the key to a sender: spread triples over the sub-keys.  Owner of a sub-key to the owner of the key, from
     time to time while triples arrive: the depth for which the sender was asked to hold (0: it was not).
     """
 
-    role: int
-    key: int
-    depth: int
+    role: SplitRole
+    key: Identity
+    depth: Depth
 
 
 # --- peer to peer: repair ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+@message(45)
+class Leaving(Message):
     """Peer to all others: it is about to leave, and accepts no further items."""
 
 
-@dataclass(frozen=True, slots=True)
-class RootDigests:
+@message(43)
+class RootDigests(Message):
     """Replica to replica: a root digest per item type, of the items that both should store.
 
     ``kinds``: item types (:mod:`p2prdf.peer.replication.anti_entropy`).  ``view`` as in IndexTriples: only equal views
     agree on these items.  Not acknowledged: the sender repeats it.
     """
 
-    request: int
-    view: int
-    kinds: Column = _u32()
-    sums: Column = _u64()
+    request: Number
+    view: Number
+    kinds: ItemTypes
+    sums: Identities
 
 
-@dataclass(frozen=True, slots=True)
-class DigestDiff:
+@message(44)
+class DigestDiff(Message):
     """Answer to Totals: the item types with a different digest."""
 
-    request: int
-    kinds: Column = _u32()
+    request: Number
+    kinds: ItemTypes
 
 
-@dataclass(frozen=True, slots=True)
-class WatchWatermarks:
+@message(46)
+class WatchWatermarks(Message):
     """Peer with subscribers that want bookmarks to each other: send low watermarks for some seconds.
 
     ``urgent``: at each cut instead of each eighth.  ``streams``: a column of hashes of streams for which StreamReport
@@ -522,56 +569,56 @@ class WatchWatermarks:
     """
 
     urgent: bool = False
-    streams: tuple[Column, ...] = field(default=(), metadata={"kind": "u64_columns"})
+    streams: OptionalNumbers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LowWatermark:
+@message(47)
+class LowWatermark(Message):
     """Answer to WatchWatermarks at each cut: no work in flight here leads to a solution born before ``low``.
 
     ``low`` 0: unknown.  ``busy``: the ring keys of coordinators with any work in flight here, regardless of its stamp;
     ``many``: there are more.  ``view`` as in IndexTriples.  Not acknowledged: the next cut replaces it.
     """
 
-    cut: int
-    low: int
-    view: int
-    busy: Column = _u64()
+    cut: PassingStamp
+    low: PassingStamp
+    view: Number
+    busy: Numbers
     many: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StreamReport:
+@message(53)
+class StreamReport(Message):
     """Sent with a LowWatermark: for each stream with elements in flight the earliest event time, in ``times``.
 
     Not sent if there are too many streams, or if the times are unknown.
     """
 
-    cut: int
-    view: int
-    times: Column = _u64()
+    cut: PassingStamp
+    view: Number
+    times: EventTimes
 
 
-@dataclass(frozen=True, slots=True)
-class PublisherReport:
+@message(54)
+class PublisherReport(Message):
     """Sent with a LowWatermark: the reports of publishers for the requested streams, as of the cut.
 
     For each report the hash of its stream, and ``began``, ``upto`` and ``openings`` as in
     :class:`p2prdf.wire.contract.Heartbeat`; ``ended`` is 1 for an end of stream (as in KeepEnds), else 0.
     """
 
-    cut: int
-    view: int
-    streams: Column = _u64()
-    publishers: Column = _u64()
-    began: Column = _u64()
-    upto: Column = _u64()
-    openings: Column = _u64()
-    ended: Column = _u32()
+    cut: PassingStamp
+    view: Number
+    streams: Numbers
+    publishers: Numbers
+    began: EventTimes
+    upto: EventTimes
+    openings: Numbers
+    ended: SmallNumbers
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionReport:
+@message(61)
+class RetentionReport(Message):
     """Sent with a LowWatermark, every eighth cut: the retention report of each stream.
 
     For each the hash of the stream, the event time (ms) from which on queries coordinated here need its elements (2^62:
@@ -579,26 +626,26 @@ class RetentionReport:
     all streams are to be kept.
     """
 
-    cut: int
-    view: int
-    streams: Column = _u64()
-    needed: Column = _u64()
-    forgotten: Column = _u64()
+    cut: PassingStamp
+    view: Number
+    streams: Numbers
+    needed: EventTimes
+    forgotten: EventTimes
 
 
-@dataclass(frozen=True, slots=True)
-class ElementsForgotten:
+@message(62)
+class ElementsForgotten(Message):
     """Peer to each other: elements of these streams (by hash) before these event times (ms) are forgotten.
 
     Sent when that is decided, and to each peer that the sender meets.
     """
 
-    streams: Column = _u64()
-    before: Column = _u64()
+    streams: Numbers
+    before: EventTimes
 
 
-@dataclass(frozen=True, slots=True)
-class BookmarksRequest:
+@message(50)
+class BookmarksRequest(Message):
     """Entry peer to coordinator: ask for a report when all solutions of these subscriptions are delivered.
 
     In the asker's ``view`` all solutions with a stamp up to ``upto`` have arrived at their coordinator.  Not
@@ -606,23 +653,23 @@ class BookmarksRequest:
     """
 
     subscriber: Contact
-    upto: int
-    view: int
-    subscriptions: Column = _u64()
+    upto: PassingStamp
+    view: Number
+    subscriptions: Identities
 
 
-@dataclass(frozen=True, slots=True)
-class BookmarksResponse:
+@message(51)
+class BookmarksResponse(Message):
     """Answer to BookmarksRequest: all solutions are delivered, in ``epoch`` up to number ``sent``."""
 
-    upto: int
-    subscriptions: Column = _u64()
-    epoch: Column = _u64()
-    sent: Column = _u64()
+    upto: PassingStamp
+    subscriptions: Identities
+    epoch: Identities
+    sent: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class BucketDigests:
+@message(37, added="lacks")
+class BucketDigests(Message):
     """Replica to replica: digests of the items of one type that both should store.
 
     ``kind``: item type (:mod:`p2prdf.peer.replication.anti_entropy`).  ``sums``: one digest per bucket of identities, a
@@ -631,18 +678,22 @@ class BucketDigests:
     process started; 0: it has no event yet.
     """
 
-    request: int
-    kind: int
-    view: int
-    sums: Column = _u64()
-    first: int = 0
-    lacks: int = _added(0)
-    returned: bool = _added(False)
-    began: int = _added(0)
+    request: Number
+    kind: ItemType
+    view: Number
+    sums: Identities
+    first: Number = 0
+    lacks: RecoveryState = 0
+    returned: bool = False
+    began: Stamp = 0
+
+    def _check(self, _: Dictionary) -> None:
+        if not len(self.sums) or len(self.sums) & len(self.sums) - 1:
+            raise RemoteProtocolError(f"{len(self.sums)} sums; a power of two is needed")
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityList:
+@message(38, added="lacks")
+class IdentityList(Message):
     """Identities of items of one type that sender and receiver should both store.
 
     ``asked``: answer to the Summary of that number, with the items in differing buckets (identity 0 for a bucket
@@ -653,43 +704,43 @@ class IdentityList:
     Not ``asked``: an unsolicited offer of misplaced items.
     """
 
-    request: int
-    kind: int
+    request: Number
+    kind: ItemType
     asked: bool
     more: bool
-    buckets: Column = _u32()
-    identities: Column = _u64()
-    lacks: int = _added(0)
-    returned: bool = _added(False)
-    members: int = _added(0)
-    known: bool = _added(False)
-    began: int = _added(0)
-    complete: bool = _added(False)
+    buckets: SmallNumbers
+    identities: Identities
+    lacks: RecoveryState = 0
+    returned: bool = False
+    members: MemberCount = 0
+    known: bool = False
+    began: Stamp = 0
+    complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+@message(39)
+class Fetch(Message):
     """Answer to an Offer, with the same fields: fetch these items; no rows: the receiver has them all."""
 
-    request: int
-    kind: int
+    request: Number
+    kind: ItemType
     asked: bool
-    identities: Column = _u64()
+    identities: Identities
 
 
-@dataclass(frozen=True, slots=True)
-class FetchDone:
+@message(40)
+class FetchDone(Message):
     """Answer to a Want: all requested items have been acknowledged, if the asking peer waits for that."""
 
-    request: int
-    kind: int
+    request: Number
+    kind: ItemType
 
 
 # --- peer to peer: subscriptions -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSubscription:
+@message(16, added="owner")
+class OpenSubscription(Message):
     """Entry peer to coordinator (owner of the query's key): open a subscription for ``subscriber``.
 
     ``since``: the stamp from which on triples count; 0: from now on.  ``salt``: 0, or an isolation nonce: equal queries
@@ -697,21 +748,21 @@ class OpenSubscription:
     :mod:`p2prdf.wire.contract`).
     """
 
-    request: int
-    key: int
-    query: Query = field(metadata={"kind": "object"})
-    algorithm: str
+    request: Number
+    key: Identity
+    query: Query
+    algorithm: AlgorithmName
     per_event: bool
     subscriber: Contact
-    lease_seconds: float
-    since: int = 0
-    salt: int = 0
-    hops: int = 0
-    owner: str = _added("")
+    lease_seconds: LeaseSeconds
+    since: ClippedStamp = 0
+    salt: Number = 0
+    hops: Number = 0
+    owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionOpened:
+@message(17, added="reads")
+class SubscriptionOpened(Message):
     """Coordinator to entry peer: the query is live at all its owners and counts triples from ``since`` on.
 
     ``opened``: the stamp of its record, before which it was not live.  ``epoch``: the current epoch of deliveries;
@@ -719,56 +770,56 @@ class SubscriptionOpened:
     and writes (:class:`p2prdf.rdf.reach.Reach`).
     """
 
-    request: int
-    subscription: int
-    since: int
-    lease_seconds: float
-    names: tuple[str, ...]
-    order: tuple[int, ...]
-    opened: int = 0
-    epoch: int = 0
-    reads: tuple[str, ...] = _added(())
-    writes: tuple[str, ...] = _added(())
+    request: Number
+    subscription: Identity
+    since: PassingStamp
+    lease_seconds: LeaseSeconds
+    names: Strings
+    order: Order
+    opened: PassingStamp = 0
+    epoch: Identity = 0
+    reads: Strings = ()
+    writes: Strings = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionRefused:
+@message(18)
+class SubscriptionRefused(Message):
     """Coordinator to entry peer: the new subscription is refused, or an existing one is unknown."""
 
-    request: int
+    request: Number
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttachSubscription:
+@message(19, added="owner")
+class AttachSubscription(Message):
     """Entry peer to coordinator: deliver this subscription here, except the solutions in ``have``.
 
     ``have``: identities of acknowledged solutions, as in Delivered.  ``owner``: the asking client; "": clients are not
     identified.  Another client than the owner is refused, in this and the following messages.
     """
 
-    request: int
-    subscription: int
+    request: Number
+    subscription: Identity
     subscriber: Contact
-    have: Column = _u64()
-    hops: int = 0
-    owner: str = _added("")
+    have: Identities
+    hops: Number = 0
+    owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CloseSubscription:
+@message(20, added="owner")
+class CloseSubscription(Message):
     """Entry peer to coordinator: end this subscription.  ``owner`` as in AttachSubscription."""
 
-    request: int
-    subscription: int
+    request: Number
+    subscription: Identity
     subscriber: Contact
-    hops: int = 0
-    owner: str = _added("")
+    hops: Number = 0
+    owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionClosed:
+@message(21)
+class SubscriptionClosed(Message):
     """Coordinator to entry peer: the subscription has ended, or is delivered elsewhere.
 
     It ended because of ``request`` or (0) by its lease, by the coordinator, or by another client.  ``why``: the reason
@@ -776,14 +827,14 @@ class SubscriptionClosed:
     attached go to another peer from now on.
     """
 
-    request: int
-    subscription: int
+    request: Number
+    subscription: Identity
     elsewhere: bool = False
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RenewSubscriptions:
+@message(22)
+class RenewSubscriptions(Message):
     """Entry peer to coordinator: the subscribers are connected; renew the leases.
 
     ``requests``: for each subscription the request that opened or attached it, to the entry peer's knowledge.  If the
@@ -792,37 +843,37 @@ class RenewSubscriptions:
     """
 
     subscriber: Contact
-    subscriptions: Column = _u64()
-    requests: Column = _u64()
-    hops: int = 0
+    subscriptions: Identities
+    requests: Numbers
+    hops: Number = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainSubscription:
+@message(56, added="owner")
+class ExplainSubscription(Message):
     """Entry peer to coordinator: ask how a subscription is evaluated, and where rows wait.
 
     ``owner`` as in AttachSubscription.
     """
 
-    request: int
+    request: Number
     asker: Contact
-    subscription: int
-    hops: int = 0
-    owner: str = _added("")
+    subscription: Identity
+    hops: Number = 0
+    owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@message(57)
+class Explanation(Message):
     """Coordinator to entry peer: the explanation as JSON text; with a ``code``, the reason of a refusal."""
 
-    request: int
+    request: Number
     json: str
     code: str = ""
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+@message(23)
+class Deliver(Message, Batch):
     """Coordinator to entry peer: solutions of one subscription, numbered from ``first`` on.
 
     Numbers count from 1 without gaps within an ``epoch``, a random number of one run of deliveries.  An epoch begins
@@ -831,52 +882,49 @@ class Deliver:
     or they were too old.  A gap is always reported, if necessary without solutions.
     """
 
-    subscription: int
-    first: int
-    lost: int
-    identity: Column = _u64()
-    born: Column = _u64()
-    bindings: tuple[Column, ...] = _term_columns()
-    epoch: int = 0
-
-    def __len__(self) -> int:
-        return len(self.identity)
+    subscription: Identity
+    first: Number
+    lost: Number
+    identity: Identities
+    born: DeliveredStamps
+    bindings: TermColumns
+    epoch: Identity = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+@message(24, added="owner")
+class Delivered(Message):
     """Entry peer to coordinator: the subscriber acknowledges these solutions; send more.
 
     ``owner`` as in AttachSubscription.
     """
 
     subscriber: Contact
-    request: int
-    subscription: int
-    identity: Column = _u64()
-    hops: int = 0
-    owner: str = _added("")
+    request: Number
+    subscription: Identity
+    identity: Identities
+    hops: Number = 0
+    owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SettledAnswers:
+@message(30)
+class SettledAnswers(Message):
     """Coordinator to entry peer: all replicas know the acknowledgement ``request``.
 
     Its solutions are not delivered again.  Deliveries that are in flight may still arrive: in ``epoch`` their numbers
     are at most ``sent``.
     """
 
-    request: int
-    subscription: int
-    epoch: int = 0
-    sent: int = 0
+    request: Number
+    subscription: Identity
+    epoch: Identity = 0
+    sent: Number = 0
 
 
 # --- peer to peer: between the replicas of a home ------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class KeepSubscription:
+@message(26, added="owner")
+class KeepSubscription(Message):
     """Coordinator's replica to another: the record of a subscription and of its group.
 
     ``opener`` and ``opening`` name the request that opened it; repeated, it leads to the same subscription.  ``order``:
@@ -886,72 +934,78 @@ class KeepSubscription:
     "": clients are not identified, and any may attach.
     """
 
-    group: int
-    query: Query = field(metadata={"kind": "object"})
-    algorithm: str
+    group: Identity
+    query: Query
+    algorithm: AlgorithmName
     per_event: bool
-    order: tuple[int, ...]
-    opener: int
-    opening: int
-    since_min: int
-    since_max: int
-    youngest: int
-    subscription: int
-    since: int
-    lease_seconds: float
+    order: Order
+    opener: Identity
+    opening: Number
+    since_min: Stamp
+    since_max: Stamp
+    youngest: Stamp
+    subscription: Identity
+    since: Stamp
+    lease_seconds: LeaseSeconds
     subscriber: Contact
-    request: int
-    changed: int
-    salt: int = 0
-    owner: str = _added("")
+    request: Number
+    changed: Stamp
+    salt: Number = 0
+    owner: str = ""
+
+    def _check(self, _: Dictionary) -> None:
+        query, first = self.query, 0
+        for leaf in (query,) if isinstance(query, ConjunctiveQuery) else query.leaves:
+            part = self.order[first : first + len(leaf.patterns)]
+            check.permutation(tuple(position - first for position in part), len(leaf.patterns))
+            first += len(leaf.patterns)
+        if first != len(self.order):
+            raise RemoteProtocolError(f"an order of {len(self.order)} patterns for a query of {first}")
 
 
-@dataclass(frozen=True, slots=True)
-class EndSubscription:
+@message(27)
+class EndSubscription(Message):
     """Coordinator's replica to another: these subscriptions ended at the stamps ``times``, for good.
 
     ``groups``: for each subscription the group that ended with it, or 0.  Subscription 0: only the group's end is
     reported.
     """
 
-    subscriptions: Column = _u64()
-    groups: Column = _u64()
-    times: Column = _u64()
+    subscriptions: Identities
+    groups: Identities
+    times: Stamps
 
 
-@dataclass(frozen=True, slots=True)
-class KeepAnswers:
+@message(28)
+class KeepAnswers(Message, Batch):
     """Coordinator's replica to another: unacknowledged solutions of a subscription.
 
     ``told``: the subscriber receives them as soon as enough replicas have them.
     """
 
-    subscription: int
-    identity: Column = _u64()
-    born: Column = _u64()
-    bindings: tuple[Column, ...] = _term_columns()
+    subscription: Identity
+    identity: Identities
+    born: BirthStamps
+    bindings: TermColumns
     told: bool = False
 
-    def __len__(self) -> int:
-        return len(self.identity)
 
-
-@dataclass(frozen=True, slots=True)
-class KeepReported:
+@message(55)
+class KeepReported(Message):
     """Coordinator's replica to another: all window reports up to this event time are made and stored.
 
     ``upto``: milliseconds since 1970.  Elements that only those reports needed are forgotten.  For a window by count,
     ``number`` is that of the last report and ``last`` a hash of the triple of its last element; else both are 0.
     """
 
-    subscription: int
-    upto: int
-    number: int = 0
-    last: int = 0
+    subscription: Identity
+    upto: EventTime
+    number: Number = 0
+    last: Number = 0
 
 
-@dataclass(frozen=True, slots=True)
-class KeepEnds:
+@message(60)
+class KeepEnds(Message, Batch):
     """Entry peer to all replicas of a stream's key, and between these: a publisher closed the stream.
 
     For each end the hash of the stream, the publisher, the ``opening`` that was closed (0 between replicas: it does not
@@ -959,104 +1013,102 @@ class KeepEnds:
     milliseconds since 1970.
     """
 
-    streams: Column = _u64()
-    publishers: Column = _u64()
-    openings: Column = _u64()
-    began: Column = _u64()
-    upto: Column = _u64()
-
-    def __len__(self) -> int:
-        return len(self.streams)
+    streams: Numbers
+    publishers: Numbers
+    openings: Numbers
+    began: ElementTimes
+    upto: ElementTimes
 
 
-@dataclass(frozen=True, slots=True)
-class KeepRetracted:
+@message(52)
+class KeepRetracted(Message, Batch):
     """Coordinator's replica to another: these solutions of a leaf of a standing query are retracted.
 
     ``youngest``: the stamp of the retractions, the maximum stamp of all solutions of the leaf.
     """
 
-    leaf: int
-    youngest: int
-    identity: Column = _u64()
-
-    def __len__(self) -> int:
-        return len(self.identity)
+    leaf: Identity
+    youngest: Stamp
+    identity: Identities
 
 
-@dataclass(frozen=True, slots=True)
-class KeepAcknowledged:
+@message(29)
+class KeepAcknowledged(Message):
     """Coordinator's replica to another: the subscriber has acknowledged these solutions.
 
     The receiver may not have stored them.  ``lost``: instead, the solutions were dropped, and the subscriber has not
     been informed yet.
     """
 
-    subscription: int
-    identity: Column = _u64()
+    subscription: Identity
+    identity: Identities
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NamesRequest:
+@message(31)
+class NamesRequest(Message):
     """Coordinator's replica to another: ask for the state of unknown groups and subscriptions.
 
     ``kinds``: 0 for a group, 1 for a subscription.
     """
 
-    identities: Column = _u64()
-    kinds: Column = _u32()
+    identities: Identities
+    kinds: NameKinds
 
 
-@dataclass(frozen=True, slots=True)
-class NamesResponse:
+@message(41)
+class NamesResponse(Message):
     """Answer to NamesRequest: a :class:`p2prdf.continuous.home.Known` for each; records and ends go first."""
 
-    identities: Column = _u64()
-    kinds: Column = _u32()
-    known: Column = _u32()
+    identities: Identities
+    kinds: NameKinds
+    known: Annotated[Column, column(check.KNOWN_MAX)]
 
 
 # --- peer to peer: overlay -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
+@message(32)
+class Acknowledge(Message):
     """Receiver to sender: these messages have been accepted and need no repetition."""
 
-    transfers: Column = _u64()
+    transfers: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class NotOwner:
+@message(33)
+class NotOwner(Message):
     """Receiver to sender: other peers are closer to the keys; the message has been forwarded to them.
 
     ``before``: empty, or for each contact the last peer before it, so that the contact owns all keys between the two
     (Chord).
     """
 
-    contacts: tuple[Contact, ...]
-    before: tuple[Contact, ...] = ()
+    contacts: Contacts
+    before: Contacts = ()
+
+    def _check(self, _: Dictionary) -> None:
+        if self.before and len(self.before) != len(self.contacts):
+            raise RemoteProtocolError(f"{len(self.before)} peers before {len(self.contacts)} others")
 
 
-@dataclass(frozen=True, slots=True)
-class FindNode:
+@message(34)
+class FindNode(Message):
     """Lookup, driver to driver: ask for the known peers closest to ``key``."""
 
-    request: int
-    key: int
+    request: Number
+    key: Identity
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+@message(35)
+class Nodes(Message):
     """Answer to FindNode, closest first, the answering peer included."""
 
-    request: int
-    contacts: tuple[Contact, ...]
+    request: Number
+    contacts: Contacts
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+@message(94)
+class Traced(Message, Batch):
     """Precedes a message of type ``kind`` with traced rows (:mod:`p2prdf.peer.network.tracing`).
 
     For each trace the publication stamp of its rows, the trace identifier (128 bits in ``high`` and ``low``) and the
@@ -1064,82 +1116,67 @@ class Traced:
     affects the trace only.
     """
 
-    kind: int
-    stamps: Column = _u64()
-    high: Column = _u64()
-    low: Column = _u64()
-    parents: Column = _u64()
-    answers: Column = _u64()
+    kind: Annotated[int, number(4)]
+    stamps: Annotated[Column, column(role=Role.PASSING, rows_max=TRACES_MAX)]
+    high: Numbers
+    low: Numbers
+    parents: Numbers
+    answers: Numbers
 
-    def __len__(self) -> int:
-        return len(self.stamps)
+    def _check(self, _: Dictionary) -> None:
+        if not self.kind:
+            raise RemoteProtocolError("traces of messages of kind 0")
 
 
-@dataclass(frozen=True, slots=True)
-class PeerHello:
+@message(48)
+class PeerHello(Declared):
     """First frame on a connection between peers: the sender, and the key of the expected receiver."""
 
     sender: Contact
-    receiver_key: int
-    version: int = 8
+    receiver_key: Identity
+    version: Number = 8
 
 
-Message = (
-    IndexTriples | IndexQuery | Forward | Answers | GroupsGone | KeepGroups | GroupLeases | RatesRequest | RatesResponse
-    | AdvertiseIndexes | AdvertiseKeywords | IndexesRequest | IndexesResponse | LoadRequest | LoadResponse
-    | HoldSubKeys | KeyDepth | OpenSubscription
-    | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
-    | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
-    | KeepAcknowledged | KeepRetracted | KeepReported | KeepEnds | NamesRequest | NamesResponse | Acknowledge | NotOwner
-    | FindNode | Nodes | MembersKnown | ClusterKnown | PublicationsComplete | Leaving | RootDigests | DigestDiff
-    | BucketDigests
-    | IdentityList | Fetch | FetchDone
-    | WatchWatermarks | LowWatermark | StreamReport | PublisherReport | RetentionReport | ElementsForgotten
-    | BookmarksRequest | BookmarksResponse
-    | ExplainSubscription | Explanation | CountsRequest | CountsResponse | Traced | Expulsions | Introduced
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
+@message(49)
+class Envelope(Declared):
     """The envelope of a message between peers.
 
     ``transfer``: 0 for a message that may be lost, else the sender's number for it.  ``clock``: the sender's hybrid
     logical clock.
     """
 
-    transfer: int
-    clock: int
-    message: Message = field(metadata={"kind": "object"})
+    transfer: Number
+    clock: Stamp
+    message: Annotated[Message, one_of(Message)]
 
 
 # --- client to node ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ClientHello:
+@message(64, added="speaks_for")
+class ClientHello(ClientMessage):
     """First frame of a client.
 
     ``speaks_for``: the client on whose behalf the sender acts; its own certificate must permit that.
     """
 
-    version: int = CLIENT_VERSION
+    version: Number = CLIENT_VERSION
     agent: str = ""
-    speaks_for: str = _added("")
+    speaks_for: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientWelcome:
+@message(65)
+class ClientWelcome(ClientMessage):
     """Node to client: the node, the maximum number of pending publications, and alternative nodes."""
 
     peer: Contact
-    publications_max: int
-    version: int = CLIENT_VERSION
-    others: tuple[Contact, ...] = ()
+    publications_max: Number
+    version: Number = CLIENT_VERSION
+    others: Contacts = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPublish:
+@message(66)
+class ClientPublish(ClientMessage, Batch):
     """Publish triples.  The publisher numbers events: an equal number means the same event.
 
     ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.  ``removed``: delete the triples
@@ -1152,36 +1189,37 @@ class ClientPublish:
     named by ``graph``; they have numbers and cannot be deleted.
     """
 
-    request: int
-    publisher: int
-    first_event: int
-    s: Column = _terms()
-    p: Column = _terms()
-    o: Column = _terms()
+    request: Number
+    publisher: Identity
+    first_event: Number
+    s: Terms
+    p: Terms
+    o: Terms
     level: str = INDEXED
     removed: bool = False
-    after: int = 0
-    graph: tuple[Column, ...] = field(default=(), metadata={"kind": "term_columns"})
+    after: PassingStamp = 0
+    graph: OptionalTerms = ()
     by_content: bool = False
-    times: tuple[Column, ...] = field(default=(), metadata={"kind": "u64_columns"})
+    times: OptionalNumbers = ()
 
-    def __len__(self) -> int:
-        return len(self.s)
+    def _check(self, _: Dictionary) -> None:
+        if self.by_content and self.first_event:
+            raise RemoteProtocolError(f"first event {self.first_event} of events that have no numbers")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTrace:
+@message(93)
+class ClientTrace(ClientMessage):
     """Precedes the ClientPublish of the same ``request``, which is to be traced.
 
     The context is a W3C ``traceparent`` (:mod:`p2prdf.wire.trace_context`).  Not answered.
     """
 
-    request: int
+    request: Number
     traceparent: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientHeartbeat:
+@message(88)
+class ClientHeartbeat(ClientMessage):
     """All elements of a publisher with times up to ``upto`` are acknowledged; none is before ``began``.
 
     Times are milliseconds since 1970; ``stream`` is an IRI.  ``opening``: a random number, drawn when the publisher
@@ -1189,281 +1227,282 @@ class ClientHeartbeat:
     watermarks should wait for the publisher (:mod:`p2prdf.peer.progress.event_watermarks`).
     """
 
-    stream: str
-    publisher: int
-    began: int
-    upto: int
-    opening: int
+    stream: StreamName
+    publisher: Identity
+    began: ElementTime
+    upto: ElementTime
+    opening: Number
 
 
-@dataclass(frozen=True, slots=True)
-class ClientEndStream:
+@message(89)
+class ClientEndStream(ClientMessage):
     """A publisher closes an ``opening`` of a stream: watermarks wait for it no more.
 
     Other fields as in ClientHeartbeat.  Answered with ClientStreamEnded when enough nodes know it.  Repetition is
     harmless.
     """
 
-    request: int
-    stream: str
-    publisher: int
-    began: int
-    upto: int
-    opening: int
+    request: Number
+    stream: StreamName
+    publisher: Identity
+    began: ElementTime
+    upto: ElementTime
+    opening: Number
 
 
-@dataclass(frozen=True, slots=True)
-class ClientStreamEnded:
+@message(90)
+class ClientStreamEnded(ClientMessage):
     """Enough nodes know that the publisher has closed the stream."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPublished:
+@message(67)
+class ClientPublished(ClientMessage):
     """The requested level is reached, or a higher one; ``time`` is the triples' publication stamp."""
 
-    request: int
-    time: int
+    request: Number
+    time: PassingStamp
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSubscribe:
+@message(68, added="once")
+class ClientSubscribe(ClientMessage):
     """Subscribe to a query in SPARQL.  ``since`` and ``salt`` as in OpenSubscription.
 
     ``ordered``: add columns with the sort keys of ORDER BY behind the others.  ``once``: a one-time query: the client
     ends the subscription when it has received all current solutions.
     """
 
-    request: int
+    request: Number
     query: str
-    algorithm: str
+    algorithm: AlgorithmName
     per_event: bool
     lease_seconds: float
-    since: int = 0
-    salt: int = 0
+    since: PassingStamp = 0
+    salt: Number = 0
     ordered: bool = False
-    once: bool = _added(False)
+    once: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSubscribed:
+@message(69)
+class ClientSubscribed(ClientMessage):
     """The query is live; its solutions follow as ClientRows.  ``opened`` as in SubscriptionOpened."""
 
-    request: int
-    subscription: int
-    since: int
-    names: tuple[str, ...]
-    order: tuple[int, ...]
-    opened: int = 0
+    request: Number
+    subscription: Identity
+    since: PassingStamp
+    names: Strings
+    order: Order
+    opened: PassingStamp = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClientAttach:
+@message(70)
+class ClientAttach(ClientMessage):
     """Attach to an existing subscription.  ``have``: identities of acknowledged solutions."""
 
-    request: int
-    subscription: int
-    have: Column = _u64()
+    request: Number
+    subscription: Identity
+    have: Identities
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRows:
+@message(71)
+class ClientRows(ClientMessage, Batch):
     """Solutions of a subscription, as in Deliver."""
 
-    subscription: int
-    first: int
-    lost: int
-    identity: Column = _u64()
-    born: Column = _u64()
-    bindings: tuple[Column, ...] = _term_columns()
-    epoch: int = 0
-
-    def __len__(self) -> int:
-        return len(self.identity)
+    subscription: Identity
+    first: Number
+    lost: Number
+    identity: Identities
+    born: DeliveredStamps
+    bindings: TermColumns
+    epoch: Identity = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClientWantBookmarks:
+@message(82)
+class ClientWantBookmarks(ClientMessage):
     """Request bookmarks of a subscription that is delivered to this client.  Not answered.
 
     ``urgent`` as in :class:`p2prdf.wire.contract.WantBookmarks`.
     """
 
-    subscription: int
+    subscription: Identity
     urgent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClientBookmark:
+@message(83)
+class ClientBookmark(ClientMessage):
     """All solutions of a subscription born at or before ``time`` have been sent.
 
     Solutions of publications that were not acknowledged at that time are excepted.
     """
 
-    subscription: int
-    time: int
+    subscription: Identity
+    time: PassingStamp
 
 
-@dataclass(frozen=True, slots=True)
-class ClientAcknowledge:
+@message(72)
+class ClientAcknowledge(ClientMessage):
     """The subscriber acknowledges these solutions."""
 
-    request: int
-    subscription: int
-    identity: Column = _u64()
+    request: Number
+    subscription: Identity
+    identity: Identities
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSettled:
+@message(78)
+class ClientSettled(ClientMessage):
     """The solutions that ``request`` (ClientAcknowledge) acknowledged never return, from any node."""
 
-    request: int
-    subscription: int
+    request: Number
+    subscription: Identity
 
 
-@dataclass(frozen=True, slots=True)
-class ClientEnded:
+@message(79)
+class ClientEnded(ClientMessage):
     """A subscription is not delivered to this client any more; ``code`` as in :mod:`p2prdf.errors`."""
 
-    subscription: int
+    subscription: Identity
     code: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientUnsubscribe:
+@message(73)
+class ClientUnsubscribe(ClientMessage):
     """End a subscription."""
 
-    request: int
-    subscription: int
+    request: Number
+    subscription: Identity
 
 
-@dataclass(frozen=True, slots=True)
-class ClientUnsubscribed:
+@message(74)
+class ClientUnsubscribed(ClientMessage):
     """The subscription has ended."""
 
-    request: int
-    subscription: int
+    request: Number
+    subscription: Identity
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPing:
+@message(80)
+class ClientPing(ClientMessage):
     """Ask whether the node is alive; sent by a client after some silence."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPong:
+@message(81)
+class ClientPong(ClientMessage):
     """The node is alive."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class ClientStatus:
+@message(75)
+class ClientStatus(ClientMessage):
     """Ask for the node's status."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class ClientStatusReply:
+@message(76)
+class ClientStatusReply(ClientMessage):
     """The node's status as JSON text, keys as in docs/reference/operations.md."""
 
-    request: int
+    request: Number
     json: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientExplain:
+@message(86)
+class ClientExplain(ClientMessage):
     """Explain a subscription or, if that is 0, how a query would be evaluated.  No subscription is opened."""
 
-    request: int
-    subscription: int
+    request: Number
+    subscription: Identity
     query: str
-    algorithm: str
+    algorithm: AlgorithmName
     per_event: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClientExplained:
+@message(87)
+class ClientExplained(ClientMessage):
     """An explanation: JSON text, keys as in docs/reference/explain.md."""
 
-    request: int
+    request: Number
     json: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientListSubscriptions:
+@message(91)
+class ClientListSubscriptions(ClientMessage):
     """Ask for a page of the subscriptions that the node coordinates, with numbers above ``after``."""
 
-    request: int
-    after: int = 0
+    request: Number
+    after: PassingStamp = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSubscriptionsListed:
+@message(92)
+class ClientSubscriptionsListed(ClientMessage):
     """Subscriptions of all clients: JSON text, keys as in docs/reference/http.md."""
 
-    request: int
+    request: Number
     json: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientExpel:
+@message(95)
+class ClientExpel(ClientMessage):
     """Expel a member, or readmit it (not ``expelled``); member 0: only list the known decisions."""
 
-    request: int
-    member: int
+    request: Number
+    member: Number
     expelled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ClientExpelled:
+@message(96)
+class ClientExpelled(ClientMessage):
     """The decisions about members known to the node: JSON text, keys as in docs/reference/operations.md."""
 
-    request: int
+    request: Number
     json: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientListIntroduced:
+@message(97)
+class ClientListIntroduced(ClientMessage):
     """Ask for a page of statements that a member introduced at this node, records above ``after``.
 
     With ``statements`` (three texts each; the predicate qualified by the graph): the recorded history of each.
     """
 
-    request: int
-    member: int
-    after: int
-    statements: tuple[str, ...] = ()
+    request: Number
+    member: Number
+    after: PassingStamp
+    statements: Strings = ()
+
+    def _check(self, _: Dictionary) -> None:
+        if len(self.statements) % 3:
+            raise RemoteProtocolError(f"{len(self.statements)} texts of statements; each has three")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientIntroduced:
+@message(98)
+class ClientIntroduced(ClientMessage):
     """Introduced statements and members, as JSON text of :mod:`p2prdf.peer.replication.introductions`."""
 
-    request: int
+    request: Number
     json: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClientError:
+@message(77, added="construct")
+class ClientError(ClientMessage):
     """A request failed, or (request 0) the node is about to close the connection.
 
     ``retry_after``: seconds after which a busy node may have room; else 0.  ``construct``, ``line`` and ``column``: the
     refused part of a query and its position (from 1; 0: unknown); ``text`` contains them, too.
     """
 
-    request: int
+    request: Number
     code: str
     text: str
     retry_after: float = 0.0
-    construct: str = _added("")
-    line: int = _added(0)
-    column: int = _added(0)
+    construct: str = ""
+    line: Number = 0
+    column: Number = 0
 
 
 def client_error(error: P2PRDFError, request: int = 0) -> ClientError:
@@ -1480,13 +1519,3 @@ def error_of(message: ClientError) -> P2PRDFError:
     """Return the error in a message to a client."""
     m = message
     return error_from_code(m.code, m.text, m.retry_after, construct=m.construct, line=m.line, column=m.column)
-
-
-ClientMessage = (
-    ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientHeartbeat | ClientEndStream
-    | ClientStreamEnded | ClientSubscribe | ClientSubscribed | ClientAttach | ClientRows | ClientWantBookmarks
-    | ClientBookmark | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe | ClientUnsubscribed
-    | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientExplain | ClientExplained
-    | ClientListSubscriptions | ClientSubscriptionsListed | ClientError | ClientTrace | ClientExpel | ClientExpelled
-    | ClientListIntroduced | ClientIntroduced
-)  # fmt: skip

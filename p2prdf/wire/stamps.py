@@ -1,88 +1,35 @@
-"""Every stamp that a message carries: the one table by which stamps from the future are refused and corrected.
+"""Stamps that messages carry: stamps from the future are refused and corrected here.
 
 A stamp that lies further ahead of a peer's physical time than ``drift_max_seconds`` is *from the future*.  No peer
 accepts one: neither from a client, nor from another peer, nor from its own disk.  One such stamp in the tables or in
 the clock silences subscriptions until physical time passes it.
 
-``STAMPED`` names for each message the fields that reach tables, records or the clock.  ``UNSTAMPED`` names every other
-message and gives the reason why its stamps, if it has any, need no check.  A test compares both with all messages.
-The rule for records on the disk is argued in docs/explanation/design/clocks.md.
+The fields are those that messages declare as stamps (:class:`p2prdf.wire.fields.Role`).  The rule for records on the
+disk is argued in docs/explanation/design/clocks.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final, cast
 
 import numpy as np
 
 from p2prdf import hlc
 from p2prdf.columns import Column
-from p2prdf.wire import messages as m
+from p2prdf.wire.fields import NUMBERS, Role, fields_in
 from p2prdf.wire.messages import Message
 
-__all__ = ["LEASES", "STAMPED", "UNSTAMPED", "Anchor", "latest", "restamped", "with_leases_until"]
+__all__ = ["Anchor", "latest", "restamped", "with_leases_until"]
 
-STAMPED: Final[dict[type, tuple[str, ...]]] = {
-    m.IndexTriples: ("time", "began", "complete", "stamp"),
-    m.PublicationsComplete: ("began", "complete"),
-    m.IndexQuery: ("groups.since_min", "groups.since_max", "refresh"),
-    m.Forward: ("groups.since_min", "groups.since_max", "rows.oldest", "rows.born", "refresh"),
-    m.Answers: ("rows.oldest", "rows.born"),
-    m.AdvertiseIndexes: ("since",),
-    m.AdvertiseKeywords: ("since",),
-    m.KeepSubscription: ("since_min", "since_max", "youngest", "since", "changed"),
-    m.EndSubscription: ("times",),
-    m.KeepAnswers: ("born",),
-    m.KeepRetracted: ("youngest",),
-    m.BucketDigests: ("began",),
-    m.IdentityList: ("began",),
-    m.Expulsions: ("times",),
-}
-"""By message the fields with stamps; ``groups.x`` and ``rows.x`` are columns of its groups and rows."""
-
-_NONE: Final = "it carries no stamp"
-_EVENT_TIMES: Final = "it carries event times in milliseconds, which publishers choose"
-_LEASE: Final = "a lease ends in the future by design; one that is too long is shortened (LEASES)"
-_PASSING: Final = "its stamps concern one cut or request, reach no table and do not move the clock"
-_CLIPPED: Final = "a subscription begins now at the latest, whatever its request says"
-_OWN: Final = "a peer keeps it for its own next life, which compares it with its clock"
-
-UNSTAMPED: Final[dict[type, str]] = {
-    **dict.fromkeys((
-        m.GroupsGone, m.KeepGroups, m.RatesRequest, m.RatesResponse, m.IndexesRequest, m.IndexesResponse,
-        m.LoadRequest, m.LoadResponse, m.HoldSubKeys,
-        m.KeyDepth, m.SubscriptionRefused, m.AttachSubscription, m.CloseSubscription, m.SubscriptionClosed,
-        m.RenewSubscriptions, m.Delivered, m.SettledAnswers, m.KeepAcknowledged, m.NamesRequest, m.NamesResponse,
-        m.Acknowledge, m.NotOwner, m.FindNode, m.Nodes, m.Leaving, m.RootDigests, m.DigestDiff, m.Fetch, m.FetchDone,
-        m.WatchWatermarks, m.ExplainSubscription, m.Explanation, m.CountsResponse, m.ClusterKnown,
-    ), _NONE),
-    **dict.fromkeys((m.KeepReported, m.KeepEnds, m.ElementsForgotten, m.RetentionReport, m.PublisherReport),
-        _EVENT_TIMES),
-    m.StreamReport: _EVENT_TIMES,
-    m.GroupLeases: _LEASE,
-    m.OpenSubscription: _CLIPPED,
-    **dict.fromkeys((
-        m.CountsRequest, m.Deliver, m.SubscriptionOpened, m.LowWatermark, m.BookmarksRequest, m.BookmarksResponse,
-        m.Traced,
-    ), _PASSING),
-    m.MembersKnown: _OWN,
-    m.Introduced: _OWN,
-}  # fmt: skip
-"""Messages with unchecked stamps, with the reason."""
-
-LEASES: Final[dict[type, str]] = {
-    m.IndexQuery: "groups.lease", m.Forward: "groups.lease", m.GroupLeases: "lease",
-}  # fmt: skip
+_MESSAGES: Final = [each for each in NUMBERS if issubclass(each, Message)]
+_CHECKED: Final = {each: [attrgetter(name) for name in fields_in(each, Role.STAMP)] for each in _MESSAGES}
+_STAMPED: Final = {each: fields_in(each, Role.STAMP, Role.BOUNDED) for each in _MESSAGES}
+"""By message the fields with stamps that are checked, and those with stamps that are corrected."""
+_LEASES: Final = {each: names[0] for each in _MESSAGES if (names := fields_in(each, Role.LEASE_END))}
 """By message the field with the ends of groups' leases."""
-
-_BOUNDED: Final = {"rows.oldest": "rows.born", "groups.since_min": "groups.since_max"}
-"""Fields that are never later than another field, which is checked instead.
-
-Both may be 2^64 - 1, which is later than all stamps: in a query that waits for its first pattern, and in a group that
-has ended.
-"""
 _NO_STAMP: Final = (1 << 64) - 1
 _PLAIN: Final = np.uint64(hlc.GONE - 1)
 _ELEMENT: Final = np.uint64(hlc.ELEMENT)
@@ -97,23 +44,15 @@ def latest(message: Message) -> int:
 
     Event times of elements do not count; the stamp of a deletion does.
     """
-    fields = STAMPED.get(type(message))
-    if fields is None:
-        return 0
-    return max(_latest(_value(message, field)) for field in fields if field not in _BOUNDED)
-
-
-def _value(message: Any, field: str) -> Any:
-    for name in field.split("."):
-        message = getattr(message, name)
-    return message
+    return max([_latest(stamps(message)) for stamps in _CHECKED[type(message)]], default=0)
 
 
 def _latest(value: int | Column) -> int:
     if isinstance(value, int):
         value = [value]
     if isinstance(value, list):
-        return max((each for each in map(hlc.plain, value) if not hlc.is_element(each)), default=0)
+        plain_stamps = [each & (hlc.GONE - 1) for each in value]
+        return max([each for each in plain_stamps if not hlc.ELEMENT <= each < hlc.ELEMENT << 1], default=0)
     if not len(value):
         return 0
     plain = np.asarray(value, np.uint64) & _PLAIN
@@ -128,10 +67,10 @@ def with_leases_until(message: Message, end: int) -> Message:
 
     A clock that was ahead has made longer ones.  Without this, a group would be kept until then if its end is missed.
     """
-    field = LEASES.get(type(message))
+    field = _LEASES.get(type(message))
     if field is None:
         return message
-    leases = _value(message, field)
+    leases = attrgetter(field)(message)
     if not len(leases) or int(max(leases) if isinstance(leases, list) else leases.max()) <= end:
         return message
     shorter = [min(each, end) for each in leases] if isinstance(leases, list) else np.minimum(leases, np.uint64(end))
@@ -185,8 +124,8 @@ class Anchor:
 
 def restamped(message: Message, of: Callable[[Any], Any]) -> Message:
     """Return a message with ``of`` applied to each field with stamps (numbers and columns)."""
-    for field in STAMPED[type(message)]:
-        message = _with_field(message, field, of(_value(message, field)))
+    for field in _STAMPED[type(message)]:
+        message = _with_field(message, field, of(attrgetter(field)(message)))
     return message
 
 

@@ -8,26 +8,25 @@ check again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from itertools import islice
 from typing import Any, Final
 
 import numpy as np
 
-from p2prdf import hlc, keys
+from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.algebra import WINDOW_MS_MAX
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
-from p2prdf.rdf.quads import is_reserved, word_parts_of
+from p2prdf.rdf.quads import is_reserved
 from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Pattern, Plan
-from p2prdf.wire import messages as m
 
 __all__ = [
     "CONTACTS_MAX", "COUNTS_MAX", "KINDS_MAX", "KNOWN_MAX", "LACKS_MAX", "MEMBERS_MAX", "ORDER_MAX", "PATTERNS_MAX",
-    "U32_MAX", "U64_MAX", "check_lengths", "check_message", "check_term", "check_terms", "check_texts", "contact_of",
-    "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of", "query_of", "seconds", "shown",
-    "strings", "text", "tuple_of",
+    "U32_MAX", "U64_MAX", "algorithm", "at_most", "below", "check_lengths", "check_term", "check_terms", "check_texts",
+    "exactly", "flag", "host", "indexable", "integer", "lease", "permutation", "plan_of", "query_of", "seconds",
+    "shown", "split_role", "stream", "strings", "text", "tuple_of",
 ]  # fmt: skip
 
 U32_MAX: Final = (1 << 32) - 1
@@ -55,10 +54,6 @@ LEASE_SECONDS_MIN: Final = 0.01
 _HOST_CHARACTERS_MAX: Final = 255
 _STREAM_CHARACTERS_MAX: Final = 1 << 20
 _FEW: Final = 32  # rows for which a loop is faster than a numpy call
-_TRACED_KINDS: Final = 4
-_TRACED_MAX: Final = 64
-_ROLES_MAX: Final = (1 << keys.MARK_SHIFT) - 1
-_MARKED_ROLES_MAX: Final = (1 << keys.PRIMARY_SHIFT + 8) - 1
 _ALGORITHMS: Final = {algorithm.value: algorithm for algorithm in Algorithm}
 
 
@@ -166,20 +161,46 @@ def check_texts(terms: Iterable[Any]) -> None:
         text(term)
 
 
-def contact_of(value: Any) -> m.Contact:
-    """Return a contact."""
-    key, host, port = exactly(value, 3, "a contact")
-    if len(text(host)) > _HOST_CHARACTERS_MAX:
-        raise RemoteProtocolError(f"a host name of {len(host)} characters; {_HOST_CHARACTERS_MAX} are allowed")
-    return m.Contact(integer(key), host, integer(port, 65_535))
+def host(value: Any) -> str:
+    """Return the name or address of a host."""
+    if len(text(value)) > _HOST_CHARACTERS_MAX:
+        raise RemoteProtocolError(f"a host name of {len(value)} characters; {_HOST_CHARACTERS_MAX} are allowed")
+    return value  # type: ignore[no-any-return]  # a string, as was just seen
 
 
-def contacts_of(value: Any) -> tuple[m.Contact, ...]:
-    """Return a sequence of contacts."""
-    contacts = tuple_of(value, "contacts")
-    if len(contacts) > CONTACTS_MAX:
-        raise RemoteProtocolError(f"{len(contacts)} contacts; {CONTACTS_MAX} are allowed")
-    return tuple(map(contact_of, contacts))
+def lease(value: Any) -> float:
+    """Return the duration of a lease."""
+    if (found := seconds(value)) < LEASE_SECONDS_MIN:
+        raise RemoteProtocolError(f"a lease of {found} s is less than {LEASE_SECONDS_MIN} s")
+    return found
+
+
+def algorithm(value: Any) -> str:
+    """Return the name of an algorithm."""
+    if text(value) not in _ALGORITHMS:
+        raise RemoteProtocolError(f"unknown algorithm {shown(value)}")
+    return value  # type: ignore[no-any-return]  # a string, as was just seen
+
+
+def stream(value: Any) -> str:
+    """Return a stream's IRI; the node checks its form."""
+    if len(text(value)) > _STREAM_CHARACTERS_MAX:
+        raise RemoteProtocolError(f"a stream's IRI of {len(value)} characters; {_STREAM_CHARACTERS_MAX} are allowed")
+    return value  # type: ignore[no-any-return]  # a string, as was just seen
+
+
+def split_role(value: Any) -> int:
+    """Return an index of which hot keys have sub-keys."""
+    if integer(value) not in keys.SPLIT_ROLES:
+        raise RemoteProtocolError(f"sub-keys under role {value}, which has none")
+    return value  # type: ignore[no-any-return]  # an integer, as was just seen
+
+
+def at_most(parts: Sized, top: int, what: str) -> Any:
+    """Return something of at most ``top`` parts."""
+    if len(parts) > top:
+        raise RemoteProtocolError(f"{len(parts)} {what}; {top} are allowed")
+    return parts
 
 
 # --- plans and queries ---------------------------------------------------------------------------
@@ -188,14 +209,14 @@ def contacts_of(value: Any) -> tuple[m.Contact, ...]:
 def plan_of(value: Any) -> Plan:
     """Return a plan from its parts, in the order of its fields."""
     parts = exactly(value, 10, "a plan")
-    algorithm, per_event, distinct, patterns, order, answer, filters, constants, concludes, span = parts
+    name, per_event, distinct, patterns, order, answer, filters, constants, concludes, span = parts
     patterns, variables = _patterns(patterns, integer(constants, 3 * PATTERNS_MAX))
     order = permutation(order, len(patterns))
     rule = _concludes(concludes, patterns, answer, plain=not (flag(per_event) or flag(distinct)))
     if rule and order[-1] != len(order) - 1:
         raise RemoteProtocolError("what a rule concludes is not the last step of its plan")
     return Plan(
-        _ALGORITHMS[_algorithm(algorithm)], flag(per_event), flag(distinct), patterns, order,
+        _ALGORITHMS[algorithm(name)], flag(per_event), flag(distinct), patterns, order,
         _variables(answer, variables), _filters(filters, variables), constants, Concludes(concludes),
         integer(span, WINDOW_MS_MAX),
     )  # fmt: skip
@@ -225,12 +246,6 @@ def _concludes(value: Any, patterns: Sequence[Pattern], answer: Sequence[int], *
     if len(patterns) < 2 or len(answer) or not plain or p >= 0 or not bound.issuperset(v for v in (s, o) if v >= 0):
         raise RemoteProtocolError("a rule has a body that binds its conclusion, with a predicate, and no answer")
     return True
-
-
-def _algorithm(value: Any) -> str:
-    if text(value) not in _ALGORITHMS:
-        raise RemoteProtocolError(f"unknown algorithm {shown(value)}")
-    return value  # type: ignore[no-any-return]  # a string, as was just seen
 
 
 def _patterns(value: Any, constant_count: int) -> tuple[tuple[Pattern, ...], set[int]]:
@@ -280,30 +295,15 @@ def check_lengths(columns: Sequence[Column], what: str) -> None:
                 raise RemoteProtocolError(f"{what}: columns of {count} and of {len(column)} rows")
 
 
-def check_message(message: Any, dictionary: TermDictionary | TermNames) -> None:
-    """Check the consistency of a message's parts."""
-    check = _CHECKS.get(type(message))
-    if check is not None:
-        check(message, dictionary)
-
-
-def _below(column: Column, bound: int, what: str) -> None:
+def below(column: Column, bound: int, what: str) -> None:
+    """Check that all values of a column are below a bound."""
     if len(column):
         top = max(column) if isinstance(column, list) else int(column.max())
         if top >= bound:
             raise RemoteProtocolError(f"{what} {top}; the bound is {bound}")
 
 
-def _no_literals(column: Column, dictionary: TermDictionary | TermNames, what: str) -> None:
-    if isinstance(column, list) or len(column) <= _FEW or isinstance(dictionary, TermNames):
-        found = any(dictionary.literals[term] for term in as_list(column))
-    else:
-        found = bool(dictionary.literal_array().take(column.astype(np.intp)).any())
-    if found:
-        raise RemoteProtocolError(f"a literal as {what} of a triple")
-
-
-def _literals_of_ours(column: Column, dictionary: TermDictionary | TermNames, what: str) -> None:
+def indexable(column: Column, dictionary: TermDictionary | TermNames, what: str) -> None:
     """Accept no literals except those by which named graphs are indexed (:mod:`p2prdf.rdf.quads`)."""
     if isinstance(column, list) or len(column) <= _FEW or isinstance(dictionary, TermNames):
         found = [term for term in set(as_list(column)) if dictionary.literals[term]]
@@ -311,202 +311,5 @@ def _literals_of_ours(column: Column, dictionary: TermDictionary | TermNames, wh
         numbers = column.astype(np.intp)
         literal = dictionary.literal_array().take(numbers)
         found = np.unique(numbers[literal]).tolist() if literal.any() else []
-    if not all(map(is_reserved, dictionary.texts(found))):
+    if found and not all(map(is_reserved, dictionary.texts(found))):
         raise RemoteProtocolError(f"a literal as {what} of a triple")
-
-
-def _check_publish(message: m.ClientPublish, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    if len(message.graph) > 1:
-        raise RemoteProtocolError(f"{len(message.graph)} columns of graphs; a triple is in one")
-    if message.by_content and message.first_event:
-        raise RemoteProtocolError(f"first event {message.first_event} of events that have no numbers")
-    if len(message.times) > 1:
-        raise RemoteProtocolError(f"{len(message.times)} columns of times; an element has one")
-
-
-def _check_heartbeat(
-    message: m.ClientHeartbeat | m.ClientEndStream, dictionary: TermDictionary | TermNames  # noqa: ARG001
-) -> None:
-    if len(message.stream) > _STREAM_CHARACTERS_MAX:  # what it is, the node checks
-        raise RemoteProtocolError(f"a stream's IRI of {len(message.stream)} characters")
-    for what, time in (("began", message.began), ("upto", message.upto)):
-        if time > hlc.ELEMENT_MS_MAX:
-            raise RemoteProtocolError(f"{what} {time} ms since 1970; {hlc.ELEMENT_MS_MAX} is the last event time")
-
-
-def _check_traced(message: m.Traced, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    if not 1 <= message.kind <= _TRACED_KINDS or len(message) > _TRACED_MAX:
-        raise RemoteProtocolError(f"{len(message)} traces of messages of kind {message.kind}")
-
-
-def _check_watch(message: m.WatchWatermarks, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    if len(message.streams) > 1:
-        raise RemoteProtocolError(f"{len(message.streams)} columns of streams; there is one")
-
-
-def _check_ends(message: m.KeepEnds, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.began, hlc.ELEMENT_MS_MAX + 1, "an event time of")
-    _below(message.upto, hlc.ELEMENT_MS_MAX + 1, "an event time of")
-
-
-def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:
-    _literals_of_ours(message.s, dictionary, "subject")
-    _literals_of_ours(message.p, dictionary, "predicate")
-    _below(message.roles, _MARKED_ROLES_MAX + 1, "a set of roles")
-    integer(message.published, _ROLES_MAX)
-
-
-def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    plan = message.plan
-    if message.step >= len(plan.order):
-        raise RemoteProtocolError(f"step {message.step} of a plan of {len(plan.order)}")
-    if len(message.groups.params) != plan.constant_count:
-        raise RemoteProtocolError(f"{len(message.groups.params)} constants for a plan of {plan.constant_count}")
-
-
-def _check_index_query(message: m.IndexQuery, dictionary: TermDictionary | TermNames) -> None:
-    _check_step(message, dictionary)
-    step = message.plan.steps[message.step]
-    if any(slot >= 0 and step.role & bit for bit, slot in zip((keys.S, keys.P, keys.O), step.pattern, strict=True)):
-        raise RemoteProtocolError(f"step {message.step} waits under values that only rows have")
-
-
-def _check_forward(message: m.Forward, dictionary: TermDictionary | TermNames) -> None:
-    _check_step(message, dictionary)
-    bound = message.plan.steps[message.step].bound
-    if len(message.rows.bindings) != len(bound):
-        raise RemoteProtocolError(f"{len(message.rows.bindings)} bindings for a step that carries {len(bound)}")
-    _below(message.rows.group, len(message.groups), "a row of group")
-
-
-def _check_answers(message: m.Answers, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.rows.group, len(message.groups), "a row of group")
-
-
-def _check_get_rates(message: m.RatesRequest, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.position, PATTERNS_MAX, "a pattern at position")
-    _below(message.roles, _ROLES_MAX + 1, "a role")
-
-
-def _check_rates(message: m.RatesResponse, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.position, PATTERNS_MAX, "a pattern at position")
-
-
-def _check_roles(message: m.AdvertiseIndexes | m.IndexesResponse, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    integer(message.roles, _ROLES_MAX)
-
-
-def _check_words(message: m.AdvertiseKeywords, dictionary: TermDictionary | TermNames) -> None:
-    for each in dictionary.texts(as_list(message.predicates)):
-        if word_parts_of(each) is None:
-            raise RemoteProtocolError(f"{each!r:.60} is no predicate of texts with words")
-
-
-def _check_not_owner(message: m.NotOwner, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    if message.before and len(message.before) != len(message.contacts):
-        raise RemoteProtocolError(f"{len(message.before)} peers before {len(message.contacts)} others")
-
-
-def _check_depth(message: m.HoldSubKeys | m.KeyDepth, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    if message.role not in keys.SPLIT_ROLES:
-        raise RemoteProtocolError(f"sub-keys under role {message.role}, which has none")
-    integer(message.depth, keys.DEPTH_MAX)
-
-
-def _check_kind(message: m.BucketDigests | m.IdentityList | m.Fetch | m.FetchDone,
-    dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    integer(message.kind, KINDS_MAX - 1)
-    if isinstance(message, m.BucketDigests | m.IdentityList):
-        integer(message.lacks, LACKS_MAX)
-    if isinstance(message, m.IdentityList):
-        integer(message.members, MEMBERS_MAX)
-    if isinstance(message, m.BucketDigests) and (not len(message.sums) or len(message.sums) & len(message.sums) - 1):
-        raise RemoteProtocolError(f"{len(message.sums)} sums; a power of two is needed")
-
-
-def _check_members(message: m.MembersKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    integer(message.lacks, LACKS_MAX)
-
-
-def _check_cluster(message: m.ClusterKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    integer(message.members, MEMBERS_MAX)
-    if len(message.former) > m.FORMER_MAX:
-        raise RemoteProtocolError(f"{len(message.former)} former clusters; there are at most {m.FORMER_MAX}")
-
-
-def _check_kinds(message: m.RootDigests | m.DigestDiff, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.kinds, KINDS_MAX, "a kind")
-    if len(message.kinds) > KINDS_MAX:
-        raise RemoteProtocolError(f"{len(message.kinds)} kinds; there are at most {KINDS_MAX}")
-
-
-def _check_lease(
-    message: m.OpenSubscription | m.SubscriptionOpened | m.KeepSubscription,
-    dictionary: TermDictionary | TermNames,  # noqa: ARG001
-) -> None:
-    if message.lease_seconds < LEASE_SECONDS_MIN:
-        raise RemoteProtocolError(f"a lease of {message.lease_seconds} s is less than {LEASE_SECONDS_MIN} s")
-
-
-def _check_open(message: m.OpenSubscription, dictionary: TermDictionary | TermNames) -> None:
-    _algorithm(message.algorithm)
-    _check_lease(message, dictionary)
-
-
-def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictionary | TermNames) -> None:
-    _algorithm(message.algorithm)
-    _check_lease(message, dictionary)
-    query, first = message.query, 0
-    leaves = (query,) if isinstance(query, ConjunctiveQuery) else query.leaves
-    for leaf in leaves:
-        part = message.order[first : first + len(leaf.patterns)]
-        permutation(tuple(position - first for position in part), len(leaf.patterns))
-        first += len(leaf.patterns)
-    if first != len(message.order):
-        raise RemoteProtocolError(f"an order of {len(message.order)} patterns for a query of {first}")
-
-
-def _check_tell_known(message: m.NamesResponse, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.known, KNOWN_MAX + 1, "a knowledge of")
-    _below(message.kinds, 2, "a kind of name")
-
-
-def _check_ask_known(message: m.NamesRequest, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.kinds, 2, "a kind of name")
-
-
-def _check_ask_counts(message: m.CountsRequest, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.under, m.EVENTS_COUNTED + m.NOT_COUNTED, "a role")
-    _below(message.masks, keys.SPO + 1, "a mask")
-    if len(message) > COUNTS_MAX:
-        raise RemoteProtocolError(f"counts of {len(message)} steps; {COUNTS_MAX} are told at a time")
-
-
-def _check_introduced(message: m.ClientListIntroduced, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    if len(message.statements) % 3:
-        raise RemoteProtocolError(f"{len(message.statements)} texts of statements; each has three")
-
-
-def _check_algorithm(
-    message: m.ClientSubscribe | m.ClientExplain, dictionary: TermDictionary | TermNames  # noqa: ARG001
-) -> None:
-    _algorithm(message.algorithm)
-
-
-_CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
-    m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish,
-    m.ClientHeartbeat: _check_heartbeat, m.ClientEndStream: _check_heartbeat, m.IndexQuery: _check_index_query,
-    m.Traced: _check_traced, m.WatchWatermarks: _check_watch, m.KeepEnds: _check_ends,
-    m.Forward: _check_forward, m.Answers: _check_answers, m.RatesRequest: _check_get_rates,
-    m.RatesResponse: _check_rates, m.NotOwner: _check_not_owner, m.AdvertiseIndexes: _check_roles,
-    m.IndexesResponse: _check_roles,
-    m.AdvertiseKeywords: _check_words,
-    m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
-    m.BucketDigests: _check_kind, m.IdentityList: _check_kind, m.Fetch: _check_kind, m.FetchDone: _check_kind,
-    m.MembersKnown: _check_members, m.ClusterKnown: _check_cluster, m.RootDigests: _check_kinds,
-    m.DigestDiff: _check_kinds,
-    m.OpenSubscription: _check_open, m.SubscriptionOpened: _check_lease, m.ClientSubscribe: _check_algorithm,
-    m.KeepSubscription: _check_keep_subscription, m.NamesResponse: _check_tell_known,
-    m.NamesRequest: _check_ask_known, m.CountsRequest: _check_ask_counts, m.ClientExplain: _check_algorithm,
-    m.ClientListIntroduced: _check_introduced,
-}  # fmt: skip

@@ -9,7 +9,7 @@ from fuzz import datagrams, frames, web
 from fuzz.genuine import bodies
 from fuzz.target import Report
 
-from p2prdf.wire.codec import NUMBERS
+from p2prdf.wire.fields import NUMBERS
 
 SEED = 5
 

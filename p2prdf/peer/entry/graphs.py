@@ -16,7 +16,7 @@ from p2prdf.columns import Column, as_array
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.wire.shapes import TERM_BYTES_MAX
+from p2prdf.wire.limits import TERM_BYTES_MAX
 
 __all__ = ["Indexed", "element_times", "index_elements", "index_quads"]
 

@@ -26,7 +26,7 @@ class ByKey:
         owner = as_list(self._messenger.closest_known([key]))[0]
         if owner == 0:
             return True
-        if message.hops >= config.hops_max:  # type: ignore[union-attr]  # only routed messages come here
+        if message.hops >= config.hops_max:  # type: ignore[attr-defined]  # only routed messages come here
             return self._messenger.placement.answers_misrouted
         self._messenger.pass_on(sender, self._messenger.contact(owner), message)
         return False

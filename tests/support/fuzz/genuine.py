@@ -1,6 +1,6 @@
 """Genuine messages of every type, with contents at random: the raw material of mutations.
 
-The types come from the table of the wire (:data:`p2prdf.wire.shapes.SHAPES`), so a new type is included, or
+The types are all declared ones (:data:`p2prdf.wire.fields.NUMBERS`), so a new type is included, or
 :func:`bodies` says by name that it cannot be made.  All terms have a vocabulary of their own: triples published
 by accident match nobody's query.
 """
@@ -21,7 +21,8 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Plan, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire import messages as m
-from p2prdf.wire.codec import NUMBERS, FrameCodec
+from p2prdf.wire.codec import FrameCodec
+from p2prdf.wire.fields import DECLARED, NUMBERS
 from p2prdf.wire.messages import Message
 from p2prdf_node.transport import VERSION
 
@@ -67,7 +68,7 @@ class Maker:
         """Return a message of a type."""
         rng = self.rng
         if kind is m.Envelope:
-            inner = self.message(rng.choice(Message.__args__))  # type: ignore[attr-defined]  # it is a union
+            inner = self.message(rng.choice([each for each in NUMBERS if issubclass(each, Message)]))
             return m.Envelope(self._number(), rng.choice([0, self._number()]), inner)
         if kind in (m.IndexQuery, m.Forward):
             return self._step(kind)
@@ -167,7 +168,7 @@ class Maker:
     def _field(self, kind: type, field: dataclasses.Field[Any]) -> Any:  # noqa: C901 - a table of kinds
         rng, name = self.rng, field.name
         top = _TOPS.get(name, TOP)
-        match field.metadata.get("kind", "object"):
+        match DECLARED[kind][field.name].form:
             case "terms" if kind is m.AdvertiseKeywords:
                 return self._terms([quads.worded(each, ("tea", "pot")) for each in _IRIS[:5]])
             case "terms":
@@ -181,7 +182,6 @@ class Maker:
                 return self._numbers(top if kind is m.KeepEnds else TOP)
             case "u32":
                 return self._numbers(min(top, (1 << 32) - 1))
-        match str(field.type):
             case "int":
                 return rng.choice(keys.SPLIT_ROLES) if name == "role" else self._number(top)
             case "bool":
@@ -192,17 +192,17 @@ class Maker:
                 pool = {"algorithm": ("csbv", "cqc"), "stream": ("<urn:fuzz:stream>",), "level": (*m.LEVELS, "x"),
                         "traceparent": (f"00-{7:032x}-{7:016x}-01", "x")}  # fmt: skip
                 return rng.choice(pool.get(name, _TEXTS))
-            case "tuple[str, ...]":
+            case "strings":
                 return tuple(rng.choice(_TEXTS) for _ in range(rng.randrange(3)))
-            case "tuple[int, ...]":
+            case "order":
                 order = list(range(rng.randint(0, 4)))
                 rng.shuffle(order)
                 return tuple(order)
             case "Contact":
                 return self._contact()
-            case "tuple[Contact, ...]":
+            case "Contacts":
                 return tuple(self._contact() for _ in range(rng.randrange(4)))
-            case "Query":
+            case "query":
                 return self._any_query()
         raise AssertionError(f"{kind.__name__}.{name}: a field of a kind that nothing is known about")
 

@@ -10,7 +10,8 @@ import uvloop
 from p2prdf.columns import LISTS
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.wire import messages
-from p2prdf.wire.codec import NUMBERS, FrameCodec, FrameReader
+from p2prdf.wire.codec import FrameCodec, FrameReader
+from p2prdf.wire.fields import NUMBERS
 
 PUBLISH = NUMBERS[messages.ClientPublish]
 

@@ -19,8 +19,8 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire.contract import Failed, Publish, Published, Subscribe, Subscribed
+from p2prdf.wire.limits import TERM_BYTES_MAX
 from p2prdf.wire.messages import WITHDRAWN
-from p2prdf.wire.shapes import TERM_BYTES_MAX
 
 PREDICATES = [f"<urn:p{n}>" for n in range(3)]
 GRAPHS = ["", "<urn:g>", "<urn:h>", "<urn:bnode:f:x>"]

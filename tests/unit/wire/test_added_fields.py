@@ -14,7 +14,7 @@ from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire import messages as m
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.describe import describe
-from p2prdf.wire.shapes import NUMBERS
+from p2prdf.wire.fields import NUMBERS
 
 QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0, 1), ("s", "o"))
 RECORD = m.KeepSubscription(

@@ -23,10 +23,10 @@ from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary, TermNames
 from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Plan, make_plan
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.wire import codec, shapes
+from p2prdf.wire import codec, limits
 from p2prdf.wire import messages as m
-from p2prdf.wire.codec import NUMBERS, VERSION, FrameCodec, FrameReader
-from p2prdf.wire.shapes import IN_PARCELS
+from p2prdf.wire.codec import VERSION, FrameCodec, FrameReader
+from p2prdf.wire.fields import BY_NUMBER, DECLARED, NUMBERS, Declared
 
 MATERIALS = {"arrays": ARRAYS, "lists": LISTS}
 IRIS = [f"<urn:x:{i}>" for i in range(30)] + ["<urn:x:\u00e9\U0001f600>"]
@@ -34,6 +34,7 @@ QUALIFIED = quads.qualified("<urn:x:1>", "<urn:x:2>")
 WORDED = [quads.worded(each, ("tea", "pot")) for each in IRIS[:5]]
 LITERALS = ['""', '"a"', '"a\\"b"@en', '"1"^^<http://www.w3.org/2001/XMLSchema#integer>', '"\U0001f600"']
 TOP = (1 << 64) - 1
+PEER_MESSAGES = [kind for kind in NUMBERS if issubclass(kind, m.Message)]
 INTEGERS = {
     "roles": 65_535, "published": 65_535, "kind": 31, "began": (1 << 45) - 1, "upto": (1 << 45) - 1, "lacks": 2,
     "members": 99,
@@ -135,7 +136,7 @@ class Maker:
 
     def message(self, kind: type) -> Any:
         if kind is m.Envelope:
-            inner = self.draw(st.sampled_from(m.Message.__args__))
+            inner = self.draw(st.sampled_from(PEER_MESSAGES))
             return m.Envelope(self.draw(st.integers(0, TOP)), self.draw(st.integers(0, TOP)), self.message(inner))
         if kind in (m.IndexQuery, m.Forward):
             plan = self.plan()
@@ -192,10 +193,11 @@ class Maker:
             "str": st.just("<urn:stream>")
             if field.name == "stream"
             else st.sampled_from(["csbv", "cqc"]) if field.name == "algorithm" else st.text(max_size=20),
-            "tuple[str, ...]": st.lists(st.text(max_size=5), max_size=4).map(tuple),
-            "tuple[int, ...]": st.permutations(range(4)).map(tuple),
+            "strings": st.lists(st.text(max_size=5), max_size=4).map(tuple),
+            "order": st.permutations(range(4)).map(tuple),
         }
-        match field.metadata.get("kind", "object"):
+        form = DECLARED[kind][field.name].form
+        match form:
             case "terms":
                 resources = field.name in "sp" and kind not in (m.RatesRequest, m.CountsRequest)
                 ours = [QUALIFIED] if kind is m.IndexTriples else []
@@ -213,13 +215,13 @@ class Maker:
                 tops = {"roles": roles, "position": 200, "known": 3, "kinds": 1, "under": under, "masks": 7}
                 top = tops.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
-        if field.type == "Contact":
+        if form == "Contact":
             return self.contact()
-        if field.type == "tuple[Contact, ...]":
+        if form == "Contacts":
             return tuple(self.contact() for _ in range(self.draw(st.integers(0, 3))))
-        if field.type == "Query":
+        if form == "query":
             return self.any_query()
-        return self.draw(simple[str(field.type)].filter(lambda value: not _surrogates(value)))
+        return self.draw(simple[form].filter(lambda value: not _surrogates(value)))
 
 
 def waiting_alone(plan: Plan) -> list[int]:
@@ -248,8 +250,8 @@ def plain(value: Any, dictionary: TermDictionary, kind: str = "object") -> Any:
         return list(map(as_list, value))
     if isinstance(value, Plan | ConjunctiveQuery | StandingQuery) or not dataclasses.is_dataclass(value):
         return value
-    fields = dataclasses.fields(value)
-    return type(value), [plain(getattr(value, f.name), dictionary, f.metadata.get("kind", "object")) for f in fields]
+    kinds = DECLARED[type(value)]
+    return type(value), [plain(getattr(value, name), dictionary, kind.form) for name, kind in kinds.items()]
 
 
 def other_dictionary() -> TermDictionary:
@@ -297,16 +299,16 @@ def check_material(value: Any, columns: Columns) -> None:
     types["u64_columns"] = np.uint64
     if isinstance(value, Plan | ConjunctiveQuery | StandingQuery) or not dataclasses.is_dataclass(value):
         return
-    for field in dataclasses.fields(value):
-        part, kind = getattr(value, field.name), field.metadata.get("kind", "object")
-        if kind == "object":
+    for name, kind in DECLARED[type(value)].items():
+        part, form = getattr(value, name), kind.form
+        if form not in types:
             check_material(part, columns)
             continue
-        for column in part if kind.endswith("_columns") else (part,):
+        for column in part if form.endswith("_columns") else (part,):
             if columns is LISTS:
                 assert type(column) is list
             else:
-                assert column.dtype == types[kind]
+                assert column.dtype == types[form]
                 assert column.flags.writeable
 
 
@@ -393,7 +395,7 @@ def test_a_known_plan_is_the_same_object_again():
 
 
 def test_plans_remembered_are_bounded(monkeypatch):
-    monkeypatch.setattr(shapes, "PLANS_MAX", 5)
+    monkeypatch.setattr(limits, "PLANS_MAX", 5)
     here, there = FrameCodec(TermDictionary(), LISTS), FrameCodec(TermDictionary(), LISTS)
     empty = m.Groups([], [], [], [], ([],))
     for number in range(20):
@@ -623,23 +625,23 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(triples(s=[1, 1])), "a literal as subject"),
         (frame_of([63, ONE, ONE]), "is no predicate of texts with words"),
         (frame_of(triples(p=[1, 1])), "a literal as predicate"),
-        (frame_of(publish(ONE, ONE)), "2 columns of graphs; a triple is in one"),
+        (frame_of(publish(ONE, ONE)), "ClientPublish.graph: 2 columns; 1 are allowed"),
         (frame_of(publish([2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(publish([1, 2])), "ClientPublish.graph: a term beyond the 2 of the frame"),
-        (frame_of(publish(*[ONE] * 257)), "257 columns; 256 are allowed"),
+        (frame_of(publish(*[ONE] * 257)), "257 columns; 1 are allowed"),
         (frame_of([66, 1, 2, 3, *COLUMNS, "indexed", False, 0, 5, False, []]), "ClientPublish.graph: columns: 5 is"),
         (frame_of([66, 1, 2, 3, *COLUMNS, "indexed", False, 0, [], True, []]), "first event 3 of events that have no"),
         (frame_of([66, 1, 2, 0, *COLUMNS, "indexed", False, 0, [], 1, []]), "ClientPublish.by_content"),
-        (frame_of(publish(ONE, times=[ONE, ONE])), "2 columns of times; an element has one"),
+        (frame_of(publish(ONE, times=[ONE, ONE])), "ClientPublish.times: 2 columns; 1 are allowed"),
         (frame_of(publish(ONE, times=[[2, 0]])), "columns of 1 and of 2 rows"),
         (frame_of(publish(ONE, times=[[1, -1]])), "ClientPublish.times: -1 is not an integer"),
-        (frame_of([88, "<urn:a>", 1, 1 << 45, 3, 4]), "began 35184372088832 ms since 1970; 35184372088831 is the last"),
-        (frame_of([88, "<urn:a>", 1, 2, 1 << 45, 4]), "upto 35184372088832 ms since 1970"),
-        (frame_of([60, ONE, ONE, ONE, ONE, [1, 1 << 45]]), "an event time of 35184372088832"),
-        (frame_of([46, False, [ONE, ONE]]), "2 columns of streams"),
-        (frame_of([94, 0, ONE, ONE, ONE, ONE, ONE]), "1 traces of messages of kind 0"),
-        (frame_of([94, 5, ONE, ONE, ONE, ONE, ONE]), "1 traces of messages of kind 5"),
-        (frame_of([94, 1, *[[65, 0]] * 5]), "65 traces of messages of kind 1"),
+        (frame_of([88, "<urn:a>", 1, 1 << 45, 3, 4]), "began: 35184372088832 is not an integer from 0 to 351"),
+        (frame_of([88, "<urn:a>", 1, 2, 1 << 45, 4]), "ClientHeartbeat.upto: 35184372088832 is not"),
+        (frame_of([60, ONE, ONE, ONE, ONE, [1, 1 << 45]]), "KeepEnds.upto: 35184372088832 is not"),
+        (frame_of([46, False, [ONE, ONE]]), "WatchWatermarks.streams: 2 columns"),
+        (frame_of([94, 0, ONE, ONE, ONE, ONE, ONE]), "traces of messages of kind 0"),
+        (frame_of([94, 5, ONE, ONE, ONE, ONE, ONE]), "Traced.kind: 5 is not an integer from 0 to 4"),
+        (frame_of([94, 1, *[[65, 0]] * 5]), "Traced.stamps: 65 rows; 64 are allowed"),
         (frame_of([94, 1, ONE, ONE, ONE, ONE, [2, 0]]), "columns of 1 and of 2 rows"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
         (frame_of([37, 1, 19, 0, [3, 0], 0]), "3 sums; a power of two"),
@@ -700,11 +702,11 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([69, 1, 2, 3, [], [0, 2], 0]), "not an order of 2 patterns"),
         (frame_of([33, [[1, "h", 65_536]], []]), "65536 is not an integer from 0 to 65535"),
         (frame_of([33, [[1, "h" * 256, 1]], []]), "a host name of 256 characters"),
-        (frame_of([33, [[1, "h"]], []]), "a contact has 3 parts"),
-        (frame_of([33, [[1, "h", 1]] * 1025, []]), "1025 contacts"),
+        (frame_of([33, [[1, "h"]], []]), "Contact has 3 fields, not 2"),
+        (frame_of([33, [[1, "h", 1]] * 1025, []]), "1025 parts; 1024 are allowed"),
         (frame_of([33, [[1, "h", 1]] * 2, [[1, "h", 1]]]), "1 peers before 2 others"),
-        (frame_of([15, 7, 1, 2]), "HoldSubKeys: sub-keys under role 7, which has none"),
-        (frame_of([25, 0, 1, 2]), "KeyDepth: sub-keys under role 0, which has none"),
+        (frame_of([15, 7, 1, 2]), "HoldSubKeys.role: sub-keys under role 7, which has none"),
+        (frame_of([25, 0, 1, 2]), "KeyDepth.role: sub-keys under role 0, which has none"),
         (frame_of([25, 2, 1, 9]), "9 is not an integer from 0 to 8"),
         (frame_of([14, 1, 2, float("inf")]), "inf is not a number of seconds"),
         (frame_of([10, 65_536, 0]), "65536 is not an integer from 0 to 65535"),
@@ -715,7 +717,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([*query()[:-4], 1e-9, 0, 0, 0]), "a lease of 1e-09 s is less than 0.01 s"),
         (frame_of([17, 1, 2, 3, 0.0, [], [], 0, 0]), "a lease of 0.0 s is less than 0.01 s"),
         (frame_of(index_query([*PLAN[:3], [[0, -1, 1], [1, 0, 2]], *PLAN[4:]], 1)), "under values that only rows have"),
-        (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257, 0]), "257 columns"),
+        (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257, 0]), "257 columns; 256 are allowed"),
         (frame_of([68, 1, "SELECT", "magic", False, 1.0, 0, 0, False]), "unknown algorithm"),
         (frame_of(*[[11]] * (codec.MESSAGES_MAX + 1)), "8193 messages"),
         (frame_of([7, [65_536, 1], [65_536, 1]]), "equal values than the frame has bytes"),
@@ -835,9 +837,10 @@ def test_a_frame_that_lies_about_its_length_is_refused_before_it_is_buffered(len
 
 def test_message_numbers_are_unique_and_every_message_has_one():
     assert len(set(NUMBERS.values())) == len(NUMBERS)
-    every = set(m.Message.__args__) | set(m.ClientMessage.__args__) | {m.Envelope, m.PeerHello}
-    assert set(NUMBERS) == every
-    assert {shape.kind for shape in IN_PARCELS.values()} == set(m.Message.__args__)
+    assert {number: kind for kind, number in NUMBERS.items()} == BY_NUMBER
+    declared = {each for each in vars(m).values() if isinstance(each, type) and issubclass(each, Declared)}
+    bases = {Declared, m.Message, m.ClientMessage, m.Contact, m.Groups, m.Rows}
+    assert {kind for kind in NUMBERS if kind.__module__ == m.__name__} == declared - bases
 
 
 def test_random_choices_of_the_tests_are_not_vacuous():

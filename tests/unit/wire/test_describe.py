@@ -11,8 +11,8 @@ from p2prdf import hlc, keys
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire import messages as m
-from p2prdf.wire.codec import NUMBERS
 from p2prdf.wire.describe import LINE_CHARACTERS_MAX, describe, describe_plan
+from p2prdf.wire.fields import DECLARED, NUMBERS
 
 QUERY = ConjunctiveQuery(
     ((0, -1, 1), (1, -2, 2)), ("<urn:plays>", "<urn:in>"), (0, 2), ("who", "where"), True, (Filter("?v2 > 1", (2,)),)
@@ -61,9 +61,8 @@ LINES = {
     f" algorithm='csbv' subscriber={PEER_LINE} lease_seconds=60.0": m.OpenSubscription(
         1, 255, parse_query("ASK { ?a <urn:p> ?b MINUS { ?a <urn:q> ?c } }"), "csbv", False, PEER, 60.0
     ),
-    "Deliver 1 row subscription=0000000000000003 first=1 identity=0000000000000005 epoch=00000000000000ff": m.Deliver(
-        3, 1, 0, [5], [NOON], ([1],), 255
-    ),
+    "Deliver 1 row subscription=0000000000000003 first=1 lost=0 identity=0000000000000005 epoch=00000000000000ff":
+        m.Deliver(3, 1, 0, [5], [NOON], ([1],), 255),
     "EndSubscription subscriptions=0000000000000003 groups=00000000000000ff times=43200.000": m.EndSubscription(
         [3], [255], [NOON]
     ),
@@ -97,18 +96,15 @@ def test_lists_and_arrays_are_described_alike():
 def test_every_message_type_has_a_bounded_line_without_term_identifiers():
     huge = 900_000_000
     values = {
-        "int": 5, "bool": True, "str": "text " * 1000, "float": 1.5, "Contact": PEER, "Plan": PLAN,
-        "Query": dataclasses.replace(QUERY, constants=("<" + "x" * 9999 + ">", "<urn:in>")),
-        "Groups": GROUPS, "Rows": ROWS, "Message": m.GroupsGone([1] * 9999), "tuple[Contact, ...]": (PEER,) * 99,
-        "tuple[int, ...]": tuple(range(99)), "tuple[str, ...]": ("name",) * 99,
+        "int": 5, "bool": True, "str": "text " * 1000, "float": 1.5, "Contact": PEER, "plan": PLAN,
+        "query": dataclasses.replace(QUERY, constants=("<" + "x" * 9999 + ">", "<urn:in>")),
+        "Groups": GROUPS, "Rows": ROWS, "message": m.GroupsGone([1] * 9999), "Contacts": (PEER,) * 99,
+        "order": tuple(range(99)), "strings": ("name",) * 99,
     }  # fmt: skip
     columns = {"terms": [huge] * 99, "term_columns": ([huge] * 99,), "u64": [3] * 99, "u32": [3] * 99}
     columns["u64_columns"] = ([3] * 99,)
     for kind in NUMBERS:
-        parts = []
-        for field in dataclasses.fields(kind):
-            what = field.metadata.get("kind", "object")
-            parts.append(columns[what] if what in columns else values[str(field.type)])
+        parts = [(columns | values)[field.form] for field in DECLARED[kind].values()]
         line = describe(kind(*parts))
         assert kind is m.Envelope or line.startswith(kind.__name__)
         assert len(line) <= LINE_CHARACTERS_MAX + 50

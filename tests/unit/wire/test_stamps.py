@@ -1,14 +1,13 @@
 """Stamps from the future in messages: which fields carry stamps, and how they are corrected."""
 
-import typing
-
 import numpy as np
 import pytest
 
 from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.wire import messages as m
-from p2prdf.wire.stamps import LEASES, STAMPED, UNSTAMPED, Anchor, latest, restamped, with_leases_until
+from p2prdf.wire.fields import DECLARED, NUMBERS, Role, fields_in, message
+from p2prdf.wire.stamps import Anchor, latest, restamped, with_leases_until
 
 NOW = hlc.from_seconds(1_800_000_000.0)
 BOUND = hlc.from_seconds(1_800_000_060.0)
@@ -22,18 +21,32 @@ def triples(*times, array=False, **more):
     return m.IndexTriples(some, some, some, column(times), some, some, **more)
 
 
-def test_each_message_between_peers_says_which_of_its_fields_are_stamps_or_why_they_are_not_checked():
-    assert STAMPED.keys().isdisjoint(UNSTAMPED)
-    assert set(STAMPED) | set(UNSTAMPED) == set(typing.get_args(m.Message))
+NAMES_OF_STAMPS = {
+    "time", "times", "born", "began", "before", "changed", "complete", "cut", "jumped", "lease", "oldest", "opened",
+    "refresh", "since", "since_max", "since_min", "stamp", "stamps", "upto", "youngest",
+}  # fmt: skip
+NOT_STAMPS = {Role.NUMBER, Role.IDENTITY, Role.INDEX, Role.INDEXES}
 
 
-def test_each_field_of_the_table_is_a_field_of_its_message():
-    inner = {"groups": m.Groups, "rows": m.Rows}
-    for kind, fields in STAMPED.items():
-        for field in fields:
-            outer, _, name = field.partition(".")
-            assert outer in kind.__dataclass_fields__
-            assert not name or name in inner[outer].__dataclass_fields__
+def test_no_number_between_peers_with_the_name_of_a_stamp_is_declared_as_another_one():
+    for kind in (*(each for each in NUMBERS if issubclass(each, m.Message)), m.Groups, m.Rows):
+        for name, field in DECLARED[kind].items():
+            if field.form in ("int", "u32", "u64") and name in NAMES_OF_STAMPS:
+                assert field.role not in NOT_STAMPS, f"{kind.__name__}.{name}"
+
+
+def test_a_number_that_does_not_say_its_role_cannot_be_declared():
+    with pytest.raises(KeyError):
+
+        @message(127)
+        class Careless(m.Message):
+            since: int
+
+
+def test_stamps_of_groups_and_rows_count_as_those_of_their_message():
+    assert fields_in(m.Forward, Role.STAMP) == ["groups.since_max", "rows.born", "refresh"]
+    assert fields_in(m.Forward, Role.BOUNDED) == ["groups.since_min", "rows.oldest"]
+    assert fields_in(m.IndexTriples, Role.STAMP) == ["time", "began", "complete", "stamp"]
 
 
 @pytest.mark.parametrize("array", [False, True])
@@ -111,21 +124,10 @@ def test_a_removal_stays_one_and_stays_after_the_publication_before_it(array):
     assert found.complete == 3
 
 
-def field_type(kind, name):
-    field = kind.__dataclass_fields__.get(name)
-    return None if field is None else field.type
-
-
-def test_the_table_of_leases_has_all_columns_of_leases():
-    for kind in typing.get_args(m.Message):
-        inner = {"groups": m.Groups, "rows": m.Rows}
-        names = {name for name in kind.__dataclass_fields__ if name == "lease"}
-        names |= {
-            f"{outer}.lease"
-            for outer, columns in inner.items()
-            if field_type(kind, outer) == columns.__name__ and "lease" in columns.__dataclass_fields__
-        }
-        assert names - {LEASES.get(kind)} == set(), kind
+def test_no_message_carries_leases_in_several_fields():
+    assert {kind: fields for kind in NUMBERS if (fields := fields_in(kind, Role.LEASE_END))} == {
+        m.IndexQuery: ["groups.lease"], m.Forward: ["groups.lease"], m.GroupLeases: ["lease"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("array", [False, True])
