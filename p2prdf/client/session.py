@@ -19,7 +19,9 @@ from p2prdf.errors import P2PRDFError, RemoteProtocolError, TlsRefused, Unavaila
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.tls import Tls, node_in, refusal, speaks_tls
 from p2prdf.wire import messages
-from p2prdf.wire.codec import FrameCodec, FrameReader
+from p2prdf.wire.codec import FrameReader
+from p2prdf.wire.decoding import Decoder
+from p2prdf.wire.encoding import Encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +172,7 @@ class Session(asyncio.Protocol):
         try:
             for body in self._reader.feed(data):
                 terms = TermNames()
-                for message in FrameCodec(terms, LISTS).decode(body):
+                for message in Decoder(terms, LISTS).decode(body):
                     self._take(message, terms)
         except P2PRDFError as error:
             self.drop(error)
@@ -264,7 +266,7 @@ async def open_session(
 
 def encode(message: Any, terms: TermNames | None = None) -> bytes:
     """Return the frame of one message; ``terms`` holds the terms of its columns."""
-    return FrameCodec(terms if terms is not None else TermNames(), LISTS).encode([message])
+    return Encoder(terms if terms is not None else TermNames()).encode([message])
 
 
 def _keep_alive(connection: Any) -> None:

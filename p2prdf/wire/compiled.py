@@ -75,7 +75,8 @@ def read_message(d: Any, value: Any, readers: Readers) -> Any:
 def one_of(*bases: type) -> Kind:
     """Return the kind of a message of some base classes inside another one."""
     names = {"READERS": Readers(*bases)}
-    return Kind("message", "{v} = read_message(d, {v}, READERS)", "WRITERS[type({v})](e, {v})", names)
+    fast = "READERS[{v}[0]](d, {v}) if type({v}) is tuple and {v} and type({v}[0]) is int else"
+    return Kind("message", f"{{v}} = {fast} read_message(d, {{v}}, READERS)", "WRITERS[type({v})](e, {v})", names)
 
 
 def read_several(d: Any, value: Any, declared: type, most: int) -> tuple[Any, ...]:
@@ -125,13 +126,13 @@ def _writer(declared: type) -> Writer:
 
 
 def _reader(declared: type) -> Reader:
-    title = declared.__name__
+    title, added = declared.__name__, _added(declared)
     values = {name: f"v{at}" for at, name in enumerate(DECLARED[declared])}
     parts = ["_"] * (declared in NUMBERS) + list(values.values())
     text = [
         "def made(d, p):",
         f" if type(p) is not tuple: tuple_of(p, {title.lower()!r})",
-        f" if len(p) != {len(parts)}: p = whole(p)",
+        f" if len(p) != {len(parts)}: p = (*p, *added) if len(p) == {len(parts) - len(added)} else whole(p)",
         f" {_tuple(parts)} = p" if parts else "",
         " at = 0",
         " try:",
@@ -152,7 +153,8 @@ def _reader(declared: type) -> Reader:
         text.append("  m._check(d.dictionary)")
     text += [" except Refused as error:", "  raise refused(at, error) from None", " return m"]
     return _function(  # type: ignore[no-any-return]
-        text, declared, make=declared, whole=partial(_whole, title, len(values), len(parts), _added(declared)),
+        text, declared, make=declared, added=tuple(added.values()),
+        whole=partial(_whole, title, len(values), len(parts), added),
         lengths=partial(_same_lengths, title), refused=partial(_refused, title, list(values)),
     )  # fmt: skip
 

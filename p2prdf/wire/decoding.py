@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from p2prdf.columns import Column
+from p2prdf.columns import LISTS, Column, Columns
 from p2prdf.errors import DataRefused, RemoteProtocolError
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import DIGEST_BYTES, TermDictionary, TermNames
@@ -18,67 +18,71 @@ from p2prdf.rdf.standing import form
 from p2prdf.wire import limits
 from p2prdf.wire import validation as check
 from p2prdf.wire.compiled import Readers, read_message
-from p2prdf.wire.messages import ClientMessage, Envelope, Message, PeerHello, Query
+from p2prdf.wire.messages import IN_FRAMES, Query
+from p2prdf.wire.packing import unpack
 
-__all__ = ["Decoder", "Unpack"]
+__all__ = ["Decoder"]
 
 Ints = npt.NDArray[Any]
-Count = Callable[[tuple[Any, ...]], tuple[Any, ...]]
-
-READERS: Final = Readers(Message, ClientMessage, PeerHello, Envelope)
+READERS: Final = Readers(*IN_FRAMES)
 _U64: Final = np.dtype(np.uint64)
-
-
-class Unpack(Protocol):
-    """Build a msgpack value within bounds; ``count`` is called with each array."""
-
-    def __call__(self, data: bytes | memoryview, count: Count, *, arrays_max: int, strings_max: int) -> Any:
-        """Raise RemoteProtocolError for anything but one well-formed value."""
-        ...
 
 
 class Decoder:
     """The state of decoding one frame: its terms as local identifiers, and the remaining allowances."""
 
-    def __init__(self, dictionary: TermDictionary | TermNames, unpack: Unpack, *, lists: bool):
-        """Decode to terms of ``dictionary``, and to columns that are lists or arrays."""
+    def __init__(self, dictionary: TermDictionary | TermNames, columns: Columns):
+        """Decode to terms of ``dictionary``, and to ``columns`` (lists or arrays)."""
         self.dictionary = dictionary
-        self._unpack = unpack
-        self._lists = lists
+        self._lists = columns is LISTS
         self._plans = limits.Memo[bytes, Plan]()
         self._queries = limits.Memo[bytes, StandingQuery]()
         self._ids: list[int] | npt.NDArray[np.uint32] = []
         self._check: Callable[[Iterable[Any]], None] = check.check_terms
         self._elements = 0
+        self._counts: Callable[[tuple[Any, ...]], Any] | None = None
         self._cells = 0
 
-    def messages(
-        self, body: bytes | memoryview, *, trusted: bool, named: bool = True, unchecked: bool = False,
+    def decode(
+        self, body: bytes | memoryview, *, trusted: bool = False, named: bool = True, unchecked: bool = False,
         verified: bool = False,
     ) -> list[Any]:  # fmt: skip
-        """Return the messages of a frame's body.  Digests count in frames of peers only, and are verified.
+        """Return the messages of a frame's body (without the length prefix).
 
-        ``unchecked``: terms may be any text.  ``verified``: this node has verified the digests before.
+        New terms are added to the dictionary.  Frames of a ``trusted`` peer contain the digests of their terms; the
+        dictionary recognises known terms by them and verifies those of new terms, unless this node has ``verified``
+        them before.  A connection that is not ``named`` yet may not send terms, because they stay for good.
+        ``unchecked``: the receiver of the messages checks the terms, so that a bad one fails a publication instead of
+        the connection.
+
+        Raises RemoteProtocolError for protocol violations (FalseDigest for a term with the digest of another one), and
+        Busy if the dictionary is full.
         """
         if len(body) > limits.FRAME_BYTES_MAX:
             raise RemoteProtocolError(f"a frame of {len(body)} bytes; {limits.FRAME_BYTES_MAX} are allowed")
         self._elements, self._cells = limits.ELEMENTS_MAX, limits.CELLS_FREE + len(body)
         longest = limits.FRAME_BYTES_MAX if unchecked else limits.TERM_BYTES_MAX
-        parts = self._unpack(body, self._count, arrays_max=limits.TERMS_MAX, strings_max=longest)
+        # A shorter frame cannot contain more parts.
+        self._counts = self._count if len(body) > limits.ELEMENTS_MAX else None
+        parts = unpack(body, count=self._counts, arrays_max=limits.TERMS_MAX, strings_max=longest)
         digests = b""
         if type(parts) is tuple and len(parts) == 4:
-            *parts, digests = parts
-            parts = tuple(parts)
-        version, terms, messages = check.exactly(parts, 3, "a frame")
+            digests, parts = parts[3], parts[:3]
+        if type(parts) is not tuple or len(parts) != 3:
+            check.exactly(parts, 3, "a frame")
+        version, terms, messages = parts
         if type(version) is not int or version != limits.VERSION:
             spoken = f"this peer speaks version {limits.VERSION}"
             raise RemoteProtocolError(f"frame version {check.shown(version)}; {spoken}")
-        if len(check.tuple_of(messages, "messages")) > limits.MESSAGES_MAX:
+        if type(messages) is not tuple or type(terms) is not tuple:
+            check.tuple_of(messages, "messages")
+            check.tuple_of(terms, "terms")
+        if len(messages) > limits.MESSAGES_MAX:
             raise RemoteProtocolError(f"{len(messages)} messages in one frame; {limits.MESSAGES_MAX} are allowed")
         if terms and not named:
             raise RemoteProtocolError("terms, of somebody who has not said who it is")
         self._check = check.check_texts if unchecked else check.check_terms
-        self._ids = self._intern(check.tuple_of(terms, "terms"), digests if trusted else b"", verified=verified)
+        self._ids = self._intern(terms, digests if trusted else b"", verified=verified)
         return [read_message(self, message, READERS) for message in messages]
 
     def _count(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -106,10 +110,13 @@ class Decoder:
     def numbers(self, value: Any, top: int, dtype: np.dtype[Any]) -> Column:
         """Unpack a column of numbers up to ``top``."""
         if type(value) is not bytes:
+            if (
+                type(value) is tuple and len(value) == 2 and value[0] == 1 and type(value[0]) is int
+                and type(number := value[1]) is int and 0 <= number <= top
+            ):  # one row, without a further call
+                return [number] if self._lists else np.array((number,), dtype)
             count, number = self._equal_values(value, top)
-            if self._lists:
-                return [number] * count
-            return np.array((number,), dtype) if count == 1 else np.full(count, number, dtype)
+            return [number] * count if self._lists else np.full(count, number, dtype)
         if self._lists:
             numbers = _listed(value)
             if numbers and top < check.U64_MAX:
@@ -140,10 +147,13 @@ class Decoder:
         ids = self._ids
         try:
             if type(value) is not bytes:
+                if (
+                    type(value) is tuple and len(value) == 2 and value[0] == 1 and type(value[0]) is int
+                    and type(number := value[1]) is int and number >= 0
+                ):  # one row, without a further call
+                    return [ids[number]] if self._lists else np.array((ids[number],), np.uint32)
                 count, number = self._equal_values(value, limits.TERMS_MAX)
-                if not isinstance(ids, np.ndarray):
-                    return [ids[number]] * count
-                return np.array((ids[number],), np.uint32) if count == 1 else np.full(count, ids[number], np.uint32)
+                return [ids[number]] * count if self._lists else np.full(count, ids[number], np.uint32)
             if not isinstance(ids, np.ndarray):
                 return [ids[number] for number in _listed(value)]
             array = _arrayed(value)
@@ -167,9 +177,8 @@ class Decoder:
             raise RemoteProtocolError(f"{check.shown(value)} is not a plan")
         plan = self._plans.get(value)
         if plan is None:
-            plan = check.plan_of(
-                self._unpack(value, self._count, arrays_max=limits.PLAN_PARTS_MAX, strings_max=limits.PLAN_BYTES_MAX)
-            )
+            bounds = {"arrays_max": limits.PLAN_PARTS_MAX, "strings_max": limits.PLAN_BYTES_MAX}
+            plan = check.plan_of(unpack(value, count=self._counts, **bounds))
             self._plans.put(value, plan, len(value))
         return plan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from p2prdf.rdf.standing import form
 from p2prdf.wire import limits
 from p2prdf.wire.compiled import WRITERS
 from p2prdf.wire.messages import Envelope, Query
+from p2prdf.wire.packing import packer
 
 __all__ = ["Encoder"]
 
@@ -27,10 +28,10 @@ Ints = npt.NDArray[Any]
 class Encoder:
     """The state of encoding one frame: its terms so far, and counters for its bounds."""
 
-    def __init__(self, dictionary: TermDictionary | TermNames, pack: Callable[[Any], bytes]):
-        """Encode with the terms of ``dictionary``; ``pack`` is msgpack's."""
+    def __init__(self, dictionary: TermDictionary | TermNames):
+        """Encode with the terms of ``dictionary``."""
         self._dictionary = dictionary
-        self._pack = pack
+        self._pack = packer()
         self._plans = limits.Memo[Plan, bytes]()
         self._queries = limits.Memo[StandingQuery, bytes]()
         self._numbers: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by term, -1: not in this frame
@@ -43,8 +44,11 @@ class Encoder:
         self._shorten = True
         self._as_named = isinstance(dictionary, TermNames)
 
-    def frame(self, messages: Sequence[Any]) -> bytes:
-        """Return the body of the frame of some messages."""
+    def encode(self, messages: Sequence[Any]) -> bytes:
+        """Return the frame of some messages, length prefix included.
+
+        Raises LocalProtocolError if they do not fit one frame: send fewer at once.
+        """
         if len(messages) > limits.MESSAGES_MAX:
             raise LocalProtocolError(f"{len(messages)} messages for one frame; {limits.MESSAGES_MAX} fit")
         body = self._body(messages)
@@ -57,7 +61,7 @@ class Encoder:
                 self._shorten = True
         if len(body) > limits.FRAME_BYTES_MAX:
             raise LocalProtocolError(f"a frame of {len(body)} bytes; {limits.FRAME_BYTES_MAX} are allowed")
-        return body
+        return limits.LENGTH.pack(len(body)) + body
 
     def _body(self, messages: Sequence[Any]) -> bytes:
         self.elements = self._cells = 0
@@ -141,7 +145,11 @@ class Encoder:
                     terms.append(term)
                     self._marked_singly.append(term)
                 numbers.append(number)
-            return self.numbers(numbers)
+            if len(numbers) != 1:
+                return self.numbers(numbers)
+            self.elements += 2
+            self._cells += 1
+            return 1, numbers[0]
         return self.numbers(self._renumber(np.asarray(column, np.intp)))
 
     def term_columns(self, columns: Sequence[Column]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
@@ -9,12 +10,14 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 __all__ = [
-    "CELLS_FREE", "COLUMNS_MAX", "ELEMENTS_MAX", "FEW", "FRAME_BYTES_MAX", "MESSAGES_MAX", "PLANS_BYTES_MAX",
+    "CELLS_FREE", "COLUMNS_MAX", "ELEMENTS_MAX", "FEW", "FRAME_BYTES_MAX", "LENGTH", "MESSAGES_MAX", "PLANS_BYTES_MAX",
     "PLANS_MAX", "PLAN_BYTES_MAX", "PLAN_PARTS_MAX", "ROWS_MAX", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION", "WIDTHS",
     "Memo",
 ]  # fmt: skip
 
 VERSION: Final = 6
+LENGTH: Final = struct.Struct(">I")
+"""The length of a frame's body, in front of it."""
 FRAME_BYTES_MAX: Final = 8 << 20
 TERM_BYTES_MAX: Final = 4 << 20
 """Maximum size of one term: half a frame."""

@@ -25,28 +25,6 @@ from p2prdf.wire import validation as check
 from p2prdf.wire.compiled import one_of
 from p2prdf.wire.fields import Batch, Declared, Kind, Role, checked, column, columns, message, number, part, several
 
-__all__ = [
-    "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "FORMER_MAX", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE",
-    "WITHDRAWN", "Acknowledge", "AdvertiseIndexes", "AdvertiseKeywords", "Answers", "AttachSubscription",
-    "BookmarksRequest", "BookmarksResponse", "BucketDigests", "ClientAcknowledge", "ClientAttach", "ClientBookmark",
-    "ClientEndStream", "ClientEnded", "ClientError", "ClientExpel", "ClientExpelled", "ClientExplain",
-    "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientIntroduced", "ClientListIntroduced",
-    "ClientMessage", "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled",
-    "ClientStatus", "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientTrace",
-    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks", "ClientWelcome", "CloseSubscription",
-    "ClusterKnown", "Contact", "CountsRequest", "CountsResponse", "Deliver", "Delivered", "DigestDiff",
-    "ElementsForgotten", "EndSubscription", "Envelope", "ExplainSubscription", "Explanation", "Expulsions", "Fetch",
-    "FetchDone", "FindNode", "Forward", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IdentityList",
-    "IndexQuery", "IndexTriples", "IndexesRequest", "IndexesResponse", "Introduced", "KeepAcknowledged",
-    "KeepAnswers", "KeepEnds", "KeepGroups", "KeepReported", "KeepRetracted", "KeepSubscription", "KeyDepth",
-    "Leaving", "LoadRequest", "LoadResponse", "LowWatermark", "MembersKnown", "Message", "NamesRequest",
-    "NamesResponse", "Nodes", "NotOwner", "OpenSubscription", "PeerHello", "PublicationsComplete",
-    "PublisherReport", "Query", "RatesRequest", "RatesResponse", "RenewSubscriptions", "RetentionReport",
-    "RootDigests", "Rows", "SettledAnswers", "StreamReport", "SubscriptionClosed", "SubscriptionOpened",
-    "SubscriptionRefused", "Traced", "WatchWatermarks", "client_error", "error_of",
-]  # fmt: skip
-
-
 CLIENT_VERSION: Final = 9
 """Version of the protocol between clients and nodes; a node refuses other versions with its own number."""
 INDEXED: Final = "indexed"
@@ -1519,3 +1497,7 @@ def error_of(message: ClientError) -> P2PRDFError:
     """Return the error in a message to a client."""
     m = message
     return error_from_code(m.code, m.text, m.retry_after, construct=m.construct, line=m.line, column=m.column)
+
+
+IN_FRAMES: Final = (Message, ClientMessage, PeerHello, Envelope)
+"""The classes of the messages in frames."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from p2prdf import keys
-from p2prdf.columns import Column, as_list
+from p2prdf.columns import Column
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.algebra import WINDOW_MS_MAX
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
@@ -306,7 +306,10 @@ def below(column: Column, bound: int, what: str) -> None:
 def indexable(column: Column, dictionary: TermDictionary | TermNames, what: str) -> None:
     """Accept no literals except those by which named graphs are indexed (:mod:`p2prdf.rdf.quads`)."""
     if isinstance(column, list) or len(column) <= _FEW or isinstance(dictionary, TermNames):
-        found = [term for term in set(as_list(column)) if dictionary.literals[term]]
+        column, literals = column if isinstance(column, list) else column.tolist(), dictionary.literals
+        if not any(map(literals.__getitem__, column)):
+            return
+        found = [term for term in set(column) if literals[term]]
     else:
         numbers = column.astype(np.intp)
         literal = dictionary.literal_array().take(numbers)

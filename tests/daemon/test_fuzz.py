@@ -10,12 +10,13 @@ from fuzz.genuine import bodies
 from fuzz.target import Report
 
 from p2prdf.wire.fields import NUMBERS
+from p2prdf.wire.messages import IN_FRAMES
 
 SEED = 5
 
 
 def test_there_are_genuine_frames_of_every_type():
-    assert set(bodies(Random(SEED), 2)) == set(NUMBERS)
+    assert set(bodies(Random(SEED), 2)) == {kind for kind in NUMBERS if issubclass(kind, IN_FRAMES)}
 
 
 @pytest.mark.parametrize(

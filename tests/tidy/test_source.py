@@ -157,6 +157,7 @@ MADE_HERE = {
     "p2prdf/reasoning/facts.py": 2,  # loops over orders of triples, by their names
     "p2prdf/reasoning/joins.py": 1,  # joins of rules: of their terms there are numbers alone
     "p2prdf/channels/query.py": 3,  # joins of channels' queries: numbers alone as well
+    "p2prdf/wire/compiled.py": 1,  # readers and writers of message types: names of their fields, and bounds
 }
 """How often a file has code made and run, of its own texts and of numbers."""
 

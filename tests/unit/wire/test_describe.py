@@ -103,7 +103,7 @@ def test_every_message_type_has_a_bounded_line_without_term_identifiers():
     }  # fmt: skip
     columns = {"terms": [huge] * 99, "term_columns": ([huge] * 99,), "u64": [3] * 99, "u32": [3] * 99}
     columns["u64_columns"] = ([3] * 99,)
-    for kind in NUMBERS:
+    for kind in (each for each in NUMBERS if issubclass(each, m.IN_FRAMES)):
         parts = [(columns | values)[field.form] for field in DECLARED[kind].values()]
         line = describe(kind(*parts))
         assert kind is m.Envelope or line.startswith(kind.__name__)
