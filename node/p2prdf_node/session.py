@@ -266,16 +266,14 @@ class ClientSession(Handler):
                     self._clients.detach_if_unheld(subscription)
                     self.error(request, Unavailable("another client attached the subscription meanwhile"))
             case contract.Explained(json):
-                self.connection.send([messages.ClientExplained(request, json)])
+                self.connection.send([messages.ClientReply(request, json)])
             case contract.Expelled():
-                self.connection.send([messages.ClientExpelled(request, self._clients.expulsions())])
-            case contract.StreamEnded():
-                self.connection.send([messages.ClientStreamEnded(request)])
-            case contract.Settled(subscription):
-                self.connection.send([messages.ClientSettled(request, subscription)])
+                self.connection.send([messages.ClientReply(request, self._clients.expulsions())])
+            case contract.StreamEnded() | contract.Settled():
+                self.connection.send([messages.ClientDone(request)])
             case contract.Unsubscribed(subscription) if pending.kind != "orphan":
                 self.deliveries.end(subscription)
-                self.connection.send([messages.ClientUnsubscribed(request, subscription)])
+                self.connection.send([messages.ClientDone(request)])
             case _:
                 assert not isinstance(outcome, contract.Failed)
 
@@ -373,18 +371,18 @@ class ClientSession(Handler):
             )
 
     def _ping(self, message: messages.ClientPing) -> None:
-        self.connection.send([messages.ClientPong(message.request)])
+        self.connection.send([messages.ClientDone(message.request)])
 
     def _status(self, message: messages.ClientStatus) -> None:
-        self.connection.send([messages.ClientStatusReply(message.request, self._clients.status())])
+        self.connection.send([messages.ClientReply(message.request, self._clients.status())])
 
     def _list(self, message: messages.ClientListSubscriptions) -> None:
         told = self._clients.listed(message.after)
-        self.connection.send([messages.ClientSubscriptionsListed(message.request, told)])
+        self.connection.send([messages.ClientReply(message.request, told)])
 
     def _expel(self, message: messages.ClientExpel) -> None:
         if not message.member:
-            self.connection.send([messages.ClientExpelled(message.request, self._clients.expulsions())])
+            self.connection.send([messages.ClientReply(message.request, self._clients.expulsions())])
             return
         identity = self.connection.identity
         if identity is not None and identity.role == "node":  # a malicious member would expel all others
@@ -395,7 +393,7 @@ class ClientSession(Handler):
         )
 
     def _introduced(self, message: messages.ClientListIntroduced) -> None:
-        self.connection.send([messages.ClientIntroduced(message.request, self._clients.introduced(message))])
+        self.connection.send([messages.ClientReply(message.request, self._clients.introduced(message))])
 
 
 def _subscribe_request(

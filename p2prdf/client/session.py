@@ -38,10 +38,8 @@ machine is not lost: its kernel answers.
 """
 
 _ANSWERS: Final = (
-    messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
-    messages.ClientStatusReply, messages.ClientPong, messages.ClientExplained,
-    messages.ClientStreamEnded, messages.ClientSubscriptionsListed, messages.ClientExpelled, messages.ClientIntroduced,
-)  # fmt: skip
+    messages.ClientPublished, messages.ClientSubscribed, messages.ClientDone, messages.ClientReply
+)
 
 
 class Silent(Unavailable):

@@ -1216,7 +1216,7 @@ class ClientHeartbeat(ClientMessage):
 class ClientEndStream(ClientMessage):
     """A publisher closes an ``opening`` of a stream: watermarks wait for it no more.
 
-    Other fields as in ClientHeartbeat.  Answered with ClientStreamEnded when enough nodes know it.  Repetition is
+    Other fields as in ClientHeartbeat.  Answered with ClientDone when enough nodes know it.  Repetition is
     harmless.
     """
 
@@ -1226,13 +1226,6 @@ class ClientEndStream(ClientMessage):
     began: ElementTime
     upto: ElementTime
     opening: Number
-
-
-@message(90)
-class ClientStreamEnded(ClientMessage):
-    """Enough nodes know that the publisher has closed the stream."""
-
-    request: Number
 
 
 @message(67)
@@ -1327,14 +1320,6 @@ class ClientAcknowledge(ClientMessage):
     identity: Identities
 
 
-@message(78)
-class ClientSettled(ClientMessage):
-    """The solutions that ``request`` (ClientAcknowledge) acknowledged never return, from any node."""
-
-    request: Number
-    subscription: Identity
-
-
 @message(79)
 class ClientEnded(ClientMessage):
     """A subscription is not delivered to this client any more; ``code`` as in :mod:`p2prdf.errors`."""
@@ -1352,24 +1337,9 @@ class ClientUnsubscribe(ClientMessage):
     subscription: Identity
 
 
-@message(74)
-class ClientUnsubscribed(ClientMessage):
-    """The subscription has ended."""
-
-    request: Number
-    subscription: Identity
-
-
 @message(80)
 class ClientPing(ClientMessage):
     """Ask whether the node is alive; sent by a client after some silence."""
-
-    request: Number
-
-
-@message(81)
-class ClientPong(ClientMessage):
-    """The node is alive."""
 
     request: Number
 
@@ -1379,14 +1349,6 @@ class ClientStatus(ClientMessage):
     """Ask for the node's status."""
 
     request: Number
-
-
-@message(76)
-class ClientStatusReply(ClientMessage):
-    """The node's status as JSON text, keys as in docs/reference/operations.md."""
-
-    request: Number
-    json: str
 
 
 @message(86)
@@ -1400,28 +1362,12 @@ class ClientExplain(ClientMessage):
     per_event: bool
 
 
-@message(87)
-class ClientExplained(ClientMessage):
-    """An explanation: JSON text, keys as in docs/reference/explain.md."""
-
-    request: Number
-    json: str
-
-
 @message(91)
 class ClientListSubscriptions(ClientMessage):
     """Ask for a page of the subscriptions that the node coordinates, with numbers above ``after``."""
 
     request: Number
     after: PassingStamp = 0
-
-
-@message(92)
-class ClientSubscriptionsListed(ClientMessage):
-    """Subscriptions of all clients: JSON text, keys as in docs/reference/http.md."""
-
-    request: Number
-    json: str
 
 
 @message(95)
@@ -1431,14 +1377,6 @@ class ClientExpel(ClientMessage):
     request: Number
     member: Number
     expelled: bool = True
-
-
-@message(96)
-class ClientExpelled(ClientMessage):
-    """The decisions about members known to the node: JSON text, keys as in docs/reference/operations.md."""
-
-    request: Number
-    json: str
 
 
 @message(97)
@@ -1458,9 +1396,25 @@ class ClientListIntroduced(ClientMessage):
             raise RemoteProtocolError(f"{len(self.statements)} texts of statements; each has three")
 
 
-@message(98)
-class ClientIntroduced(ClientMessage):
-    """Introduced statements and members, as JSON text of :mod:`p2prdf.peer.replication.introductions`."""
+@message(123)
+class ClientDone(ClientMessage):
+    """The request is done.
+
+    ClientPing: the node is alive.  ClientUnsubscribe: the subscription has ended.  ClientEndStream: enough nodes know
+    that the publisher has closed the stream.  ClientAcknowledge: the solutions never return, from any node.
+    """
+
+    request: Number
+
+
+@message(124)
+class ClientReply(ClientMessage):
+    """The requested information as JSON text.
+
+    The keys are those of docs/reference/operations.md (ClientStatus, ClientExpel), docs/reference/explain.md
+    (ClientExplain), docs/reference/http.md (ClientListSubscriptions), and of
+    :mod:`p2prdf.peer.replication.introductions` (ClientListIntroduced).
+    """
 
     request: Number
     json: str

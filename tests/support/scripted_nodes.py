@@ -63,12 +63,12 @@ class ScriptedNode:
         self.visits = []
         self.credit, self.others, self.greet = credit, others, greet
         self.on = {
-            messages.ClientPing: lambda visit, m: visit.send(messages.ClientPong(m.request)),
-            messages.ClientEndStream: lambda visit, m: visit.send(messages.ClientStreamEnded(m.request)),
+            messages.ClientPing: lambda visit, m: visit.send(messages.ClientDone(m.request)),
+            messages.ClientEndStream: lambda visit, m: visit.send(messages.ClientDone(m.request)),
             messages.ClientPublish: lambda visit, m: visit.send(messages.ClientPublished(m.request, 1)),
-            messages.ClientAcknowledge: lambda visit, m: visit.send(messages.ClientSettled(m.request, m.subscription)),
+            messages.ClientAcknowledge: lambda visit, m: visit.send(messages.ClientDone(m.request)),
             messages.ClientUnsubscribe: lambda visit, m: visit.send(
-                messages.ClientUnsubscribed(m.request, m.subscription)
+                messages.ClientDone(m.request)
             ),
             **(on or {}),
         }

@@ -231,7 +231,7 @@ class _Run:
         said, port = b"".join(data), rng.choice(self._ports)
         waits = rng.random() < _WAITING
         answered = await (_said(port, said, later=_END) if waits else _said(port, said + _END))
-        pongs = sum(isinstance(each, m.ClientPong) and each.request >= 1_000_000 for each in answered)
+        pongs = sum(isinstance(each, m.ClientDone) and each.request - 1_000_000 in range(_ASKED) for each in answered)
         self.done += min(pongs + 1, _ASKED)  # a frame that is no request ends the connection, and was processed
         self.counts.update(type(each).__name__ for each in answered)
         last = answered[-1] if answered else None

@@ -35,7 +35,7 @@ class Acker(asyncio.Protocol):
                     if isinstance(message, messages.ClientHello):
                         self._send(messages.ClientWelcome(self.own, 64, messages.CLIENT_VERSION, ()))
                     elif isinstance(message, messages.ClientPing):
-                        self._send(messages.ClientPong(message.request))
+                        self._send(messages.ClientDone(message.request))
 
     def _send(self, message):
         self._transport.write(FrameCodec(TermNames(), LISTS).encode([message]))

@@ -160,7 +160,7 @@ async def test_unsubscribing_while_the_subscription_is_attached_again_raises_no_
     def ended(visit, message):
         attach = visit.of(messages.ClientAttach)[0]
         gone = messages.ClientError(attach.request, p2prdf.SubscriptionGone.code, "no subscription")
-        visit.send(messages.ClientUnsubscribed(message.request, message.subscription), gone)
+        visit.send(messages.ClientDone(message.request), gone)
 
     first = ScriptedNode(on={messages.ClientSubscribe: subscribed})
     second = ScriptedNode(on={messages.ClientAttach: silent, messages.ClientUnsubscribe: ended})
@@ -194,7 +194,7 @@ async def test_requests_in_flight_are_asked_again_at_another_node(broken):
     answers = {
         messages.ClientSubscribe: subscribed,
         messages.ClientAttach: subscribed,
-        messages.ClientStatus: lambda visit, m: visit.send(messages.ClientStatusReply(m.request, '{"key": "b"}')),
+        messages.ClientStatus: lambda visit, m: visit.send(messages.ClientReply(m.request, '{"key": "b"}')),
     }
     for kind in kinds:
         first, second = ScriptedNode(on=dict.fromkeys(kinds, broken)), ScriptedNode(on=answers)

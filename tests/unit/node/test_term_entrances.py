@@ -21,7 +21,7 @@ from p2prdf.rdf.values import Family, Value, encode, string
 from p2prdf.replica.rdf_patch import read_patch
 from p2prdf.wire import contract, messages
 from p2prdf.wire.codec import VERSION, FrameCodec
-from p2prdf.wire.messages import ClientError, ClientPong
+from p2prdf.wire.messages import ClientDone, ClientError
 
 CLIENT_PUBLISH = 66
 BAD = [*BAD_IRIS, *BAD_LITERALS]
@@ -45,7 +45,7 @@ def by_node(text):
     (message,) = FrameCodec(world.terms, ARRAYS).decode(body, unchecked=True)
     answers = wire.take(message)
     given = world.taken(contract.Publish)
-    assert wire.take(messages.ClientPing(4)) == [ClientPong(4)], "the connection goes on"
+    assert wire.take(messages.ClientPing(4)) == [ClientDone(4)], "the connection goes on"
     if answers:
         (answer,) = answers
         assert (type(answer), answer.request, answer.code) == (ClientError, 3, DataRefused.code)
@@ -136,7 +136,7 @@ def test_the_name_of_a_stream_is_checked_too_and_never_costs_the_connection(text
     assert (answer.request, answer.code) == (3, DataRefused.code)
     assert wire.take(messages.ClientHeartbeat(text, 1, 2, 3, 4)) == []
     assert world.clients.counts["errors_data-refused"] == 2
-    assert wire.take(messages.ClientPing(4)) == [ClientPong(4)]
+    assert wire.take(messages.ClientPing(4)) == [ClientDone(4)]
 
 
 def test_a_node_names_term_reason_and_remedy():

@@ -74,7 +74,7 @@ LINES = {
     "CountsResponse 1 row request=7 waiting=12 over=0 triples=3 young=1 estimated=0": m.CountsResponse(
         7, [12], [0], [3], [1], [0]
     ),
-    "ClientExplained request=4 json='{}'": m.ClientExplained(4, "{}"),
+    "ClientReply request=4 json='{}'": m.ClientReply(4, "{}"),
     "ClientHello version=2 agent='" + "x" * 57 + "...'": m.ClientHello(2, "x" * 99),
     "ClientSubscribed request=1 subscription=0000000000000002 since=43200.000 names=a,b order=1,0": (
         m.ClientSubscribed(1, 2, NOON, ("a", "b"), (1, 0))
