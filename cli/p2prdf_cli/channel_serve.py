@@ -39,8 +39,8 @@ def channels(
     """
 
     async def action() -> ExitCode:
-        from p2prdf.hosting.worker import ChannelWorker, ChannelWorkerConfig
-        from p2prdf.hosting.worker_metrics import exposition
+        from p2prdf.channel_workers.worker import ChannelWorker, ChannelWorkerConfig
+        from p2prdf.channel_workers.worker_metrics import exposition
 
         tell = event_reporter(as_json=as_json)
         host = ChannelWorker(

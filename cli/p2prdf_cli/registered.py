@@ -16,11 +16,11 @@ from p2prdf_cli.exits import ExitCode, run
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
-    from p2prdf.presence.worker import Worker
+    from p2prdf.workers.worker import Worker
 
     Tell = Callable[[str, Mapping[str, object]], None]
 
-__all__ = ["Alive", "Metrics", "event_reporter", "report_result", "Wait", "sign_of_life", "monitored", "with_client"]
+__all__ = ["Alive", "Metrics", "Wait", "event_reporter", "monitored", "report_result", "sign_of_life", "with_client"]
 
 
 def with_client(peer: list[str], action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
@@ -115,7 +115,7 @@ async def monitored(
         return
     from p2prdf.errors import LocalProtocolError
     from p2prdf.monitoring.serving import watched_at
-    from p2prdf.presence.worker_metrics import not_ready_reason
+    from p2prdf.workers.worker_metrics import not_ready_reason
     from p2prdf_node.config import split_address
 
     try:

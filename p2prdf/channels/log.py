@@ -34,7 +34,7 @@ from p2prdf.channels.publication import (
 from p2prdf.errors import DataRefused
 from p2prdf.reasoning import Triple
 
-__all__ = ["GRACE_MS", "LogChange", "Log"]
+__all__ = ["GRACE_MS", "Log", "LogChange"]
 
 GRACE_MS: Final = 60_000
 """Least time that a deletion stays in the overlay: longer than any properly renewed lease."""

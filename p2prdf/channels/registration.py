@@ -7,7 +7,7 @@ All of them are triples of known graphs, stored and replicated like others:
   (:mod:`p2prdf.channels.publication`).
 - a graph for each knowledge base, with its notifications (:func:`notifications_graph`): one triple of channel, kind and
   binding for each binding that holds, and one for each channel that a worker has begun.
-- ``<urn:p2prdf:channel-hosts>``: one triple for each channel worker (:mod:`p2prdf.presence.group`).
+- ``<urn:p2prdf:channel-hosts>``: one triple for each channel worker (:mod:`p2prdf.workers.group`).
 - ``<urn:p2prdf:channel-requests>``: requests to channel workers and their answers; the requester deletes them.
 
 Any client may publish into these graphs, so readers check all of it and refuse invalid parts by name.
@@ -26,14 +26,31 @@ from p2prdf.channels.evaluation import Evaluation
 from p2prdf.channels.query import parse_channel
 from p2prdf.channels.settings import Settings
 from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
-from p2prdf.presence.group import Names, WorkerGroup
 from p2prdf.rdf import terms
 from p2prdf.reasoning import Triple
+from p2prdf.workers.group import Names, WorkerGroup
 
 __all__ = [
-    "ANSWERS", "ASKS", "BEGUN", "CHANNEL", "CHANNELS_GRAPH", "CONFIRMED", "HOSTS", "INITIAL", "KINDS",
-    "REQUESTS_GRAPH", "TENTATIVE", "ChannelRegistration", "binding_literal", "check_base", "name_of", "read_binding",
-    "read_channel", "read_settings", "subject_of", "notifications_graph",
+    "ANSWERS",
+    "ASKS",
+    "BEGUN",
+    "CHANNEL",
+    "CHANNELS_GRAPH",
+    "CHANNEL_WORKERS",
+    "CONFIRMED",
+    "INITIAL",
+    "KINDS",
+    "REQUESTS_GRAPH",
+    "TENTATIVE",
+    "ChannelRegistration",
+    "binding_literal",
+    "check_base",
+    "name_of",
+    "notifications_graph",
+    "read_binding",
+    "read_channel",
+    "read_settings",
+    "subject_of",
 ]  # fmt: skip
 
 CHANNELS_GRAPH: Final = "<urn:p2prdf:channels>"
@@ -41,7 +58,9 @@ REQUESTS_GRAPH: Final = "<urn:p2prdf:channel-requests>"
 CHANNEL: Final = "<urn:p2prdf:channel>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
-HOSTS: Final = WorkerGroup("<urn:p2prdf:channel-hosts>", "<urn:p2prdf:hosts>", "<urn:p2prdf:channel-host:", ASKS)
+CHANNEL_WORKERS: Final = WorkerGroup(
+    "<urn:p2prdf:channel-hosts>", "<urn:p2prdf:hosts>", "<urn:p2prdf:channel-host:", ASKS
+)
 """The worker group that evaluates channels."""
 
 INITIAL: Final = "<urn:p2prdf:initial>"

@@ -201,14 +201,14 @@ class ChannelStore:
         has the state ``unassigned``. Raises LocalProtocolError if there is no channel of that name, and the errors
         of :meth:`p2prdf.client.Client.query`.
         """
-        from p2prdf.channels.registration import ANSWERS, HOSTS, REQUESTS_GRAPH
+        from p2prdf.channels.registration import ANSWERS, CHANNEL_WORKERS, REQUESTS_GRAPH
 
         registered = await self.registered(timeout_seconds=timeout_seconds)
         if name is not None:
             registered = [each for each in registered if each.name == name]
             if not registered:
                 raise LocalProtocolError(f"there is no channel {name}")
-        requests = GroupRequests(self._client, HOSTS, REQUESTS_GRAPH, ANSWERS)
+        requests = GroupRequests(self._client, CHANNEL_WORKERS, REQUESTS_GRAPH, ANSWERS)
         found = await requests.ask("stats", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds) if registered else []
         known = {str(each.get("name")): each for each in found}
         return [{**_about(each), **known.get(each.name, {})} for each in registered]

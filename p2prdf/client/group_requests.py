@@ -19,7 +19,7 @@ from p2prdf.rdf import terms
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
     from p2prdf.client.pieces import Triple
-    from p2prdf.presence.group import WorkerGroup
+    from p2prdf.workers.group import WorkerGroup
 
 __all__ = ["ANSWER_SECONDS", "GroupRequests"]
 

@@ -42,9 +42,9 @@ class InterestStore:
 
     @property
     def _requests(self) -> GroupRequests:
-        from p2prdf.interest.registration import ANSWERS, KEEPERS, REQUESTS_GRAPH
+        from p2prdf.interest.registration import ANSWERS, INTEREST_WORKERS, REQUESTS_GRAPH
 
-        return GroupRequests(self._client, KEEPERS, REQUESTS_GRAPH, ANSWERS)
+        return GroupRequests(self._client, INTEREST_WORKERS, REQUESTS_GRAPH, ANSWERS)
 
     async def add(
         self, dataset: str, target: str, query: str, *, name: str | None = None, graph: str | None = None,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from p2prdf.tls import Tls
     from p2prdf.wire.messages import Contact
 
-__all__ = ["Address", "Sessions", "Retry"]
+__all__ = ["Address", "Retry", "Sessions"]
 
 PAUSE_SECONDS_MIN: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 2.0

@@ -23,7 +23,7 @@ from p2prdf.errors import TokenRefused
 from p2prdf.rdf.terms import to_json
 from p2prdf.reasoning.ruled_query import parse_ruled
 
-__all__ = ["Row", "changes", "resumed", "results", "token_text"]
+__all__ = ["Row", "changes", "results", "resumed", "token_text"]
 
 Row = Sequence[str | None]
 

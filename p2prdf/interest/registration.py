@@ -11,7 +11,7 @@ All this is stored as triples of known graphs, with replicas like any other, so 
 Any client may publish into these graphs, so their content is checked, and refused by name.
 
 All interests of a dataset belong to one worker, which reads the dataset once: workers are ranked per dataset
-(:mod:`p2prdf.presence.group`), and an interest belongs to the first one that allows the target's host.  Two workers
+(:mod:`p2prdf.workers.group`), and an interest belongs to the first one that allows the target's host.  Two workers
 that temporarily see different sets of workers may serve the same interest; targets tolerate that.
 """
 
@@ -27,24 +27,41 @@ from urllib.parse import urlsplit
 from p2prdf.errors import DataRefused, P2PRDFError, TargetRefused
 from p2prdf.interest.changeset import Triple
 from p2prdf.interest.expression import parse_interest
-from p2prdf.presence.group import Names, WorkerGroup, ranked
 from p2prdf.rdf import terms
+from p2prdf.workers.group import Names, WorkerGroup, ranked
 
 __all__ = [
-    "ANSWERS", "ASKS", "INTEREST", "INTERESTS_GRAPH", "KEEPERS", "KEEPERS_GRAPH", "KEEPS", "PAUSED", "REQUESTS_GRAPH",
-    "Registration", "checked_url", "default_name", "host_entry", "is_host_listed", "is_listed", "keeper_of", "name_of",
-    "read_hosts", "read_registration", "subject_of",
+    "ANSWERS",
+    "ASKS",
+    "INTEREST",
+    "INTERESTS_GRAPH",
+    "INTEREST_WORKERS",
+    "MAINTAINS",
+    "PAUSED",
+    "REQUESTS_GRAPH",
+    "WORKERS_GRAPH",
+    "Registration",
+    "checked_url",
+    "default_name",
+    "host_entry",
+    "is_host_listed",
+    "is_listed",
+    "name_of",
+    "read_hosts",
+    "read_registration",
+    "subject_of",
+    "worker_of",
 ]  # fmt: skip
 
 INTERESTS_GRAPH: Final = "<urn:p2prdf:interests>"
-KEEPERS_GRAPH: Final = "<urn:p2prdf:keepers>"
+WORKERS_GRAPH: Final = "<urn:p2prdf:keepers>"
 REQUESTS_GRAPH: Final = "<urn:p2prdf:interest-requests>"
 INTEREST: Final = "<urn:p2prdf:interest>"
 PAUSED: Final = "<urn:p2prdf:paused>"
-KEEPS: Final = "<urn:p2prdf:keeps>"
+MAINTAINS: Final = "<urn:p2prdf:keeps>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
-KEEPERS: Final = WorkerGroup(KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
+INTEREST_WORKERS: Final = WorkerGroup(WORKERS_GRAPH, MAINTAINS, "<urn:p2prdf:keeper:", ASKS)
 """The workers that maintain targets."""
 
 _NAMES: Final = Names("<urn:p2prdf:interest:")
@@ -173,11 +190,11 @@ def is_host_listed(url: str, hosts: Collection[str]) -> bool:
     return host_entry(host, None) in hosts or host_entry(host, port) in hosts
 
 
-def keeper_of(registration: Registration, keepers: Mapping[str, Collection[str]]) -> str | None:
+def worker_of(registration: Registration, workers: Mapping[str, Collection[str]]) -> str | None:
     """Return the worker of an interest: the first in the ranking for its dataset that allows its hosts.
 
-    ``keepers``: the live workers, with the hosts that they allow.  If none allows the hosts it is the first, which
+    ``workers``: the live workers, with the hosts that they allow.  If none allows the hosts it is the first, which
     reports that; None without workers.
     """
-    order = ranked(registration.dataset, keepers)
-    return next((each for each in order if is_listed(registration, keepers[each])), order[0] if order else None)
+    order = ranked(registration.dataset, workers)
+    return next((each for each in order if is_listed(registration, workers[each])), order[0] if order else None)

@@ -23,8 +23,17 @@ if TYPE_CHECKING:
     from p2prdf.interest.node import Node
 
 __all__ = [
-    "Columns", "Fact", "Key", "Projection", "Relation", "Selection", "Test", "Terms", "Watch",
-    "identity_of", "projection",
+    "Columns",
+    "Fact",
+    "Key",
+    "Projection",
+    "Relation",
+    "Selection",
+    "Terms",
+    "Test",
+    "Watch",
+    "identity_of",
+    "projection",
 ]  # fmt: skip
 
 Fact: TypeAlias = tuple[int, int, int]

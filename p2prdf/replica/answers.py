@@ -1,6 +1,6 @@
 """Answers of an interest worker: the state of its targets, their comparison, and their repair.
 
-:mod:`p2prdf.presence.answering` delivers them. Workers reach targets and have credentials; clients that ask
+:mod:`p2prdf.workers.answering` delivers them. Workers reach targets and have credentials; clients that ask
 need neither.
 """
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from p2prdf.errors import P2PRDFError
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import ANSWERS, REQUESTS_GRAPH, Registration
-from p2prdf.presence.answering import publish_answer, read_request
-from p2prdf.presence.overlay import Writing
 from p2prdf.replica.dataset_pass import Sizes
+from p2prdf.workers.answering import publish_answer, read_request
+from p2prdf.workers.overlay import Writing
 
 if TYPE_CHECKING:
     from p2prdf.replica.worker import InterestWorker, Maintained

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from p2prdf.interest import Pattern
-from p2prdf.presence.union import Branch, union_text
 from p2prdf.rdf.standing.syntax import is_variable
 from p2prdf.rdf.tokens import QUERY_BYTES_MAX
 from p2prdf.replica.publishing import AT, DATASETS
+from p2prdf.workers.union import Branch, union_text
 
 __all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "branches_of", "candidates_text", "covers"]
 

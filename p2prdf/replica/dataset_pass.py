@@ -28,7 +28,6 @@ from p2prdf.errors import Busy, InterestOverflow, P2PRDFError, QueryRefused, Sub
 from p2prdf.interest import Change, Changeset, Interest, Interests, Pattern, Triple, parse_interest
 from p2prdf.interest.registration import Registration
 from p2prdf.monitoring.histogram import Histogram
-from p2prdf.presence.overlay import Overlay
 from p2prdf.rdf import terms
 from p2prdf.rdf.standing.syntax import is_variable
 from p2prdf.replica.candidates import POSITION, branches_of, candidates_text
@@ -37,6 +36,7 @@ from p2prdf.replica.dataset_reading import Reading, Step
 from p2prdf.replica.maintained_target import Content, MaintainedTarget
 from p2prdf.replica.replica import START
 from p2prdf.replica.target import Digest
+from p2prdf.workers.overlay import Overlay
 
 __all__ = ["DatasetPass", "Sizes"]
 

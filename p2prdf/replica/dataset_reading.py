@@ -12,7 +12,7 @@ from typing import Final
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import Registration
-from p2prdf.presence.overlay import Subscription
+from p2prdf.workers.overlay import Subscription
 
 __all__ = ["Reading", "Step"]
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from p2prdf.replica.changeset_files import read_file
 
-__all__ = ["RUN_TRIPLES", "RUNS_MAX", "diff_dumps", "sorted_lines"]
+__all__ = ["RUNS_MAX", "RUN_TRIPLES", "diff_dumps", "sorted_lines"]
 
 RUN_TRIPLES: Final = 500_000
 RUNS_MAX: Final = 200

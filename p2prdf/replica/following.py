@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 from p2prdf.errors import DataRefused, QueryRefused, SubscriptionGone, TokenRefused, Unavailable
 from p2prdf.interest import Interest, Triple
 from p2prdf.interest.expression import PatternGroup
-from p2prdf.presence.overlay import Overlay, Subscription
 from p2prdf.rdf import tokens
 from p2prdf.rdf.query import Filter
 from p2prdf.rdf.standing.syntax import is_variable
 from p2prdf.replica.target import Target, parts_of
+from p2prdf.workers.overlay import Overlay, Subscription
 
 __all__ = ["Followed", "follow", "standing_text"]
 

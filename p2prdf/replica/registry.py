@@ -13,28 +13,28 @@ from p2prdf.interest import Triple
 from p2prdf.interest.registration import (
     ASKS,
     INTEREST,
+    INTEREST_WORKERS,
     INTERESTS_GRAPH,
-    KEEPERS,
-    KEEPERS_GRAPH,
-    KEEPS,
+    MAINTAINS,
     PAUSED,
     REQUESTS_GRAPH,
+    WORKERS_GRAPH,
     Registration,
     is_listed,
-    keeper_of,
     name_of,
     read_hosts,
     read_registration,
+    worker_of,
 )
-from p2prdf.presence.group import ranked
-from p2prdf.presence.membership import CurrentTriples, Membership
-from p2prdf.presence.union import union_text
+from p2prdf.workers.group import ranked
+from p2prdf.workers.membership import CurrentTriples, Membership
+from p2prdf.workers.union import union_text
 
 __all__ = ["REGISTRY", "Refusal", "Registry", "Share"]
 
 REGISTRY: Final = union_text([
     (INTERESTS_GRAPH, (None, INTEREST, None)), (INTERESTS_GRAPH, (None, PAUSED, None)),
-    (KEEPERS_GRAPH, (None, KEEPS, None)), (REQUESTS_GRAPH, (None, ASKS, None)),
+    (WORKERS_GRAPH, (None, MAINTAINS, None)), (REQUESTS_GRAPH, (None, ASKS, None)),
 ])  # fmt: skip
 """The standing query for the whole registry."""
 
@@ -60,8 +60,8 @@ class Registry:
     """The present triples of the registry."""
 
     def __init__(self) -> None:
-        self._triples = CurrentTriples((INTEREST, PAUSED, KEEPS, ASKS))
-        self.membership = Membership(KEEPERS, self._triples)
+        self._triples = CurrentTriples((INTEREST, PAUSED, MAINTAINS, ASKS))
+        self.membership = Membership(INTEREST_WORKERS, self._triples)
         self._read: dict[Triple, Registration | str] = {}
 
     def take(self, triple: Triple, *, removed: bool) -> None:
@@ -110,7 +110,7 @@ class Registry:
         refused = {name: each for name, each in wrong.items() if ranked(name, workers)[0] == worker}
         own = {}
         for name, registration in registered.items():
-            if keeper_of(registration, workers) != worker:
+            if worker_of(registration, workers) != worker:
                 continue
             if is_listed(registration, hosts):
                 own[name] = registration

@@ -1,6 +1,6 @@
 """An interest worker: one of several equal processes that maintain targets of interests.
 
-It is a member of a worker group (:mod:`p2prdf.presence.worker`). It maintains its share of the registered
+It is a member of a worker group (:mod:`p2prdf.workers.worker`). It maintains its share of the registered
 interests (:mod:`p2prdf.interest.registration`), dataset by dataset (:mod:`p2prdf.replica.dataset_pass`). Two
 workers at the same target are harmless (:mod:`p2prdf.replica.maintained_target`).
 """
@@ -16,14 +16,14 @@ from typing import Any, Final
 
 from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable
 from p2prdf.interest import Triple
-from p2prdf.interest.registration import KEEPERS, Registration, checked_url, host_entry
-from p2prdf.presence.overlay import Connect, Writing
-from p2prdf.presence.worker import Worker, check_times, ended
+from p2prdf.interest.registration import INTEREST_WORKERS, Registration, checked_url, host_entry
 from p2prdf.replica.answers import answer
 from p2prdf.replica.dataset_pass import DatasetPass
 from p2prdf.replica.maintained_target import Content, MaintainedTarget
 from p2prdf.replica.registry import REGISTRY, Refusal, Registry
 from p2prdf.replica.target import Target
+from p2prdf.workers.overlay import Connect, Writing
+from p2prdf.workers.worker import Worker, check_times, ended
 
 __all__ = ["InterestWorker", "InterestWorkerConfig", "Maintained"]
 
@@ -78,7 +78,7 @@ class InterestWorker(Worker):
         """``open_target``: raises TargetRefused for a forbidden target.  ``tell`` is called with events."""
         config.validate()
         super().__init__(
-            connect, KEEPERS, REGISTRY, lease_seconds=config.lease_seconds, check_seconds=config.check_seconds,
+            connect, INTEREST_WORKERS, REGISTRY, lease_seconds=config.lease_seconds, check_seconds=config.check_seconds,
             tell=tell,
         )  # fmt: skip
         self.config = config

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from p2prdf.monitoring.exposition import Metric, counter, gauge, lines, seconds
-from p2prdf.presence.worker_metrics import WORKER_METRICS, worker_state
 from p2prdf.replica.answers import STATES, report
 from p2prdf.replica.dataset_pass import DatasetPass
 from p2prdf.replica.worker import InterestWorker
+from p2prdf.workers.worker_metrics import WORKER_METRICS, worker_state
 
 __all__ = ["INTERESTS_REPORTED", "METRICS", "exposition"]
 

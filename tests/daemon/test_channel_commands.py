@@ -9,7 +9,7 @@ import sys
 
 from commands import command, fetched
 
-from p2prdf.hosting.worker_metrics import METRICS
+from p2prdf.channel_workers.worker_metrics import METRICS
 
 PERSON = "<{}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <urn:Person> .\n"
 

@@ -11,14 +11,14 @@ from random import Random
 
 import pytest
 from channel_histories import CHANNELS, PREFIXES, RULES, random_history, random_settings, states
-from channel_hosts import SECONDS, HostProcess, evaluated_by, given, hosting, subscribed
+from channel_hosts import SECONDS, ChannelWorkerProcess, channel_worker, evaluated_by, given, subscribed
 
 import p2prdf
+from p2prdf.channel_workers.worker import ChannelWorker
 from p2prdf.channels import Channels, KnowledgeBase
 from p2prdf.channels.publication import GRAPH, GRAPH_BYTES_MAX
 from p2prdf.channels.registration import CHANNEL, CHANNELS_GRAPH, notifications_graph, subject_of
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
-from p2prdf.hosting.worker import ChannelWorker
 from p2prdf.rdf import terms
 from p2prdf.reasoning import parse_rules
 
@@ -54,7 +54,7 @@ async def test_consequences_are_tentative_then_confirmed_and_reported_again_afte
     async with (
         p2prdf.connect(keeping_all[0].address) as client,
         p2prdf.connect(keeping_all[4].address) as other,
-        hosting(keeping_all[2].address, settle_seconds=0.1) as host,
+        channel_worker(keeping_all[2].address, settle_seconds=0.1) as host,
     ):
         await client.add_rules(base, parse_rules(STUDENTS))
         await client.channels.publish(base, student(0))
@@ -122,11 +122,11 @@ async def test_publications_without_a_worker_are_kept_and_a_later_worker_reports
         (found,) = await client.channels.list()
         assert (found["name"], found["state"], "worker" in found) == ("lone", "unassigned", False)
         async with subscribed(client, "lone") as subscriber:
-            async with hosting(keeping_all[3].address):
+            async with channel_worker(keeping_all[3].address):
                 await subscriber.exactly({("<urn:a>",)})
             # That worker has left in order, and another goes on in its place.
             await client.channels.publish(base, [("<urn:c>", TYPE, "<urn:Person>")])
-            async with hosting(keeping_all[0].address):
+            async with channel_worker(keeping_all[0].address):
                 await subscriber.exactly({("<urn:a>",), ("<urn:c>",)})
             assert subscriber.heard == [("initial", ("<urn:a>",), False), ("confirmed", ("<urn:c>",), False)]
         await client.channels.drop("lone")
@@ -138,7 +138,7 @@ async def test_the_same_again_from_the_same_publisher_is_no_other_publication(ke
         one = await client.channels.publish(base, graph, publisher="registry")
         assert await other.channels.publish(base, graph, publisher="registry") == one
         await client.channels.create("again", base, PEOPLE, begin_seconds=0)
-        async with hosting(keeping_all[1].address):
+        async with channel_worker(keeping_all[1].address):
             async with asyncio.timeout(SECONDS):
                 while len(await content(client, base)) != 1:
                     await asyncio.sleep(0.05)
@@ -164,8 +164,8 @@ class Stubborn(ChannelWorker):
 async def test_two_workers_of_one_knowledge_base_report_each_binding_once(keeping_all, base):
     async with (
         p2prdf.connect(keeping_all[0].address) as client,
-        hosting(keeping_all[1].address, kind=Stubborn) as one,
-        hosting(keeping_all[3].address, kind=Stubborn) as two,
+        channel_worker(keeping_all[1].address, kind=Stubborn) as one,
+        channel_worker(keeping_all[3].address, kind=Stubborn) as two,
     ):
         await client.channels.create("both", base, PEOPLE, settings=KEEN)
         async with subscribed(client, "both") as subscriber:
@@ -180,7 +180,7 @@ async def test_two_workers_of_one_knowledge_base_report_each_binding_once(keepin
 
 
 async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(keeping_all, base):
-    async with p2prdf.connect(keeping_all[0].address) as client, hosting(keeping_all[2].address):
+    async with p2prdf.connect(keeping_all[0].address) as client, channel_worker(keeping_all[2].address):
         channels = client.channels
         for wrong, error, what in (
             (("no name!", base, PEOPLE), LocalProtocolError, "is no name"),
@@ -249,7 +249,7 @@ async def test_bad_channels_and_graphs_are_refused_by_name_and_disturb_nobody(ke
 
 @pytest.mark.long  # a lease has to run out
 async def test_a_host_that_is_killed_or_hangs_amid_publications_is_replaced(keeping_all, base):
-    hosts = [await HostProcess.start(keeping_all[n].address, "--lease", "2") for n in (1, 2, 3)]
+    hosts = [await ChannelWorkerProcess.start(keeping_all[n].address, "--lease", "2") for n in (1, 2, 3)]
     stopped = None
     try:
         async with p2prdf.connect(keeping_all[0].address) as client:
@@ -287,7 +287,7 @@ async def test_a_host_that_is_killed_or_hangs_amid_publications_is_replaced(keep
 async def test_the_node_that_the_host_is_at_is_killed_and_then_the_host(launcher, base):
     nodes = launcher.overlay(5)
     addresses = ",".join(node.address for node in (nodes[3], nodes[1]))
-    hosts = [await HostProcess.start(addresses, "--lease", "3") for _ in range(2)]
+    hosts = [await ChannelWorkerProcess.start(addresses, "--lease", "3") for _ in range(2)]
     try:
         async with p2prdf.connect(nodes[0].address) as client:
             await client.add_rules(base, parse_rules(STUDENTS))
@@ -316,7 +316,8 @@ async def test_random_histories_end_with_the_oracles_bindings_though_workers_are
     answers = states(history)
     names = rng.sample(sorted(CHANNELS), 5)
     killed_at = rng.randrange(1, len(history.operations))
-    hosts = [await HostProcess.start(keeping_all[n].address, "--lease", "2", "--settle", "0.2") for n in (1, 3)]
+    options = "--lease", "2", "--settle", "0.2"
+    hosts = [await ChannelWorkerProcess.start(keeping_all[n].address, *options) for n in (1, 3)]
     try:
         async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[4].address) as other:
             await client.add_rules(base, parse_rules(PREFIXES + "\n".join(RULES)))

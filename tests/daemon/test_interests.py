@@ -53,15 +53,15 @@ def opened(registration, hosts=None):
 @contextlib.asynccontextmanager
 async def keeping(addresses, *, lease_seconds=4.0, kind=InterestWorker, potential_max=None):
     """Run a sync worker in this process; it leaves in order."""
-    keeper = kind(
+    worker = kind(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds), opened,
         InterestWorkerConfig(
             ("127.0.0.1",), lease_seconds=lease_seconds, check_seconds=0.5, potential_max=potential_max or {}
         ),
     )  # fmt: skip
-    task = asyncio.create_task(keeper.run())
+    task = asyncio.create_task(worker.run())
     try:
-        yield keeper
+        yield worker
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -215,9 +215,9 @@ async def test_two_workers_at_one_target_do_no_harm(keeping_all, dataset, endpoi
         for position, changeset, triples in history(Random(11), 6):
             await publisher.publish(position, changeset)
             await exact(endpoint, dataset, {"<urn:g:both>": slice_of(triples)})
-        for keeper in (one, other):
+        for worker in (one, other):
             async with asyncio.timeout(SECONDS):
-                while not keeper.kept["both"].target.is_current:
+                while not worker.kept["both"].target.is_current:
                     await asyncio.sleep(0.05)
         assert one.passes.keys() == other.passes.keys() == {dataset}
         assert await held(endpoint, dataset, "<urn:g:both>") == slice_of(triples)
@@ -286,9 +286,9 @@ async def test_two_hundred_interests_are_one_subscription(keeping_all, dataset, 
         publisher = DatasetPublisher(client, dataset)
         await publisher.begin()
         await publisher.start([])
-        async with keeping(keeping_all[2].address, lease_seconds=1000) as keeper:  # it renews nothing meanwhile
+        async with keeping(keeping_all[2].address, lease_seconds=1000) as worker:  # it renews nothing meanwhile
             async with asyncio.timeout(SECONDS):
-                while not keeper.registry.workers():
+                while not worker.registry.workers():
                     await asyncio.sleep(0.05)
             before = await subscriptions(keeping_all)
             registered = [
@@ -297,13 +297,13 @@ async def test_two_hundred_interests_are_one_subscription(keeping_all, dataset, 
             began = time.monotonic()
             await client.publish([each.triple for each in registered], graph="<urn:p2prdf:interests>")
             async with asyncio.timeout(SECONDS):
-                while len(keeper.kept) < count or not all(each.target.is_current for each in keeper.kept.values()):
+                while len(worker.kept) < count or not all(each.target.is_current for each in worker.kept.values()):
                     await asyncio.sleep(0.05)
             assert await subscriptions(keeping_all) == before + 1, "one for the dataset, however many interests"
             begun = time.monotonic() - began
-            (one,) = keeper.passes.values()
+            (one,) = worker.passes.values()
             spent = one.seconds
-            read, requests = one.read, {name: each.target.requests for name, each in keeper.kept.items()}
+            read, requests = one.read, {name: each.target.requests for name, each in worker.kept.items()}
             come = [(f"<urn:s{n}>", p, o) for n in (7, 8) for p, o in (("<urn:type>", f"<urn:A{n}>"),
                                                                      ("<urn:goals>", '"1"'))]  # fmt: skip
             await publisher.publish("000001", Changeset.of([], come))
@@ -311,7 +311,7 @@ async def test_two_hundred_interests_are_one_subscription(keeping_all, dataset, 
                 own = {each for each in come if each[0] == f"<urn:s{number}>"}
                 await exact(endpoint, dataset, {f"<urn:g:n{number}>": own})
             assert one.read - read <= len(come) + 2, "each triple travels once, and the position"
-            touched = {name for name, each in keeper.kept.items() if each.target.requests > requests[name]}
+            touched = {name for name, each in worker.kept.items() if each.target.requests > requests[name]}
             assert touched == {"n7", "n8"}
             told = f"{one.read - read} solutions came for a changeset of {len(come)} triples"
             print(f"{count} interests: begun in {begun:.1f} s; {told}; engine {1000 * (one.seconds - spent):.2f} ms")
@@ -324,25 +324,25 @@ def registration_of(name, dataset, update, query):
     return Registration(name, dataset, update, update.replace("/update", "/query"), f"<urn:g:{name}>", query)
 
 
-class KeeperProcess(MemberProcess):
+class InterestWorkerProcess(MemberProcess):
     """A sync worker as a process of its own."""
 
     words = ("serve", "interests", "--allow-host", "127.0.0.1", "--allow-private")
 
 
-async def kept_by(client, name, keepers):
+async def maintained_by(client, name, workers):
     """Return the sync worker that maintains an interest, once one of these does."""
     async with asyncio.timeout(SECONDS):
         while True:
             (found,) = await client.interests.status(name)
-            known = [each for each in keepers if each.name == found.get("worker")]
+            known = [each for each in workers if each.name == found.get("worker")]
             if found["state"] == "current" and known:
                 return known[0]
 
 
 async def test_a_worker_that_is_killed_or_hangs_is_replaced(keeping_all, dataset, endpoint):
     days = history(Random(9), 4)
-    keepers = [await KeeperProcess.start(keeping_all[n].address, "--lease", "4") for n in (1, 2, 3)]
+    workers = [await InterestWorkerProcess.start(keeping_all[n].address, "--lease", "4") for n in (1, 2, 3)]
     stopped = None
     try:
         async with p2prdf.connect(keeping_all[0].address) as client:
@@ -354,16 +354,16 @@ async def test_a_worker_that_is_killed_or_hangs_is_replaced(keeping_all, dataset
                 position, changeset, triples = next(days)
                 await publisher.publish(position, changeset)
                 await exact(endpoint, dataset, {"<urn:g:one>": slice_of(triples)})
-                one = await kept_by(client, "one", keepers)
+                one = await maintained_by(client, "one", workers)
                 if how is not None:
-                    keepers.remove(one)
+                    workers.remove(one)
                     if how == signal.SIGSTOP:  # it hangs, and its connections stand
                         one.process.send_signal(how)
                         stopped = one
                     else:
                         await one.end(how)
             known = await client.query("SELECT ?k { GRAPH <urn:p2prdf:keepers> { ?k <urn:p2prdf:keeps> ?o } }")
-            assert [k for (k,) in known.rows] == [f"<{keepers[0].name}>"], "nothing is left of those that are gone"
+            assert [k for (k,) in known.rows] == [f"<{workers[0].name}>"], "nothing is left of those that are gone"
             stopped.process.send_signal(signal.SIGCONT)  # it finds out, and comes again under another name
             async with asyncio.timeout(SECONDS):
                 while json.loads(await stopped.process.stdout.readline())["event"] != "ready":
@@ -373,15 +373,15 @@ async def test_a_worker_that_is_killed_or_hangs_is_replaced(keeping_all, dataset
             await exact(endpoint, dataset, {"<urn:g:one>": slice_of(triples)})
             await client.interests.remove("one")
     finally:
-        for keeper in (*keepers, *([stopped] if stopped else [])):
-            await keeper.end(signal.SIGTERM)  # in order: others use this overlay
+        for worker in (*workers, *([stopped] if stopped else [])):
+            await worker.end(signal.SIGTERM)  # in order: others use this overlay
 
 
 @pytest.mark.long
 async def test_targets_are_exact_though_workers_a_node_and_the_endpoint_are_killed(launcher, dataset, endpoint):
     nodes = launcher.overlay(5)
     addresses = ",".join(node.address for node in nodes[:2])
-    keepers = [await KeeperProcess.start(addresses, "--lease", "3") for _ in range(2)]
+    workers = [await InterestWorkerProcess.start(addresses, "--lease", "3") for _ in range(2)]
     wanted = {f"<urn:g:{number}>": text for number, text in enumerate((INTEREST, OTHER))}
     seconds = []
     try:
@@ -401,8 +401,8 @@ async def test_targets_are_exact_though_workers_a_node_and_the_endpoint_are_kill
                     position, changeset, _ = history_of[day]
                     await publisher.publish(position, changeset)
                     if day in (1, 3) and publisher is publishers[1]:
-                        await keepers.pop(0).end()
-                        keepers.append(await KeeperProcess.start(addresses, "--lease", "3"))
+                        await workers.pop(0).end()
+                        workers.append(await InterestWorkerProcess.start(addresses, "--lease", "3"))
                     if day == 2 and publisher is publishers[2]:
                         nodes[3].kill()
                     if day == 4 and publisher is publishers[2]:
@@ -419,5 +419,5 @@ async def test_targets_are_exact_though_workers_a_node_and_the_endpoint_are_kill
                 assert (await client.interests.verify(each.name))["equal"]
             print("seconds until all targets are exact, day by day:", seconds)
     finally:
-        for keeper in keepers:
-            await keeper.end()
+        for worker in workers:
+            await worker.end()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 import pytest
-from channel_hosts import hosting, subscribed
+from channel_hosts import channel_worker, subscribed
 from sparql_endpoint import EndpointProcess
 from tls_files import Certificates, tls_of
 
@@ -28,9 +28,9 @@ publish = ["<urn:p2prdf:keepers>", "<urn:p2prdf:interest-requests>"]
 remove = ["<urn:p2prdf:keepers>", "<urn:p2prdf:interest-requests>"]
 """
 PERMISSIONS = f"""
-[clients.keeper1]
+[clients.interest-worker1]
 {KEEPER}
-[clients.keeper2]
+[clients.interest-worker2]
 {KEEPER}
 [clients.registers]
 may = ["subscribe", "query"]
@@ -121,8 +121,8 @@ async def test_permissions_of_sync_workers_and_their_clients_suffice(place, tmp_
     endpoint = EndpointProcess(tmp_path / "endpoint").start()
     try:
         async with (
-            keeping(place, "keeper1") as one, keeping(place, "keeper2") as two, place.connect("registers") as registers,
-            place.connect("changesets") as changesets,
+            keeping(place, "interest-worker1") as one, keeping(place, "interest-worker2") as two,
+            place.connect("registers") as registers, place.connect("changesets") as changesets,
         ):  # fmt: skip
             publisher = DatasetPublisher(changesets, "<urn:data>")
             await publisher.begin()
@@ -150,7 +150,8 @@ async def test_permissions_of_sync_workers_and_their_clients_suffice(place, tmp_
 @pytest.mark.long
 async def test_hosts_of_channels_and_those_they_work_for(place):
     async with (
-        hosting(place.node.address, tls=place.tls("host"), settle_seconds=0.1), place.connect("creates") as creates,
+        channel_worker(place.node.address, tls=place.tls("host"), settle_seconds=0.1),
+        place.connect("creates") as creates,
         place.connect("tells") as tells, place.connect("hears") as hears, place.connect("rules") as rules,
     ):  # fmt: skip
         await rules.add_rules("<urn:campus>", parse_rules(STUDENTS))

@@ -9,16 +9,16 @@ from collections import Counter
 from member_process import MemberProcess
 
 import p2prdf
+from p2prdf.channel_workers.worker import ChannelWorker, ChannelWorkerConfig
 from p2prdf.channels.settings import Settings
-from p2prdf.hosting.worker import ChannelWorker, ChannelWorkerConfig
 
-__all__ = ["SECONDS", "HostProcess", "Subscriber", "evaluated_by", "given", "hosting", "subscribed"]
+__all__ = ["SECONDS", "ChannelWorkerProcess", "Subscriber", "channel_worker", "evaluated_by", "given", "subscribed"]
 
 SECONDS = 60.0
 
 
 @contextlib.asynccontextmanager
-async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=ChannelWorker, tls=None):
+async def channel_worker(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=ChannelWorker, tls=None):
     """Run a channel worker in this process; it leaves in order."""
     host = kind(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds, tls=tls),
@@ -33,7 +33,7 @@ async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Chan
             await task
 
 
-class HostProcess(MemberProcess):
+class ChannelWorkerProcess(MemberProcess):
     """A channel worker as a process of its own."""
 
     words = ("serve", "channels")

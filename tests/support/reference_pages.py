@@ -15,10 +15,10 @@ from typing import Any, Final
 import typer
 
 from p2prdf import errors
+from p2prdf.channel_workers.worker_metrics import METRICS as OF_CHANNELS
 from p2prdf.errors import P2PRDFError
 from p2prdf.gateway.metrics import METRICS as OF_NODES
 from p2prdf.gateway.problems import described
-from p2prdf.hosting.worker_metrics import METRICS as OF_CHANNELS
 from p2prdf.monitoring.exposition import Metric
 from p2prdf.replica.worker_metrics import METRICS as OF_INTERESTS
 from p2prdf_cli import exits
@@ -126,7 +126,7 @@ def metrics_page() -> str:
     )
     parts = [head]
     tables: tuple[tuple[str, tuple[Metric, ...]], ...] = (
-        ("Nodes, told by the gateway", OF_NODES),
+        ("Nodes, at their gateways", OF_NODES),
         ("`p2prdf serve interests`", OF_INTERESTS),
         ("`p2prdf serve channels`", OF_CHANNELS),
     )

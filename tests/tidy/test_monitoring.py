@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
+from p2prdf.channel_workers.worker_metrics import METRICS as OF_CHANNELS
 from p2prdf.gateway.metrics import METRICS as OF_NODES
-from p2prdf.hosting.worker_metrics import METRICS as OF_HOSTS
 from p2prdf.monitoring.exposition import Metric
-from p2prdf.replica.worker_metrics import METRICS as OF_KEEPERS
+from p2prdf.replica.worker_metrics import METRICS as OF_INTERESTS
 from p2prdf_node.config import NodeConfig
 
-METRICS: tuple[Metric, ...] = (*OF_NODES, *OF_KEEPERS, *OF_HOSTS)
+METRICS: tuple[Metric, ...] = (*OF_NODES, *OF_INTERESTS, *OF_CHANNELS)
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 DASHBOARD = ROOT / "deploy/grafana/p2prdf.json"

@@ -11,7 +11,7 @@ from p2prdf.sim.oracle import Oracle, Publication
 from p2prdf_cli.demo.airports import Triple
 from p2prdf_cli.demo.queries import StandingQuery
 
-__all__ = ["Row", "Verdict", "judge", "expected_solutions"]
+__all__ = ["Row", "Verdict", "expected_solutions", "judge"]
 
 Row = tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""A gateway as a member of the group that delivers webhooks (:mod:`p2prdf.presence.worker`).
+"""A gateway as a member of the group that delivers webhooks (:mod:`p2prdf.workers.worker`).
 
 The live gateways and the hosts that they allow determine the gateway of each webhook.  Two gateways may deliver the
 same webhook for a while, which is harmless: a subscription is attached at one place at a time, and solutions
@@ -30,9 +30,9 @@ from p2prdf.gateway.webhooks.registration import (
 )
 from p2prdf.gateway.webhooks.registry import REGISTRY, Webhook, WebhookRegistry
 from p2prdf.gateway.webhooks.sender import Sender
-from p2prdf.presence.membership import Triple
-from p2prdf.presence.overlay import Connect, Writing
-from p2prdf.presence.worker import Worker, check_times
+from p2prdf.workers.membership import Triple
+from p2prdf.workers.overlay import Connect, Writing
+from p2prdf.workers.worker import Worker, check_times
 
 __all__ = ["WebhookConfig", "WebhookHost"]
 

@@ -5,7 +5,7 @@ Everything is stored as triples of known graphs, replicated like all data, so an
 - ``<urn:p2prdf:webhooks>``: one triple per webhook, with its identity and a literal that holds the rest and the seal
   of a gateway (:mod:`p2prdf.gateway.webhooks.keys`).  Further triples may state that it was stopped, that its
   receiver fails, and that its receiver must be told of a gap.
-- ``<urn:p2prdf:webhook-gateways>``: one triple per gateway (:mod:`p2prdf.presence.group`), with the hosts that its
+- ``<urn:p2prdf:webhook-gateways>``: one triple per gateway (:mod:`p2prdf.workers.group`), with the hosts that its
   operator allows.
 
 The registration opens the subscription as the webhook's client and stores its number; the delivering gateway attaches
@@ -24,9 +24,9 @@ from typing import Any, Final
 from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
 from p2prdf.gateway.webhooks.keys import SigningKeys
 from p2prdf.interest.registration import checked_url
-from p2prdf.presence.group import WorkerGroup
-from p2prdf.presence.membership import Triple
 from p2prdf.rdf import terms
+from p2prdf.workers.group import WorkerGroup
+from p2prdf.workers.membership import Triple
 
 __all__ = [
     "BATCH_MAX", "FAILING", "GAP", "GATEWAYS", "STOPPED", "WEBHOOK", "WEBHOOKS_GRAPH", "Stop", "WebhookRegistration",

@@ -26,9 +26,9 @@ from p2prdf.gateway.webhooks.registration import (
     read_webhook,
 )
 from p2prdf.interest.registration import is_host_listed, read_hosts
-from p2prdf.presence.group import ranked
-from p2prdf.presence.membership import CurrentTriples, Membership, Triple
-from p2prdf.presence.union import union_text
+from p2prdf.workers.group import ranked
+from p2prdf.workers.membership import CurrentTriples, Membership, Triple
+from p2prdf.workers.union import union_text
 
 __all__ = ["REGISTRY", "Webhook", "WebhookRegistry"]
 

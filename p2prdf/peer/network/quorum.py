@@ -25,7 +25,7 @@ from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.wire.messages import Contact, MembersKnown, Message
 
-__all__ = ["MISSING_SECONDS", "RecoveryState", "Members"]
+__all__ = ["MISSING_SECONDS", "Members", "RecoveryState"]
 
 MISSING_SECONDS: Final = 20.0
 """A member that has been missing for so many seconds is taken to be gone."""

@@ -57,7 +57,7 @@ from p2prdf.wire.messages import (
     RootDigests,
 )
 
-__all__ = ["IDENTITIES_MAX", "Kind", "AntiEntropy"]
+__all__ = ["IDENTITIES_MAX", "AntiEntropy", "Kind"]
 
 IDENTITIES_MAX: Final = 65_536
 """Identities per message."""

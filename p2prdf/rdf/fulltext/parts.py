@@ -14,7 +14,7 @@ from p2prdf.rdf.fulltext import stems
 from p2prdf.rdf.fulltext.expression import PLAIN, Phrase, Using
 from p2prdf.rdf.fulltext.stop_words import stop_words_of
 
-__all__ = ["Part", "phrase_keys", "length_of", "parts_of"]
+__all__ = ["Part", "length_of", "parts_of", "phrase_keys"]
 
 
 Part = tuple[int, str]

@@ -16,7 +16,7 @@ from typing import Final
 
 from p2prdf.errors import QueryRefused
 
-__all__ = ["ALGORITHMS", "SNOWBALL", "algorithm_of", "key_of", "algorithm_of_key", "stems_of"]
+__all__ = ["ALGORITHMS", "SNOWBALL", "algorithm_of", "algorithm_of_key", "key_of", "stems_of"]
 
 SNOWBALL: Final = "3.1"
 """The required version of Snowball."""

@@ -18,7 +18,7 @@ from typing import Final
 
 from chaos.cluster import Cluster, Node, NodeFailed
 
-__all__ = ["Faults", "FaultOptions", "Kill"]
+__all__ = ["FaultOptions", "Faults", "Kill"]
 
 WHOLE_EVERY: Final = 5
 """Number of kills between two waits for a whole cluster."""

@@ -13,14 +13,14 @@ from p2prdf.errors import DataRefused, LocalProtocolError, TargetRefused
 from p2prdf.interest import Pattern
 from p2prdf.interest.registration import (
     INTEREST,
-    KEEPERS,
-    KEEPS,
+    INTEREST_WORKERS,
+    MAINTAINS,
     PAUSED,
     Registration,
     default_name,
-    keeper_of,
     read_registration,
     subject_of,
+    worker_of,
 )
 from p2prdf.rdf import terms
 from p2prdf.rdf.standing.query import parse_query
@@ -30,7 +30,7 @@ from p2prdf.replica.registry import REGISTRY, Registry
 
 QUERY = "SELECT * { ?a <urn:p> ?b }"
 HOSTS = frozenset({"127.0.0.1"})
-NAMES = [KEEPERS.subject(number) for number in (7, 8, 9)]
+NAMES = [INTEREST_WORKERS.subject(number) for number in (7, 8, 9)]
 
 
 def made(name: str = "n", dataset: str = "<urn:d>", host: str = "127.0.0.1", **more: object) -> Registration:
@@ -80,27 +80,27 @@ def test_names_are_plain() -> None:
 def test_a_datasets_interests_are_with_one_worker_and_move_only_if_it_goes() -> None:
     workers = dict.fromkeys(NAMES, HOSTS)
     datasets = [f"<urn:d{number}>" for number in range(60)]
-    before = {each: keeper_of(made(dataset=each), workers) for each in datasets}
-    assert {keeper_of(made(name, datasets[0]), workers) for name in ("a", "b", "c")} == {before[datasets[0]]}
+    before = {each: worker_of(made(dataset=each), workers) for each in datasets}
+    assert {worker_of(made(name, datasets[0]), workers) for name in ("a", "b", "c")} == {before[datasets[0]]}
     shares = [sum(1 for each in before.values() if each == worker) for worker in NAMES]
     assert min(shares) > 10
     del workers[NAMES[0]]
-    after = {each: keeper_of(made(dataset=each), workers) for each in datasets}
+    after = {each: worker_of(made(dataset=each), workers) for each in datasets}
     assert {each for each in datasets if before[each] != after[each]} == {
         each for each in datasets if before[each] == NAMES[0]
     }
-    assert keeper_of(made(), {}) is None
+    assert worker_of(made(), {}) is None
 
 
 def test_an_interest_is_with_a_worker_that_allows_its_host() -> None:
     workers = {NAMES[0]: frozenset({"a"}), NAMES[1]: frozenset({"b:80"}), NAMES[2]: frozenset({"b:81"})}
     for number in range(20):
         dataset = f"<urn:d{number}>"
-        assert keeper_of(made(dataset=dataset, host="a"), workers) == NAMES[0]
-        assert keeper_of(made(dataset=dataset, host="b"), workers) == NAMES[1]
-        assert keeper_of(made(dataset=dataset, host="[::1]"), workers) in NAMES, "who says that it is refused"
+        assert worker_of(made(dataset=dataset, host="a"), workers) == NAMES[0]
+        assert worker_of(made(dataset=dataset, host="b"), workers) == NAMES[1]
+        assert worker_of(made(dataset=dataset, host="[::1]"), workers) in NAMES, "who says that it is refused"
         elsewhere = made(dataset=dataset, host="a", query_url="http://b/query")
-        assert keeper_of(elsewhere, {**workers, NAMES[2]: frozenset({"a", "b"})}) == NAMES[2]
+        assert worker_of(elsewhere, {**workers, NAMES[2]: frozenset({"a", "b"})}) == NAMES[2]
 
 
 def registry_of(*triples: tuple[str, str, str]) -> Registry:
@@ -111,7 +111,7 @@ def registry_of(*triples: tuple[str, str, str]) -> Registry:
 
 
 def sign(worker: str, hosts: object = ("127.0.0.1",)) -> tuple[str, str, str]:
-    return worker, KEEPS, terms.literal(json.dumps({"hosts": hosts}))
+    return worker, MAINTAINS, terms.literal(json.dumps({"hosts": hosts}))
 
 
 def test_workers_share_registrations_without_asking_one_another() -> None:
@@ -146,8 +146,8 @@ def test_errors_in_the_registry_are_reported_once_and_stop_nobody() -> None:
     registry = registry_of(
         broken, ("<urn:x>", INTEREST, '"{}"'), made("good").triple, made("twice").triple,
         made("twice", query="SELECT * { ?a ?b ?c }").triple, made("late", graph="<urn:g:good>").triple,
-        ("<urn:x>", KEEPS, '"{}"'), ("<urn:p2prdf:keeper:zz>", KEEPS, '"{}"'), sign(NAMES[0], 7), sign(NAMES[1]),
-        ("<urn:x>", "<urn:y>", "<urn:z>"),
+        ("<urn:x>", MAINTAINS, '"{}"'), ("<urn:p2prdf:keeper:zz>", MAINTAINS, '"{}"'), sign(NAMES[0], 7),
+        sign(NAMES[1]), ("<urn:x>", "<urn:y>", "<urn:z>"),
     )  # fmt: skip
     assert registry.workers() == {NAMES[0]: frozenset(), NAMES[1]: HOSTS}
     own, wrong = registry.registrations()

@@ -11,11 +11,11 @@ import pytest
 
 from p2prdf.errors import LocalProtocolError, SubscriptionGone, Unavailable
 from p2prdf.interest import Triple
-from p2prdf.interest.registration import INTEREST, KEEPERS, KEEPS, Registration
-from p2prdf.presence import worker
+from p2prdf.interest.registration import INTEREST, INTEREST_WORKERS, MAINTAINS, Registration
 from p2prdf.replica.embedded import EmbeddedStore
 from p2prdf.replica.registry import REGISTRY
 from p2prdf.replica.worker import InterestWorker, InterestWorkerConfig
+from p2prdf.workers import worker
 
 ONE = Registration("one", "<urn:d>", "http://h/update", "http://h/query", None, "SELECT * { ?a <urn:p> ?b }")
 
@@ -140,7 +140,7 @@ async def test_a_worker_leaves_in_order(monkeypatch: pytest.MonkeyPatch) -> None
     run = Run(monkeypatch)
     async with run.running():
         await run.until(lambda: "one" in run.worker.kept)
-        sign = (run.worker.name, KEEPS, '"{\\"hosts\\": [\\"h\\"]}"')
+        sign = (run.worker.name, MAINTAINS, '"{\\"hosts\\": [\\"h\\"]}"')
         assert run.overlay.published == [sign]
     assert run.overlay.published == []
     assert not any(run.overlay.leases.values())
@@ -175,11 +175,11 @@ async def test_a_worker_with_an_expired_lease_takes_another_name(monkeypatch: py
 
 async def test_a_worker_that_is_gone_is_found_and_its_triple_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
-    other = (KEEPERS.subject(77), KEEPS, '"{\\"hosts\\": [\\"h\\"]}"')
+    other = (INTEREST_WORKERS.subject(77), MAINTAINS, '"{\\"hosts\\": [\\"h\\"]}"')
     run.overlay.published.append(other)
     run.overlay.leases[77] = True
     async with run.running():
-        await run.until(lambda: run.worker.registry.workers().keys() == {KEEPERS.subject(77), run.worker.name})
+        await run.until(lambda: run.worker.registry.workers().keys() == {INTEREST_WORKERS.subject(77), run.worker.name})
         run.overlay.leases[77] = False
         await run.until(lambda: other in run.overlay.retracted)
         await run.until(lambda: "one" in run.worker.kept)

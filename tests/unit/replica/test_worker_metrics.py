@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from p2prdf.hosting import worker_metrics as hosting_metrics
+from p2prdf.channel_workers import worker_metrics as channel_worker_metrics
 from p2prdf.interest.registration import Registration
 from p2prdf.monitoring.histogram import Histogram
-from p2prdf.presence.worker_metrics import not_ready_reason
 from p2prdf.replica import worker_metrics
 from p2prdf.replica.dataset_pass import Sizes
 from p2prdf.replica.registry import Refusal
 from p2prdf.replica.worker import Maintained
+from p2prdf.workers.worker_metrics import not_ready_reason
 
 
 def registration(name: str) -> Registration:
@@ -89,7 +89,7 @@ async def test_of_too_many_interests_the_failing_ones_are_shown(monkeypatch: pyt
     assert 'p2prdf_interests{state="current"} 5\n' in text, "counted are all"
 
 
-@pytest.mark.parametrize("metrics", [worker_metrics.METRICS, hosting_metrics.METRICS])
+@pytest.mark.parametrize("metrics", [worker_metrics.METRICS, channel_worker_metrics.METRICS])
 def test_names_of_metrics_follow_the_conventions_of_prometheus(metrics: Any) -> None:
     for each in metrics:
         assert (each.kind == "counter") == each.name.endswith("_total"), each.name

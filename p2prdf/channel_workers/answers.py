@@ -1,16 +1,16 @@
-"""A channel worker's answers to requests for the state of channels (:mod:`p2prdf.presence.answering`)."""
+"""A channel worker's answers to requests for the state of channels (:mod:`p2prdf.workers.answering`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from p2prdf.channels.registration import ANSWERS, REQUESTS_GRAPH
-from p2prdf.presence.answering import publish_answer, read_request
-from p2prdf.presence.membership import Triple
-from p2prdf.presence.overlay import Writing
+from p2prdf.workers.answering import publish_answer, read_request
+from p2prdf.workers.membership import Triple
+from p2prdf.workers.overlay import Writing
 
 if TYPE_CHECKING:
-    from p2prdf.hosting.worker import ChannelWorker
+    from p2prdf.channel_workers.worker import ChannelWorker
 
 __all__ = ["answer"]
 

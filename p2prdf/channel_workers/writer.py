@@ -11,8 +11,8 @@ from typing import Final
 
 from p2prdf.channels.notification_state import NotificationState, Writes
 from p2prdf.errors import Busy, DataRefused, Unavailable
-from p2prdf.presence.overlay import Writing
 from p2prdf.reasoning import Triple
+from p2prdf.workers.overlay import Writing
 
 __all__ = ["Writer"]
 

@@ -1,10 +1,10 @@
 """A channel worker: one of any number of equal processes that evaluate the channels of an overlay.
 
-It is a worker of a group (:mod:`p2prdf.presence.worker`).  All channels over one knowledge base are evaluated by one
+It is a worker of a group (:mod:`p2prdf.workers.worker`).  All channels over one knowledge base are evaluated by one
 channel worker, because they share facts and rules; the live workers decide which one.  A channel worker keeps no state
 of its own: the next worker of a knowledge base reads the publications and the notifications from the overlay.  Two
 workers that evaluate the same channels for a while do no harm: they publish the same triples, and each retracts
-obsolete notifications (:mod:`p2prdf.hosting.base_pass`).
+obsolete notifications (:mod:`p2prdf.channel_workers.base_pass`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from p2prdf.channels.registration import HOSTS
+from p2prdf.channel_workers.answers import answer
+from p2prdf.channel_workers.base_pass import BasePass
+from p2prdf.channel_workers.registry import REGISTRY, ChannelRegistry
+from p2prdf.channels.registration import CHANNEL_WORKERS
 from p2prdf.errors import LocalProtocolError
-from p2prdf.hosting.answers import answer
-from p2prdf.hosting.base_pass import BasePass
-from p2prdf.hosting.registry import REGISTRY, ChannelRegistry
-from p2prdf.presence.membership import Triple
-from p2prdf.presence.overlay import Connect, Writing
-from p2prdf.presence.worker import Worker, check_times, ended
+from p2prdf.workers.membership import Triple
+from p2prdf.workers.overlay import Connect, Writing
+from p2prdf.workers.worker import Worker, check_times, ended
 
 __all__ = ["ChannelWorker", "ChannelWorkerConfig"]
 
@@ -55,8 +55,9 @@ class ChannelWorker(Worker):
         """``tell`` is called with events."""
         config.validate()
         super().__init__(
-            connect, HOSTS, REGISTRY, lease_seconds=config.lease_seconds, check_seconds=config.check_seconds, tell=tell
-        )
+            connect, CHANNEL_WORKERS, REGISTRY, lease_seconds=config.lease_seconds,
+            check_seconds=config.check_seconds, tell=tell,
+        )  # fmt: skip
         self.config = config
         self.passes: dict[str, BasePass] = {}
         """The evaluated knowledge bases, by IRI."""

@@ -11,22 +11,22 @@ from typing import Final, NamedTuple
 from p2prdf.channels.registration import (
     ASKS,
     CHANNEL,
+    CHANNEL_WORKERS,
     CHANNELS_GRAPH,
-    HOSTS,
     REQUESTS_GRAPH,
     ChannelRegistration,
     name_of,
     read_channel,
 )
 from p2prdf.errors import P2PRDFError
-from p2prdf.presence.group import ranked
-from p2prdf.presence.membership import CurrentTriples, Membership, Triple
-from p2prdf.presence.union import union_text
+from p2prdf.workers.group import ranked
+from p2prdf.workers.membership import CurrentTriples, Membership, Triple
+from p2prdf.workers.union import union_text
 
 __all__ = ["REGISTRY", "ChannelRegistry", "Share"]
 
 REGISTRY: Final = union_text([
-    (CHANNELS_GRAPH, (None, CHANNEL, None)), (HOSTS.graph, (None, HOSTS.predicate, None)),
+    (CHANNELS_GRAPH, (None, CHANNEL, None)), (CHANNEL_WORKERS.graph, (None, CHANNEL_WORKERS.predicate, None)),
     (REQUESTS_GRAPH, (None, ASKS, None)),
 ])  # fmt: skip
 """The standing query for all triples of the registry."""
@@ -43,8 +43,8 @@ class ChannelRegistry:
     """The current triples of the registry."""
 
     def __init__(self) -> None:
-        self._triples = CurrentTriples((CHANNEL, HOSTS.predicate, ASKS))
-        self.membership = Membership(HOSTS, self._triples)
+        self._triples = CurrentTriples((CHANNEL, CHANNEL_WORKERS.predicate, ASKS))
+        self.membership = Membership(CHANNEL_WORKERS, self._triples)
         self._read: dict[Triple, ChannelRegistration | str] = {}
 
     def take(self, triple: Triple, *, removed: bool) -> None:

@@ -1,7 +1,7 @@
 """Names of a worker group, and the assignment of work to its workers without a coordinator.
 
 Each worker has one triple in a known graph.  The triple's subject contains the number of a subscription that the worker
-keeps alive: the lease of that subscription decides whether the worker is alive (:mod:`p2prdf.presence.worker`).
+keeps alive: the lease of that subscription decides whether the worker is alive (:mod:`p2prdf.workers.worker`).
 
 Work is assigned by *rendezvous hashing* (Thaler and Ravishankar 1998): every worker ranks all live workers by a hash of
 worker and piece of work; the first one does it.  When a worker goes, only its own work moves.  While the memberships of

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from p2prdf.channel_workers import writer as writer_module
+from p2prdf.channel_workers.writer import Writer
 from p2prdf.channels.notification_state import NotificationState, Writes
 from p2prdf.errors import Unavailable
-from p2prdf.hosting import writer as writer_module
-from p2prdf.hosting.writer import Writer
-from p2prdf.presence.overlay import Writing
 from p2prdf.reasoning import Triple
+from p2prdf.workers.overlay import Writing
 
 
 def triple(number: int) -> Triple:

@@ -24,10 +24,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from p2prdf.errors import Busy, LocalProtocolError, NotAllowed, P2PRDFError, SubscriptionGone, Unavailable
-from p2prdf.presence.group import WorkerGroup
-from p2prdf.presence.membership import Membership, Triple
-from p2prdf.presence.overlay import Connect, Writing
 from p2prdf.rdf import terms
+from p2prdf.workers.group import WorkerGroup
+from p2prdf.workers.membership import Membership, Triple
+from p2prdf.workers.overlay import Connect, Writing
 
 __all__ = ["Known", "Worker", "check_times", "ended", "first_error"]
 

@@ -20,19 +20,19 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from p2prdf.channel_workers.engine import BaseEngine
+from p2prdf.channel_workers.writer import Writer
 from p2prdf.channels.log import Log, LogChange
 from p2prdf.channels.notification_state import NotificationState, Writes
 from p2prdf.channels.publication import DELETE, GRAPH
 from p2prdf.channels.registration import BEGUN, KINDS, ChannelRegistration, notifications_graph
 from p2prdf.errors import P2PRDFError, Unavailable
-from p2prdf.hosting.engine import BaseEngine
-from p2prdf.hosting.writer import Writer
-from p2prdf.presence.membership import CurrentTriples
-from p2prdf.presence.overlay import Batch, Subscription, Writing
-from p2prdf.presence.union import union_text
-from p2prdf.presence.worker import first_error
 from p2prdf.rdf import terms
 from p2prdf.reasoning import Rule, parse_rules
+from p2prdf.workers.membership import CurrentTriples
+from p2prdf.workers.overlay import Batch, Subscription, Writing
+from p2prdf.workers.union import union_text
+from p2prdf.workers.worker import first_error
 
 __all__ = ["RULE", "RULES_GRAPH", "BasePass"]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from p2prdf.channel_workers.registry import ChannelRegistry
 from p2prdf.channels import Categories, Evaluation, Settings
 from p2prdf.channels.registration import (
     CHANNEL,
-    HOSTS,
+    CHANNEL_WORKERS,
     ChannelRegistration,
     binding_literal,
     name_of,
@@ -18,11 +19,10 @@ from p2prdf.channels.registration import (
     subject_of,
 )
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
-from p2prdf.hosting.registry import ChannelRegistry
 from p2prdf.rdf import terms
 
 QUERY = "SELECT ?x { ?x a <urn:C> }"
-NAMES = [HOSTS.subject(number) for number in (7, 8, 9)]
+NAMES = [CHANNEL_WORKERS.subject(number) for number in (7, 8, 9)]
 
 
 def made(name: str, base: str = "<urn:b>", query: str = QUERY, **settings: object) -> ChannelRegistration:
@@ -34,7 +34,7 @@ def registry_of(*channels: ChannelRegistration) -> ChannelRegistry:
     for each in channels:
         registry.take(each.triple, removed=False)
     for name in NAMES:
-        registry.take((name, HOSTS.predicate, '"{}"'), removed=False)
+        registry.take((name, CHANNEL_WORKERS.predicate, '"{}"'), removed=False)
     return registry
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from p2prdf.errors import P2PRDFError
-from p2prdf.presence.membership import Triple
-from p2prdf.presence.overlay import Writing
 from p2prdf.rdf import terms
+from p2prdf.workers.membership import Triple
+from p2prdf.workers.overlay import Writing
 
 __all__ = ["publish_answer", "read_request"]
 

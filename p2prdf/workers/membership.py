@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from p2prdf.presence.group import WorkerGroup
+from p2prdf.workers.group import WorkerGroup
 
 __all__ = ["CurrentTriples", "Membership", "Triple"]
 

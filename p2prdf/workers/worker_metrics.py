@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from p2prdf.monitoring.exposition import counter, gauge
 from p2prdf.monitoring.process import memory_bytes
-from p2prdf.presence.worker import Worker
+from p2prdf.workers.worker import Worker
 
 __all__ = ["WORKER_METRICS", "not_ready_reason", "worker_state"]
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from p2prdf.errors import NotAllowed, SubscriptionGone, Unavailable
-from p2prdf.presence.group import WorkerGroup
-from p2prdf.presence.worker import Worker
+from p2prdf.workers.group import WorkerGroup
+from p2prdf.workers.worker import Worker
 
 GROUP = WorkerGroup("<urn:keepers>", "<urn:keeps>", "<urn:keeper:", "<urn:asks>")
 

@@ -5,5 +5,6 @@ stream of added and removed triples.  ``worker`` is the base class of a worker: 
 leases of the others, reads the registry and does its share.  ``answering`` answers requests to workers, ``union``
 writes the standing query of a registry, ``overlay`` is the client interface that workers need.
 
-Sync workers of replicas (:mod:`p2prdf.replica.worker`) and channel workers (:mod:`p2prdf.hosting.worker`) build on it.
+Interest workers (:mod:`p2prdf.replica.worker`) and channel workers (:mod:`p2prdf.channel_workers.worker`) build on
+it.
 """

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from p2prdf.hosting.base_pass import BasePass
-from p2prdf.hosting.worker import ChannelWorker
+from p2prdf.channel_workers.base_pass import BasePass
+from p2prdf.channel_workers.worker import ChannelWorker
 from p2prdf.monitoring.exposition import Metric, counter, gauge, lines
-from p2prdf.presence.worker_metrics import WORKER_METRICS, worker_state
+from p2prdf.workers.worker_metrics import WORKER_METRICS, worker_state
 
 __all__ = ["CHANNELS_REPORTED", "METRICS", "STATES", "exposition"]
 
