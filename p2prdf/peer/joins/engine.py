@@ -564,7 +564,7 @@ class Engine(Component):
             messenger.park(unknown, again)
         else:
             if part.sender is not None:
-                messenger.passed(part.sender, messenger.contact(owner))
+                self._placement.passed(part.sender, messenger.contact(owner))
             self._out.add_triples(owner, part)
 
     # --- queries ---------------------------------------------------------------------------------
@@ -701,7 +701,7 @@ class Engine(Component):
         for rank, owners in enumerate(ranks):
             placement.note_passing(tokens, ring, owners)
             for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens, kept=rank > 0):
-                messenger.passed(sender, messenger.contact(owner))
+                placement.passed(sender, messenger.contact(owner))
         messenger.release(tokens)
 
     def _index(self, column: Column) -> Index:

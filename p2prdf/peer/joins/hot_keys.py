@@ -137,7 +137,7 @@ class HotKeys(Spread):
         messenger = self._messenger
         depths = self._known.find(role, ring)
         if depths is None:
-            return ring, messenger.first_hops(ring), None
+            return ring, self._placement.destinations(ring)[0], None
         plain, index = as_array(ring), self._index(batch, as_array(depths))
         target = self._columns.adopt(keys.sub_keys(plain, index))
         # Before any lookup: a peer without address cache learns one owner at a time and forgets it.
@@ -147,7 +147,7 @@ class HotKeys(Spread):
         if refused:  # this peer owns a sub-key and was not asked to hold
             index[np.concatenate(refused)] = 0
             target = self._columns.adopt(keys.sub_keys(plain, index))
-        owners = as_array(messenger.first_hops(target), np.int64)
+        owners = as_array(self._placement.destinations(target)[0], np.int64)
         if self._config.multisend == "recursive":  # on its way, other peers would take a marked triple for one under K
             marked = np.flatnonzero(index)
             direct = self._columns.take(target, self._columns.adopt(marked, np.int64))
@@ -158,7 +158,7 @@ class HotKeys(Spread):
 
     def accept(self, role: int, batch: TripleBatch, ring: Column) -> tuple[Column, Column, Column | None]:
         """Return keys of arrived triples, contact numbers of their keepers (0: this peer), and marks of kept ones."""
-        owners = self._messenger.next_hops(ring)
+        (owners,) = self._placement.destinations(ring, arrived=True)
         marked = as_array(batch.roles, np.uint32) & np.uint32(_MARKS[role])
         places = np.flatnonzero(marked)
         if not len(places):

@@ -20,7 +20,6 @@ import numpy as np
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_array, as_list
 from p2prdf.errors import P2PRDFError, StampRefused
-from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
 from p2prdf.peer.network.completions import Completions
@@ -28,9 +27,9 @@ from p2prdf.peer.network.component import Component, Handlers, Restorers
 from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.inbox import Inbox
 from p2prdf.peer.network.pace import Pace
-from p2prdf.peer.network.placement import placement_of
-from p2prdf.peer.network.quorum import Members
-from p2prdf.peer.network.recovery import Recovery
+from p2prdf.peer.network.placement import UNKNOWN, placement_of
+from p2prdf.peer.network.quorum import Members, MembersOfOneCopy
+from p2prdf.peer.network.recovery import Recovery, RecoveryOfOneCopy
 from p2prdf.peer.network.signals import Signals
 from p2prdf.peer.network.tracing import Traces
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
@@ -62,7 +61,6 @@ __all__ = ["Messenger"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
-_TOLD_MAX = 64
 _APART_BITS = 14
 """Random bits in the 16-bit counter of a stamp, which may thus run a fraction of a millisecond ahead."""
 _UNRELIABLE = (
@@ -93,7 +91,8 @@ class Messenger(Component):
         self.put_since_cut: list[Message] | None = None
         """Messages put into the outbox since a consistent cut, during the turn of the cut; else None."""
         self.restoring = False
-        self.recovery = Recovery(replicated=config.replicas > 1)
+        copies = self.placement.replicated
+        self.recovery = Recovery() if copies else RecoveryOfOneCopy()
         self.signals = Signals()
         self.to_self: deque[Message] = deque()
         """Messages that turned out to be for this peer; handled in the next turn."""
@@ -105,7 +104,7 @@ class Messenger(Component):
             retry_max_seconds=4 * config.retry_seconds,
             first=first_transfer,
         )
-        self.members = Members(
+        self.members = (Members if copies else MembersOfOneCopy)(
             own, config, self.cache, now=lambda: self.now, recovery=self.recovery, persist=self.persist,
             fewer_needed=self._see_whether_enough,
         )  # fmt: skip
@@ -115,7 +114,6 @@ class Messenger(Component):
         self.draw = draw or self._draw
         self.traces = Traces(self, self.draw)
         self.recovery.requires(lambda: not self.members.copies_missing)
-        self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
         self._wanted: dict[int, None] = {}
@@ -264,40 +262,22 @@ class Messenger(Component):
                 numbers = self.cache.resolve_list(ring_keys)
             else:
                 numbers = [-1] * len(ring_keys)
-            return self._with_found(ring_keys, numbers) if self._found else numbers
+            return self.with_found(ring_keys, numbers)
         if not self.config.address_cache:
             return np.array(self.owners(ring_keys.tolist()), np.int64)
         found = self.cache.resolve(ring_keys)
-        return self._with_found_column(ring_keys, found) if self._found else found
+        return self.with_found(ring_keys, found)
 
-    def first_hops(self, ring_keys: Column) -> Column:
-        """Return the next hop per key for local triples or rows: 0 is this peer, -1 not known yet."""
-        return self._next_hops(ring_keys) if self._recursive else self.owners(ring_keys)
-
-    def next_hops(self, ring_keys: Column) -> Column:
-        """Return the next hop per key for triples or rows of another peer, as :meth:`first_hops`."""
-        return self._next_hops(ring_keys) if self._recursive else self.closest_known(ring_keys)
-
-    def _next_hops(self, ring_keys: Column) -> Column:
-        learned = self.config.address_cache
-        if isinstance(ring_keys, list):
-            numbers = multisend.next_hops_list(self.cache, ring_keys, learned=learned)
-            return self._with_found(ring_keys, numbers) if self._found else numbers
-        column = multisend.next_hops(self.cache, ring_keys, learned=learned)
-        return self._with_found_column(ring_keys, column) if self._found else column
-
-    def _with_found(self, ring_keys: list[int], numbers: list[int]) -> list[int]:
+    def with_found(self, ring_keys: Column, numbers: Column) -> Column:
         """Fill in the result of the lookup that has just ended."""
-        return [
-            self._found.get(key, -1) if number < 0 else number
-            for key, number in zip(ring_keys, numbers, strict=True)
-        ]
-
-    def _with_found_column(self, ring_keys: Any, numbers: Any) -> Column:
-        for at in np.flatnonzero(numbers < 0).tolist():
-            numbers[at] = self._found.get(int(ring_keys[at]), -1)
-        column: Column = numbers
-        return column
+        if not self._found:
+            return numbers
+        if isinstance(ring_keys, list):
+            pairs = zip(ring_keys, as_list(numbers), strict=True)
+            return [self._found.get(key, UNKNOWN) if number < 0 else number for key, number in pairs]
+        for at in np.flatnonzero(as_array(numbers, np.int64) < 0).tolist():
+            numbers[at] = self._found.get(int(ring_keys[at]), UNKNOWN)
+        return numbers
 
     @property
     def view(self) -> int:
@@ -307,8 +287,7 @@ class Messenger(Component):
         """
         if self._view is None:
             self._view = 0
-            by_table = self._recursive and not self.config.address_cache  # known contacts are not used then
-            if not by_table and self.cache.gap() is None:
+            if self.placement.sees_ring:
                 self._view = sum(self.placement.mark(contact) for contact in self.cache.contacts()) & (1 << 64) - 1
         return self._view
 
@@ -459,24 +438,6 @@ class Messenger(Component):
         tokens = self.inbox.keep(self.inbox.current)
         self.send(owner, replace(message, hops=message.hops + 1), tokens)
         self.release(tokens)
-
-    def passed(self, sender: Contact, to: Contact) -> None:
-        """Note that triples or rows are forwarded; if the receiver is their owner, inform the sender."""
-        if self._recursive:
-            self.passed_on += 1
-        else:
-            self.not_mine(sender, to)
-
-    def tell_later(self, tokens: Sequence[int], ring_keys: Column, hops: Column) -> None:
-        """Note forwarded keys, so that their senders learn the owners in the end.
-
-        A sample of many keys suffices: a report covers all keys of an owner, and later messages reveal the other
-        owners.
-        """
-        if self._recursive and self.config.address_cache:
-            away = np.flatnonzero(as_array(hops, np.int64) > 0)
-            some = away[:: len(away) // _TOLD_MAX + 1].tolist()
-            self.inbox.note(tokens, [int(ring_keys[at]) for at in some])
 
     def _tell_owners(self, sender: Contact, ring_keys: Sequence[int]) -> None:
         for number in sorted(set(self.cache.nearest_known_list(ring_keys))):

@@ -1,8 +1,8 @@
 """Placement: the peers that keep the data under a key.
 
-There are two systems.  *Routed*: each key has one owner, found by lookups, by the address cache or from hop to hop.
-*Replicated*: each key has a primary and further replicas, found in the complete view of the ring.  The components of a
-peer send data to destinations, and need not know which of the two it is.
+There are two systems.  *Routed*: each key has one owner, found by lookups and by the address cache, or from hop to hop
+(*Recursive*).  *Replicated*: each key has a primary and further replicas, found in the complete view of the ring.  The
+components of a peer send data to destinations, and need not know which system it is.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from p2prdf import keys
-from p2prdf.columns import Column, as_list
+from p2prdf.columns import Column, as_array, as_list
+from p2prdf.overlay import multisend
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.wire.messages import Contact
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.messenger import Messenger
 
-__all__ = ["NOBODY", "UNKNOWN", "Placement", "Replicated", "Routed", "placement_of"]
+__all__ = ["NOBODY", "UNKNOWN", "Placement", "Recursive", "Replicated", "Routed", "placement_of"]
 
 UNKNOWN: Final = -1
 """In place of a contact number: the destination is not known yet."""
 NOBODY: Final = -2
 """In place of a contact number: the data goes to no peer."""
 _KEY_BITS: Final = 64
+_NOTED_MAX: Final = 64
 _RENEW_SECONDS_MAX: Final = 30.0
 
 
@@ -135,11 +137,19 @@ class Placement(ABC):
     def wanted(self, ring: Sequence[int]) -> Sequence[int]:
         """Return the keys to look up for the unknown destinations of some keys."""
 
-    @abstractmethod
-    def note_passing(self, tokens: Sequence[int], ring: Column, owners: Column) -> None:
-        """Note keys of data that is passed on, so that its sender learns their owners."""
+    def note_passing(self, tokens: Sequence[int], ring: Column, owners: Column) -> None:  # noqa: B027
+        """Note keys of data that is passed on, so that its sender learns their owners in the end."""
+
+    def passed(self, sender: Contact, to: Contact) -> None:
+        """Note that triples or rows are passed on, and tell the sender their owner."""
+        self._messenger.not_mine(sender, to)
 
     # --- the view --------------------------------------------------------------------------------
+
+    @property
+    def sees_ring(self) -> bool:
+        """Whether this peer knows the whole ring and chooses destinations by that knowledge."""
+        return self._messenger.cache.gap() is None
 
     @abstractmethod
     def mark(self, contact: Contact) -> int:
@@ -165,7 +175,7 @@ class Placement(ABC):
 
 
 class Routed(Placement):
-    """One owner per key."""
+    """One owner per key; a message with unknown owners waits for lookups."""
 
     replicated = False
     known = True
@@ -175,9 +185,7 @@ class Routed(Placement):
 
     def __init__(self, messenger: Messenger):
         super().__init__(messenger)
-        config = messenger.config
-        self.hops_max = config.hops_max
-        self.row_hops_max = config.hops_max + (_KEY_BITS if config.multisend == "recursive" else 0)
+        self.hops_max = self.row_hops_max = messenger.config.hops_max
 
     def replica_set(self, key: int) -> list[Contact] | None:
         """Return the owner."""
@@ -209,8 +217,8 @@ class Routed(Placement):
         return [True] * len(ring)
 
     def destinations(self, ring: Column, *, arrived: bool = False) -> Sequence[Column]:
-        """Return the owner or the next hop of each key."""
-        return [self._messenger.next_hops(ring) if arrived else self._messenger.first_hops(ring)]
+        """Return the owner of each key; for arrived data the closest known peer."""
+        return [self._messenger.closest_known(ring) if arrived else self._messenger.owners(ring)]
 
     def owners(self, ring: Column) -> Sequence[Column]:
         """Return the owner of each key."""
@@ -223,10 +231,6 @@ class Routed(Placement):
     def wanted(self, ring: Sequence[int]) -> Sequence[int]:
         """Return the keys themselves."""
         return ring
-
-    def note_passing(self, tokens: Sequence[int], ring: Column, owners: Column) -> None:
-        """Note the keys; with direct routing the sender learns of each at once."""
-        self._messenger.tell_later(tokens, ring, owners)
 
     def mark(self, contact: Contact) -> int:
         """Return a hash of the peer's key."""
@@ -244,6 +248,43 @@ class Routed(Placement):
     def follows_view(self) -> bool:
         """Whether this peer may have restarted with data that it has not joined."""
         return self._messenger.config.durable
+
+
+class Recursive(Routed):
+    """One owner per key; triples and rows go from peer to peer (:mod:`p2prdf.overlay.multisend`)."""
+
+    def __init__(self, messenger: Messenger):
+        super().__init__(messenger)
+        self.row_hops_max = self.hops_max + _KEY_BITS
+
+    def destinations(self, ring: Column, *, arrived: bool = False) -> Sequence[Column]:  # noqa: ARG002
+        """Return the next hop of each key."""
+        cache, learned = self._messenger.cache, self._messenger.config.address_cache
+        hops: Column
+        if isinstance(ring, list):
+            hops = multisend.next_hops_list(cache, ring, learned=learned)
+        else:
+            hops = multisend.next_hops(cache, ring, learned=learned)
+        return [self._messenger.with_found(ring, hops)]
+
+    def note_passing(self, tokens: Sequence[int], ring: Column, owners: Column) -> None:
+        """Note a sample of the keys.
+
+        A report covers all keys of an owner, and later messages reveal the other owners.
+        """
+        if self._messenger.config.address_cache:
+            away = np.flatnonzero(as_array(owners, np.int64) > 0)
+            some = away[:: len(away) // _NOTED_MAX + 1].tolist()
+            self._messenger.inbox.note(tokens, [int(ring[at]) for at in some])
+
+    def passed(self, sender: Contact, to: Contact) -> None:  # noqa: ARG002
+        """Count the message: the next peer is not the owner, and the sender learns of that one by the way back."""
+        self._messenger.passed_on += 1
+
+    @property
+    def sees_ring(self) -> bool:
+        """Whether this peer knows the whole ring; without an address cache it does not use its knowledge."""
+        return self._messenger.config.address_cache and super().sees_ring
 
 
 class Replicated(Placement):
@@ -332,9 +373,6 @@ class Replicated(Placement):
         """Return a key in a gap of the view: once that gap is known, all replicas are."""
         return [self._messenger.cache.gap() or 0]
 
-    def note_passing(self, tokens: Sequence[int], ring: Column, owners: Column) -> None:
-        """Do nothing: all peers know the ring."""
-
     def mark(self, contact: Contact) -> int:
         """Return a hash of the peer's key and failure zone, on which the replica sets depend."""
         zone = self._messenger.zones.get(contact.key)
@@ -349,5 +387,7 @@ class Replicated(Placement):
 
 
 def placement_of(messenger: Messenger) -> Placement:
-    """Return the placement for the configured number of copies."""
-    return Replicated(messenger) if messenger.config.replicas > 1 else Routed(messenger)
+    """Return the placement for the configured number of copies and way of routing."""
+    if messenger.config.replicas > 1:
+        return Replicated(messenger)
+    return Recursive(messenger) if messenger.config.multisend == "recursive" else Routed(messenger)

@@ -25,7 +25,7 @@ from p2prdf.peer.network.config import PeerConfig
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.wire.messages import Contact, MembersKnown, Message
 
-__all__ = ["MISSING_SECONDS", "Members", "RecoveryState"]
+__all__ = ["MISSING_SECONDS", "Members", "MembersOfOneCopy", "RecoveryState"]
 
 MISSING_SECONDS: Final = 20.0
 """A member that has been missing for so many seconds is taken to be gone."""
@@ -66,7 +66,6 @@ class Members:
         """
         self._own, self._config, self._cache = own, config, cache
         self._now, self._recovery, self._persist, self._fewer_needed = now, recovery, persist, fewer_needed
-        self._replicated = config.replicas > 1
         self.most = 1
         """The largest number of members that ever existed at once, as far as this peer knows."""
         self._gone = 0
@@ -76,9 +75,7 @@ class Members:
         self._fewer_since = 0.0  # when this process began, or last lost a member
         self.restored = False
         """Whether this peer started with data that an earlier process had stored."""
-        self.lacks = RecoveryState.COMPLETE
-        if self._replicated:
-            self.lacks = RecoveryState.UNKNOWN if config.has_seeds else RecoveryState.SUBSCRIPTIONS
+        self.lacks = RecoveryState.UNKNOWN if config.has_seeds else RecoveryState.SUBSCRIPTIONS
         self.returned = False
         """Whether other members knew this peer before it started empty: a new peer has lost no data."""
         self.jump = 0, 0
@@ -117,8 +114,7 @@ class Members:
         If the others had stopped waiting for it, they have made solutions stable that it does not know.  It then no
         longer counts as filled.
         """
-        away = self._replicated and self.restored and seconds >= MISSING_SECONDS
-        if away and self.lacks < RecoveryState.SUBSCRIPTIONS:
+        if self.restored and seconds >= MISSING_SECONDS and self.lacks < RecoveryState.SUBSCRIPTIONS:
             self.lacks, self.returned = RecoveryState.SUBSCRIPTIONS, True
             self._persist(self.record())
 
@@ -137,8 +133,7 @@ class Members:
 
     def record(self) -> MembersKnown:
         """Return the record that is stored for the next process of this peer."""
-        lacks = self.lacks if self._replicated else RecoveryState.COMPLETE
-        return MembersKnown(self.most, int(lacks), bool(lacks) and self.returned, *self.jump)
+        return MembersKnown(self.most, int(self.lacks), bool(self.lacks) and self.returned, *self.jump)
 
     # --- present members -------------------------------------------------------------------------
 
@@ -159,14 +154,17 @@ class Members:
             if self._now() >= self._fewer_since + MISSING_SECONDS:  # members missing by now are not waited for again
                 self._gone = max(0, self.most - self._cache.size)
             self._fewer_since = self._now()
-        if self._replicated and not left and known:
-            self._lost_at[contact.key] = self._now()
+        if not left and known:
+            self._note_loss(contact)
         if not left and self.lacks == RecoveryState.UNKNOWN:
             self.seeds_reached = False
         self._blank.discard(contact.key)
         self._cache.lost(contact)
         if left and known:
             self.count(left=1)
+
+    def _note_loss(self, contact: Contact) -> None:
+        self._lost_at[contact.key] = self._now()
 
     def count(self, *, left: int = 0) -> None:
         """Update the number of members; ``left`` of them have left in order and are not missing.
@@ -207,7 +205,7 @@ class Members:
 
         :class:`p2prdf.wire.contract.SeedsReached` ends that: the overlay has founded a cluster with this peer.
         """
-        return self._config.has_seeds and self._replicated and self.most == 1 and not self.seeds_reached
+        return self._config.has_seeds and self.most == 1 and not self.seeds_reached
 
     # --- copies ----------------------------------------------------------------------------------
 
@@ -365,7 +363,7 @@ class Members:
     @property
     def somebody_missing(self) -> bool:
         """Whether a member, lost recently or known to an earlier process, may be alive but invisible."""
-        return self.lost_within(MISSING_SECONDS) or (self._replicated and self.expected > self._known_here)
+        return self.lost_within(MISSING_SECONDS) or self.expected > self._known_here
 
     @property
     def _known_here(self) -> int:
@@ -393,3 +391,30 @@ class Members:
         now = self._now()
         self._lost_at = {key: at for key, at in self._lost_at.items() if now - at < _CUT_OFF_SECONDS}
         return any(now - at < seconds for at in self._lost_at.values())
+
+
+class MembersOfOneCopy(Members):
+    """The members if each item has one copy: nobody else has the data of a missing member, so none is waited for."""
+
+    def __init__(
+        self, own: Contact, config: PeerConfig, cache: AddressCache, *, now: Callable[[], float],
+        recovery: Recovery, persist: Callable[[Message], None], fewer_needed: Callable[[], None],
+    ):  # fmt: skip
+        super().__init__(own, config, cache, now=now, recovery=recovery, persist=persist, fewer_needed=fewer_needed)
+        self.lacks = RecoveryState.COMPLETE
+
+    def restore(self, kept: MembersKnown) -> None:
+        """Take over the number of members."""
+        super().restore(kept)
+        self.lacks, self.returned = RecoveryState.COMPLETE, False
+
+    def away(self, seconds: float) -> None:
+        """Do nothing: no other member has data of this peer."""
+
+    def _note_loss(self, contact: Contact) -> None:
+        pass
+
+    @property
+    def somebody_missing(self) -> bool:
+        """Return False: no other member knows the state of subscriptions of this peer."""
+        return False

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Recovery"]
+__all__ = ["Recovery", "RecoveryOfOneCopy"]
 
 
 class Recovery:
     """The state of recovery of one peer."""
 
-    def __init__(self, *, replicated: bool):
-        """``replicated``: whether there is more than one copy of an item, so that copies can be compared."""
-        self._replicated = replicated
+    def __init__(self) -> None:
         self._conditions: list[Callable[[], bool]] = []
-        self.caught_up = not replicated
+        self.caught_up = False
         """Whether the coordinators' records were compared with all other replicas since the last peer came."""
         self.receiving = False
         """Whether another peer hands over coordinators' records that this peer did not have."""
@@ -36,7 +34,7 @@ class Recovery:
     @property
     def compared(self) -> bool:
         """Whether all data was compared since the view changed, and all misplaced rows were offered."""
-        return not self._replicated or (
+        return (
             self.caught_up and self.pass_completed and not (self.closing or self.offer_due)
             and self.misplaced == self.misplaced_offered
         )  # fmt: skip
@@ -53,3 +51,16 @@ class Recovery:
         another part of the network.
         """
         return all(condition() for condition in self._conditions) and self.compared
+
+
+class RecoveryOfOneCopy(Recovery):
+    """The state of a peer if each item has one copy: there is nothing to compare."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.caught_up = True
+
+    @property
+    def compared(self) -> bool:
+        """Return True."""
+        return True

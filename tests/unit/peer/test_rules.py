@@ -59,7 +59,7 @@ def test_a_query_is_live_when_clocks_that_are_behind_are_past_its_stamp():
 
 def _caught_up():
     """Return the state of a peer that has compared all with the other replicas."""
-    recovery = Recovery(replicated=True)
+    recovery = Recovery()
     recovery.caught_up = recovery.pass_completed = True
     return recovery
 

@@ -36,7 +36,7 @@ class Setting:
         self.messenger = SimpleNamespace(
             own=OWN, columns=columns, now=0.0, restoring=False, persist=self.persisted.append,
             placement=SimpleNamespace(replicated=True, rank=lambda _: self.rank, fellows=lambda _: [FELLOW]),
-            recovery=Recovery(replicated=True),
+            recovery=Recovery(),
             send=lambda *_: None, members=SimpleNamespace(copies_missing=False, somebody_missing=False),
             inbox=SimpleNamespace(refuse=self._refuse), trace=lambda *_, **__: None, signals=Signals(),
             obsolete_if=lambda *_: None, config=PeerConfig(),
