@@ -490,10 +490,6 @@ class Engine(Component):
         self.redelivery.note(batch)
         self._messenger.persist(batch.message())
 
-    def _there_are_peers(self, batch: TripleBatch) -> None:
-        self.route_triples(batch)
-        self._messenger.release(batch.tokens)
-
     def _stray(self, what: str, rows: int, sender: Contact) -> None:
         """Count rows that stay here although they may belong to other peers: the views of peers differ."""
         self._messenger.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
@@ -511,8 +507,7 @@ class Engine(Component):
         """
         columns, messenger, placement = self._columns, self._messenger, self._placement
         if messenger.members.short_of_peers and not arrived:
-            messenger.hold(batch.tokens)
-            messenger.wait_for_peers(partial(self._there_are_peers, batch))
+            messenger.wait_for_peers(partial(self.route_triples, batch), batch.tokens)
             return
         roles_met = union(batch.roles)
         places: list[tuple[int, Index | None, Column, Column | None]] = []
@@ -548,20 +543,16 @@ class Engine(Component):
 
     def _hand_over(self, owner: int, part: TripleBatch, unknown: list[int]) -> None:
         messenger = self._messenger
-        messenger.hold(part.tokens)
         if part.sender is not None and owner != 0:
             part.hops += 1
-        if self._traces.current and owner >= 0:
+        if owner < 0:
+            messenger.park(unknown, partial(self.route_triples, part), part.tokens)
+            return
+        messenger.hold(part.tokens)
+        if self._traces.current:
             self._traces.routed(INDEX, messenger.contact(owner).key)
         if owner == 0:
             self._mine.append(part)
-        elif owner < 0:
-
-            def again() -> None:
-                self.route_triples(part)
-                messenger.release(part.tokens)
-
-            messenger.park(unknown, again)
         else:
             if part.sender is not None:
                 self._placement.passed(part.sender, messenger.contact(owner))
@@ -719,9 +710,6 @@ class Engine(Component):
             return
         self._route_by_key(rows, 0, ())
 
-    def _again(self, part: Derived) -> Callable[[], None]:
-        return lambda: self.route(part)
-
     def _route_by_key(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
         ring = self._tables.row_keys(rows)
         for rank, owners in enumerate(self._placement.destinations(ring)):
@@ -740,16 +728,11 @@ class Engine(Component):
                 (self._kept if kept else self._todo).add(part)
             elif owner == UNKNOWN:
                 wanted = self._placement.wanted(as_list(self._columns.take(ring, index)))
-                self._messenger.hold(tokens)
-                self._messenger.park(wanted, partial(self._unparked, part, hops, tokens))
+                self._messenger.park(wanted, partial(self._route_by_key, part, hops, tokens), tokens)
             elif owner != NOBODY:
                 self._out.add_rows(owner, part, hops, tokens, kept=kept)
                 away.append(owner)
         return away
-
-    def _unparked(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
-        self._route_by_key(rows, hops, tokens)
-        self._messenger.release(tokens)
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """Let a row that waits for any triple wait at every bucket."""
@@ -847,7 +830,7 @@ class Engine(Component):
                 self._on_answers(*self._out.answer_columns([part]))
             elif owner == UNKNOWN:
                 wanted = self._placement.wanted(as_list(self._columns.take(homes, index)))
-                self._messenger.park(wanted, self._again(part))
+                self._messenger.park(wanted, partial(self.route, part))
             else:
                 self._out.add_answers(owner, part)
 
@@ -917,19 +900,14 @@ class Engine(Component):
             groups, home = self._columns.column([ids[place]]), ids[place] >> GROUP_BITS << GROUP_BITS
             owners = self._messenger.placement.replica_set(home)
             if owners is None:
-                self._messenger.hold(tokens)
                 waiting = Answers(groups, part, message.hops)
-                self._messenger.park([home], partial(self._pass_on_again, waiting, tokens))
+                self._messenger.park([home], partial(self.pass_on_answers, waiting, tokens), tokens)
                 continue
             for owner in owners:
                 if owner.key == self._messenger.own.key:
                     self._on_answers(groups, part)
                 else:
                     self._messenger.send(owner, Answers(groups, part, message.hops + 1), tokens)
-
-    def _pass_on_again(self, message: Answers, tokens: tuple[int, ...]) -> None:
-        self.pass_on_answers(message, tokens)
-        self._messenger.release(tokens)
 
 
 def _all_joined(roles: Column) -> Column:

@@ -294,8 +294,7 @@ class HotKeys(Spread):
         owners = as_list(messenger.owners(self._columns.column(targets)))
         for target, owner in zip(targets, owners, strict=True):
             if owner < 0:
-                messenger.hold((token,))
-                messenger.park([target], partial(self._ask_again, key, split, target, token))
+                messenger.park([target], partial(self._ask_to_hold, key, split, [target], token), (token,))
         held: list[Derived] | None = None
         for owner in sorted(set(owners)):
             if owner <= 0:
@@ -308,10 +307,6 @@ class HotKeys(Spread):
                     self._remember(split, rows)
                     self._copy(contact, rows, (token,))
             messenger.send(contact, HoldSubKeys(split.role, key, split.depth), (token,))
-
-    def _ask_again(self, key: int, split: _Split, target: int, token: int) -> None:
-        self._ask_to_hold(key, split, [target], token)
-        self._messenger.release((token,))
 
     def _supplied(self, key: int, split: _Split, depth: int) -> None:
         """Note that all holders have all rows: senders may be told, this peer at once."""

@@ -36,13 +36,7 @@ class ByKey:
         messenger = self._messenger
         owner = messenger.owner(key)
         if owner is None:
-            messenger.hold(tokens)
-
-            def again() -> None:
-                self.to_owner(key, message, tokens)
-                messenger.release(tokens)
-
-            messenger.park([key], again)
+            messenger.park([key], partial(self.to_owner, key, message, tokens), tokens)
         elif owner.key == messenger.own.key:
             self._messenger.to_self.append(message)
         else:
@@ -53,16 +47,11 @@ class ByKey:
         messenger = self._messenger
         keepers = messenger.placement.replica_set(key)
         if keepers is None or messenger.members.short_of_peers:
-            messenger.hold(tokens)
-
-            def again() -> None:
-                self.to_all(key, message, tokens)
-                messenger.release(tokens)
-
+            again = partial(self.to_all, key, message, tokens)
             if keepers is None:
-                messenger.park(messenger.placement.wanted([key]), again)
+                messenger.park(messenger.placement.wanted([key]), again, tokens)
             else:
-                messenger.wait_for_peers(again)
+                messenger.wait_for_peers(again, tokens)
             return
         for keeper in keepers:
             if keeper.key == messenger.own.key:

@@ -331,9 +331,9 @@ class Messenger(Component):
         """Return whether a peer is known to be alive, or is this one."""
         return contact.key == self.own.key or self.cache.number(contact) >= 0
 
-    def park(self, wanted: Sequence[int], again: Callable[[], None]) -> None:
-        """Run ``again`` when a lookup has learned about the keys ``wanted``."""
-        self._parked.append(self.traces.later(again))
+    def park(self, wanted: Sequence[int], again: Callable[[], None], tokens: tuple[int, ...] = ()) -> None:
+        """Run ``again`` when a lookup has learned about the keys ``wanted``; completion counters wait for it."""
+        self._parked.append(self._later(again, tokens))
         if self.config.address_cache:
             # One lookup reveals a whole zone, so a few keys are looked up first.
             wanted = wanted[: max(1, self.config.lookups_max // 4)]
@@ -390,9 +390,19 @@ class Messenger(Component):
         self.recovery.misplaced += rows
         self.signals.misplaced.emit()
 
-    def wait_for_peers(self, again: Callable[[], None]) -> None:
-        """Run ``again`` when another peer has come."""
-        self._short.append(self.traces.later(again))
+    def wait_for_peers(self, again: Callable[[], None], tokens: tuple[int, ...] = ()) -> None:
+        """Run ``again`` when another peer has come; completion counters wait for it."""
+        self._short.append(self._later(again, tokens))
+
+    def _later(self, again: Callable[[], None], tokens: tuple[int, ...]) -> Callable[[], None]:
+        """Return a call of ``again`` for which completion counters are held, in the trace of now."""
+        self.hold(tokens)
+
+        def run() -> None:
+            again()
+            self.release(tokens)
+
+        return self.traces.later(run)
 
     def peers_came(self) -> None:
         """Retry the operations that had too few peers."""

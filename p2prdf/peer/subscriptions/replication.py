@@ -19,6 +19,7 @@ Anti-entropy and restarts use the same messages.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from p2prdf import hlc
@@ -78,17 +79,10 @@ class RecordReplication:
         self._send_when_enough(key, message, tokens)
 
     def _send_when_enough(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
-        messenger = self._messenger
-        if not (messenger.members.short_of_peers and tokens):
+        if self._messenger.members.short_of_peers and tokens:
+            self._messenger.wait_for_peers(partial(self._send_when_enough, key, message, tokens), tokens)
+        else:
             self._send(key, message, tokens)
-            return
-        messenger.hold(tokens)
-
-        def again() -> None:
-            self._send_when_enough(key, message, tokens)
-            messenger.release(tokens)
-
-        messenger.wait_for_peers(again)
 
     def _send(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
         for fellow in self._placement.fellows(key):

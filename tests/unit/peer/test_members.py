@@ -123,6 +123,19 @@ def test_time_alone_does_not_make_a_peer_with_seeds_a_cluster() -> None:
     assert (members.copies_needed, members.first_at, tried) == (1, None, [True])
 
 
+def test_an_operation_that_waits_for_peers_is_complete_after_it_has_run() -> None:
+    messenger = _alone(has_seeds=True)
+    done: list[str] = []
+    token = messenger.token(lambda: done.append("complete"))
+    messenger.wait_for_peers(lambda: done.append("run"), (token,))
+    messenger.release((token,))
+    assert not done
+    messenger.members.seeds_reached = True
+    messenger.members.lacks_less(Lacks.COPIES)
+    messenger.peers_came()
+    assert done == ["run", "complete"]
+
+
 def test_a_restored_peer_of_three_does_not_acknowledge_alone() -> None:
     for joins in (True, False):
         messenger = _alone(has_seeds=joins)

@@ -90,14 +90,14 @@ def test_only_remembered_acknowledgements_are_sent_to_others(columns):
 
 def test_a_record_counts_as_kept_by_others_when_there_are_others():
     setting = Setting()
-    messenger, held, waiting = setting.records._messenger, [], []
+    messenger, waiting = setting.records._messenger, []
     messenger.members.short_of_peers = True
-    messenger.hold, messenger.release = held.extend, lambda tokens: [held.remove(each) for each in tokens]
-    messenger.wait_for_peers = waiting.append
+    messenger.wait_for_peers = lambda again, tokens: waiting.append((again, tokens))
     setting.records.tell_subscription(setting.subscription, (77,))
     assert setting.persisted
-    assert (held, setting.sent) == ([77], [])
+    assert setting.sent == []
+    ((again, held),) = waiting
+    assert held == (77,)
     messenger.members.short_of_peers = False
-    waiting.pop()()
+    again()
     assert setting.sent == setting.persisted
-    assert held == []
