@@ -48,7 +48,6 @@ from p2prdf.peer.progress.event_watermarks import Sources
 from p2prdf.peer.progress.low_watermark import Known, LowWatermarks, Source
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.replication.anti_entropy import AntiEntropy, Kind
-from p2prdf.peer.replication.deferred import Deferred
 from p2prdf.peer.replication.one_copy import OneCopy
 from p2prdf.peer.replication.redelivery import Redelivery
 from p2prdf.peer.subscriptions.coordinator import Coordinator
@@ -131,7 +130,6 @@ class Peer:
             self._anti_entropy = AntiEntropy(messenger, self._kinds, (HOME,), engine.redelivery, first_transfer)
         else:
             self._anti_entropy = OneCopy(messenger)
-        self._deferred = Deferred(messenger, self._anti_entropy.answers(), (HOME,))
         self._coordinator = Coordinator(messenger, engine, self._tables, dictionary, home, self._retention)
         self._edge = ClientEdge(messenger, engine, self._coordinator, dictionary, sources)
         self._explanations = Explanations(messenger, self._tables, dictionary, self._coordinator, engine.indexes)
@@ -152,7 +150,7 @@ class Peer:
         self.stamps_corrected = 0
         """Records on the disk that had a stamp from the future when this process began."""
         self._components: tuple[Component, ...] = (
-            messenger, self._cluster, self._expulsions, *engine.parts, self._anti_entropy, self._deferred, engine,
+            messenger, self._cluster, self._expulsions, *engine.parts, *self._anti_entropy.parts, engine,
             self._stream_ends, self._retention, self._low_watermarks, *self._coordinator.parts, self._coordinator,
             self._edge, self._explanations,
         )  # fmt: skip
@@ -258,7 +256,7 @@ class Peer:
         for contact in self._messenger.resend():
             self._contact_lost(contact)
         self._wake("subscriptions", *coordinator.parts, coordinator, self._edge, self._explanations)
-        self._wake("repair", self._deferred, self._anti_entropy)
+        self._wake("repair", *self._anti_entropy.parts)
         self._wake("upkeep", engine.redelivery)
         self._check_leases()
         if engine.idle:
@@ -429,7 +427,8 @@ class Peer:
         """Whether this peer is idle: no message in flight, parked operation or tentative solution."""
         messenger = self._messenger
         return (
-            self._engine.idle and not (messenger.to_self or self._deferred or len(messenger.outbox) or messenger.parked)
+            self._engine.idle and not (messenger.to_self or len(messenger.outbox) or messenger.parked)
+            and not self._anti_entropy.is_asked
             and not self._coordinator.evaluations.waiting and not self._coordinator.evaluations.doubtful
             and not self._engine.derived_facts.restless
         )  # fmt: skip

@@ -38,6 +38,7 @@ from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.quorum import RecoveryState
 from p2prdf.peer.replication.bootstrap import Handoff
+from p2prdf.peer.replication.deferred import Deferred
 from p2prdf.peer.replication.digests import DigestIndex, Items, Source, buckets_of
 from p2prdf.peer.replication.redelivery import Redelivery
 from p2prdf.wire.messages import (
@@ -222,8 +223,22 @@ class AntiEntropy(Component):
         self._compare_anew(gained=True)
         messenger.signals.view_changed.connect(self._view_changed)
         messenger.signals.misplaced.connect(self._misplaced)
+        answers: Handlers = {
+            RootDigests: self.totals, BucketDigests: self.summary, IdentityList: self.offer, Fetch: self.want,
+        }  # fmt: skip
+        self._questions = Deferred(messenger, answers, first_kinds)
 
     # --- contract --------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> tuple[Component, ...]:
+        """The components that this one consists of: the questions of other replicas are answered first."""
+        return self._questions, self
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether questions of other replicas wait for an answer."""
+        return bool(self._questions)
 
     def handlers(self) -> Handlers:
         """Return the handlers of messages that are not questions (:class:`Deferred` receives the questions)."""
@@ -231,10 +246,6 @@ class AntiEntropy(Component):
             DigestDiff: self.differing, FetchDone: self.given_all, Leaving: self.leaving,
             PublicationsComplete: self._publications_complete,
         }  # fmt: skip
-
-    def answers(self) -> Handlers:
-        """Return the methods that answer questions of other replicas."""
-        return {RootDigests: self.totals, BucketDigests: self.summary, IdentityList: self.offer, Fetch: self.want}
 
     def _publications_complete(self, sender: Contact, message: PublicationsComplete) -> None:
         self._redelivery.complete_told(sender, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from p2prdf.peer.network.component import Component, Handlers
+from p2prdf.peer.network.component import Component
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.messenger import Messenger
@@ -19,14 +19,14 @@ class OneCopy(Component):
 
     settled = True
     """Whether this peer lacks no data that another replica has, in the present view."""
+    is_asked = False
+    """Whether questions of other replicas wait for an answer."""
 
     def __init__(self, messenger: Messenger):
         self._messenger = messenger
         self._on_left: Callable[[bool], None] | None = None
-
-    def answers(self) -> Handlers:
-        """Return the methods that answer questions of other replicas: there are none."""
-        return {}
+        self.parts = (self,)
+        """The components that this one consists of."""
 
     def status(self) -> Mapping[str, object]:
         """Return that nothing was compared or transferred."""

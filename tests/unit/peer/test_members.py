@@ -131,7 +131,7 @@ def test_an_operation_that_waits_for_peers_is_complete_after_it_has_run() -> Non
     messenger.release((token,))
     assert not done
     messenger.members.seeds_reached = True
-    messenger.members.lacks_less(Lacks.COPIES)
+    messenger.members.lacks_less(RecoveryState.DATA)
     messenger.peers_came()
     assert done == ["run", "complete"]
 
@@ -290,3 +290,9 @@ def test_the_time_to_read_the_disk_does_not_count_as_waiting(messenger: Messenge
     messenger.members.begin_anew()
     messenger.observe(1100.0)
     assert messenger.members.waits_for_peers_until == 1120.0
+
+
+def test_the_status_has_the_same_keys_with_one_copy_and_with_several() -> None:
+    """Components for replicas have counterparts, and metrics are read from the status of both."""
+    one, several = (Peer(OWN, PeerConfig(replicas=count), TermDictionary()).status() for count in (1, 3))
+    assert one.keys() == several.keys()
