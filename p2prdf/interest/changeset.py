@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeAlias
 
 from p2prdf.errors import DataRefused
@@ -47,11 +46,3 @@ class Changeset:
     def of(cls, removed: Iterable[Triple] = (), added: Iterable[Triple] = (), sequence: int = 0) -> Changeset:
         """Return a changeset of triples that may repeat."""
         return cls(tuple(dict.fromkeys(removed)), tuple(dict.fromkeys(added)), sequence)
-
-    def effective(self, before: AbstractSet[Triple]) -> tuple[tuple[Triple, ...], tuple[Triple, ...]]:
-        """Return the triples that a dataset with content ``before`` really loses, and those that it gains."""
-        kept = frozenset(self.added)
-        return (
-            tuple(triple for triple in dict.fromkeys(self.removed) if triple in before and triple not in kept),
-            tuple(triple for triple in dict.fromkeys(self.added) if triple not in before),
-        )

@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from typing import Final
 
 __all__ = [
-    "DEFAULT", "OF", "ON", "RESERVED", "Quad", "Triple", "as_triples", "directory_term", "graph_of", "is_directory",
+    "DEFAULT", "OF", "ON", "RESERVED", "Quad", "Triple", "directory_term", "graph_of", "is_directory",
     "is_reserved", "of_stream", "parts_of", "predicate_of", "qualified", "stream_conditions", "stream_parts_of",
     "streamed", "word_parts_of", "worded",
 ]  # fmt: skip
@@ -126,22 +126,3 @@ def is_directory(term: str) -> bool:
 def predicate_of(term: str) -> str | None:
     """Return the predicate that a directory term stands for; None for any other term, including ``OF``."""
     return term[1 : -len(_DIRECTORY)] if is_directory(term) and term != OF else None
-
-
-def as_triples(quads: Iterable[Quad], *, removed: bool = False) -> tuple[list[Triple], list[Triple]]:
-    """Return quads as their indexed triples, one each, and the directory triples published with them.
-
-    Deletions publish no directory.  :mod:`p2prdf.peer.entry.graphs` does the same with columns of identifiers.
-    """
-    statements: list[Triple] = []
-    directory: dict[Triple, None] = {}
-    for s, p, o, graph in quads:
-        if graph == DEFAULT:
-            statements.append((s, p, o))
-            continue
-        term, listed = qualified(p, graph), directory_term(p)
-        statements.append((s, term, o))
-        if not removed:
-            directory[term, listed, graph] = None
-            directory[listed, OF, p] = None
-    return statements, list(directory)

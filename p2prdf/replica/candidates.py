@@ -23,7 +23,7 @@ from p2prdf.rdf.tokens import QUERY_BYTES_MAX
 from p2prdf.replica.publishing import AT, DATASETS
 from p2prdf.workers.union import Branch, union_text
 
-__all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "branches_of", "candidates_text", "covers"]
+__all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "branches_of", "candidates_text"]
 
 BRANCHES_MAX: Final = 31
 """Bound on branches besides the position's; a standing query has at most 32 basic graph patterns."""
@@ -65,13 +65,6 @@ def _too_long(made: dict[str, list[Branch]]) -> bool:
     # Each constant appears in the template and in the pattern.
     size = sum(len(part.encode()) * 2 + 100 for found in made.values() for each in found for part in each if part)
     return size > QUERY_BYTES_MAX - 2_000
-
-
-def covers(branches: Iterable[Branch], pattern: Pattern) -> bool:
-    """Return whether one of the branches matches all triples that a pattern matches."""
-    return any(
-        all(part is None or part == other for part, other in zip(branch, pattern, strict=True)) for branch in branches
-    )
 
 
 def candidates_text(dataset: str, branches: Sequence[Branch]) -> str:

@@ -28,7 +28,7 @@ from p2prdf.interest import Changeset, Triple
 from p2prdf.rdf import terms
 from p2prdf.replica.changeset_files import CHANGESET_TRIPLES_MAX
 
-__all__ = ["PATCH_LINE_MAX", "read_patch", "write_patch"]
+__all__ = ["PATCH_LINE_MAX", "read_patch"]
 
 PATCH_LINE_MAX: Final = 3 * terms.TERM_BYTES_MAX
 """Bound on a line, in characters."""
@@ -119,16 +119,6 @@ def read_patch(
         raise DataRefused("the transaction has no end: the file is incomplete", source=source, line=rows.line)
     if changes:
         yield _changeset(changes, sequence)
-
-
-def write_patch(changesets: Iterable[Changeset]) -> Iterator[str]:
-    """Yield the lines of a patch: one transaction for each changeset."""
-    for changeset in changesets:
-        yield f"H sequence {changeset.sequence} .\n"
-        yield "TX .\n"
-        yield from (f"D {s} {p} {o} .\n" for s, p, o in changeset.removed)
-        yield from (f"A {s} {p} {o} .\n" for s, p, o in changeset.added)
-        yield "TC .\n"
 
 
 def _changeset(changes: dict[Triple, bool], sequence: int) -> Changeset:

@@ -22,7 +22,7 @@ from p2prdf.rdf import terms
 from p2prdf.rdf.standing.syntax import is_variable
 
 __all__ = [
-    "CURSOR_GRAPH", "count_text", "cursor_name", "cursor_text", "page_text", "pattern_page_text", "update_text",
+    "CURSOR_GRAPH", "cursor_name", "cursor_text", "page_text", "pattern_page_text", "update_text",
 ]  # fmt: skip
 
 CURSOR_GRAPH: Final = "<urn:p2prdf:replicas>"
@@ -69,12 +69,6 @@ def page_text(graph: str | None, *, limit: int, offset: int) -> str:
     where = "?s ?p ?o" if graph is None else f"GRAPH {graph} {{ ?s ?p ?o }}"
     order = f"ORDER BY ?s ?p ?o LIMIT {limit} OFFSET {offset}"
     return f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ SELECT ?s ?p ?o WHERE {{ {where} }} {order} }}"
-
-
-def count_text(graph: str | None) -> str:
-    """Return the query for the number of a graph's triples, as ?count."""
-    where = "?s ?p ?o" if graph is None else f"GRAPH {graph} {{ ?s ?p ?o }}"
-    return f"SELECT (COUNT(*) AS ?count) WHERE {{ {where} }}"
 
 
 def pattern_page_text(

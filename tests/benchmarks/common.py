@@ -13,12 +13,12 @@ from p2prdf import keys
 from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, make_plan
-from p2prdf.sim.paths import path_queries, path_triples
 from p2prdf.store.backlog import Backlog
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.light import LightTables
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.messages import Groups
+from p2prdf_lab.workloads.paths import path_queries, path_triples
 
 RAREST_FIRST = (4, 3, 2, 1, 0)
 """The planner's order for the seed's paths: from the literal end."""

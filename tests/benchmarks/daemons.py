@@ -27,7 +27,7 @@ from p2prdf.client import Client
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf.rdf.query import ConjunctiveQuery
-from p2prdf.sim.paths import path_queries, path_triples
+from p2prdf_lab.workloads.paths import path_queries, path_triples
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 

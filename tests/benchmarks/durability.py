@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.sim.paths import path_queries, path_triples
+from p2prdf_lab.workloads.paths import path_queries, path_triples
 
 QUERIES = 1000
 BAR = 0.25

@@ -16,8 +16,8 @@ from rich.table import Table
 
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 from p2prdf.sim.world import World, WorldOptions
+from p2prdf_lab.workloads.paths import PathSchema, path_queries, path_triples
 
 PEERS = 200
 PUBLISHERS = 10

@@ -28,7 +28,7 @@ import p2prdf
 from p2prdf.client import Client
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.ntriples import TripleBatch
-from p2prdf.sim.paths import path_triples
+from p2prdf_lab.workloads.paths import path_triples
 from p2prdf_node.permissions_text import read_permissions
 
 GRAPHS = 100

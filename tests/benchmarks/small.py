@@ -21,7 +21,7 @@ from rich.table import Table
 
 from p2prdf.client import Client
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.sim.paths import PathSchema, path_queries, path_triples
+from p2prdf_lab.workloads.paths import PathSchema, path_queries, path_triples
 
 QUERIES = 100
 

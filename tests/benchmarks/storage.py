@@ -24,7 +24,7 @@ from rich.table import Table
 import p2prdf
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.ntriples import TripleBatch
-from p2prdf.sim.paths import path_triples
+from p2prdf_lab.workloads.paths import path_triples
 from p2prdf_node.storage import Storage
 
 BATCH = 1000

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import p2prdf
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.sim.paths import path_queries, path_triples
+from p2prdf_lab.workloads.paths import path_queries, path_triples
 
 
 async def _throughput(console: Console, quick: bool) -> None:

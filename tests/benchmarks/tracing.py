@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from p2prdf.peer import PeerConfig
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 
 BAR: Final = 1.2
 """Bound of the cost with one publication in a hundred traced, as a multiple of the cost with none."""

@@ -14,12 +14,12 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.rdf.standing.conjunctive import parse_select
-from p2prdf.sim.paths import PathSchema, path_queries, path_triples
-from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import World, WorldOptions
 from p2prdf_lab.fleets.fleet import Fleet
 from p2prdf_lab.fleets.places import Places
 from p2prdf_lab.fleets.tables import KEY_ENCODINGS, paper_keys
+from p2prdf_lab.workloads.paths import PathSchema, path_queries, path_triples
+from p2prdf_lab.workloads.random_queries import draw_query, draw_triples, draw_vocabulary
 
 SCHEMA = PathSchema(levels=4, branch=2, instances=3, values=4, domains=2)
 

@@ -19,7 +19,6 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.events import parse_events
-from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 from p2prdf.sim.world import World, WorldOptions
 from p2prdf_lab.capacity import plan as plans
 from p2prdf_lab.capacity import planner
@@ -31,6 +30,7 @@ from p2prdf_lab.capacity.planner import plan_capacity
 from p2prdf_lab.capacity.traffic import TracedFleet
 from p2prdf_lab.capacity.verdict import verdict
 from p2prdf_lab.fleets.places import Places, random_positions
+from p2prdf_lab.workloads.paths import PathSchema, path_queries, path_triples
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "conjunctive"
 SCHEMA = PathSchema(levels=4, branch=2, instances=3, values=4, domains=2)

@@ -17,10 +17,10 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, make_plan, single_role
 from p2prdf.sim.faults import CALM, Faults
 from p2prdf.sim.oracle import Oracle
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
 from p2prdf.wire.contract import Subscribe
 from p2prdf.wire.messages import Forward, IndexQuery
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 
 P, Q = "<urn:p>", "<urn:q>"
 PATH = conjunctive_query([("?x", P, "?y"), ("?y", Q, "?z")], ["?x", "?z"])

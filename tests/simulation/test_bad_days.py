@@ -19,8 +19,8 @@ from notifications import with_notifications
 from p2prdf.columns import as_list
 from p2prdf.rdf.query import Algorithm
 from p2prdf.sim.oracle import Publication
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.wire.contract import Bookmark
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 from schedules.failures.checkers import check_answers, lost_where
 from schedules.failures.clients import RepeatedPublishing
 from schedules.failures.options import Failures

@@ -11,7 +11,7 @@ from p2prdf.errors import DataRefused
 from p2prdf.rdf.query import Algorithm
 from p2prdf.sim.events import Event, Standing, options_for, parse_events, replay, run_events
 from p2prdf.sim.oracle import Oracle, Publication
-from p2prdf.sim.workload import conjunctive_query, draw_query, draw_triples, draw_vocabulary
+from p2prdf_lab.workloads.random_queries import conjunctive_query, draw_query, draw_triples, draw_vocabulary
 
 P = "<urn:p>"
 ALL = conjunctive_query([("?x", P, "?y")], ["?x", "?y"])

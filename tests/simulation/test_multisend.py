@@ -8,8 +8,8 @@ from p2prdf import keys
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.faults import HARSH
 from p2prdf.sim.oracle import Oracle
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 from schedules.checkers import check_answers, check_leftovers, check_placement, check_requests
 
 P, Q = "<urn:p>", "<urn:q>"

@@ -11,10 +11,10 @@ import pytest
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.oracle import Oracle
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.wire.contract import ContactLost
 from p2prdf.wire.messages import Acknowledge, Envelope, IndexTriples, NotOwner
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 from schedules.checkers import check_answers, check_leftovers, check_placement, check_requests
 
 P, Q = "<urn:p>", "<urn:q>"

@@ -15,12 +15,12 @@ import numpy as np
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
-from p2prdf.sim.paths import path_queries, path_triples
 from p2prdf.sim.world import World, WorldOptions
 from p2prdf_lab.experiments.results import Claim, Panel, Result, Table, by_rank
 from p2prdf_lab.experiments.setting import Progress, Setting, quiet, stages
 from p2prdf_lab.fleets.fleet import Fleet
 from p2prdf_lab.fleets.places import Places
+from p2prdf_lab.workloads.paths import path_queries, path_triples
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 from p2prdf_lab.fleets.fleet import Fleet, Listener
 from p2prdf_lab.fleets.tables import KEY_ENCODINGS
+from p2prdf_lab.workloads.paths import PathSchema, path_queries, path_triples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from p2prdf.errors import LocalProtocolError
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.oracle import Oracle
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 
+from quads_as_triples import as_triples
+
 from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.compiled import compile_filter
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.quads import DEFAULT, as_triples
+from p2prdf.rdf.quads import DEFAULT
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern
 
 Triple = tuple[str, str, str]

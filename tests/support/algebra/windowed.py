@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from quads_as_triples import as_triples
 from windows_oracle import CountExtent, Element, Extent, Rows, WindowsOracle
 
 from algebra.compare import same_values
@@ -41,7 +42,7 @@ from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.algebra import Counted, Leaf, StandingQuery, Window, Windowed
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.quads import DEFAULT, as_triples, streamed
+from p2prdf.rdf.quads import DEFAULT, streamed
 from p2prdf.rdf.standing import form
 from p2prdf.rdf.standing.query import parse_query
 

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyoxigraph as ox
+from solution_bags import same_bag
 
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import read_triples
-from p2prdf.rdf.results import same_bag
 from reads.peers import Peers, Terms, Triple, understood
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from p2prdf import keys
 from p2prdf.rdf.fulltext import text_of
 from p2prdf.rdf.quads import word_parts_of
-from p2prdf.sim.workload import sparql_text
+from p2prdf_lab.workloads.random_queries import sparql_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,8 +19,8 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.oracle import Oracle, Publication, Triple
-from p2prdf.sim.workload import Vocabulary, draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import World, WorldOptions
+from p2prdf_lab.workloads.random_queries import Vocabulary, draw_query, draw_triples, draw_vocabulary
 from schedules.checkers import (
     Problem,
     check_answers,

@@ -1,8 +1,8 @@
 """Random standing queries beyond conjunctive ones, and their answers over a set of triples.
 
-They consist of conjunctive queries of :mod:`p2prdf.sim.workload`, which share some variables.  The oracle evaluates the
-leaves, and the product's operators the rest: ``make algebra`` tests the operators against another engine.  The
-schedules test that the network, coordinators and failover lose and duplicate nothing.
+They consist of conjunctive queries of :mod:`p2prdf_lab.workloads.random_queries`, which share some variables.  The
+oracle evaluates the leaves, and the product's operators the rest: ``make algebra`` tests the operators against another
+engine.  The schedules test that the network, coordinators and failover lose and duplicate nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
-from p2prdf.sim.workload import Vocabulary, draw_query, sparql_text
+from p2prdf_lab.workloads.random_queries import Vocabulary, draw_query, sparql_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

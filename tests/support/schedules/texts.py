@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from p2prdf.sim.oracle import Triple
-    from p2prdf.sim.workload import Vocabulary
+    from p2prdf_lab.workloads.random_queries import Vocabulary
 
 __all__ = ["draw_text_query", "draw_texts"]
 

@@ -8,13 +8,13 @@ from collections import Counter
 import numpy as np
 import pytest
 from peer_pair import HIGH, LOW, Pair
+from quads_as_triples import as_triples
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.errors import Busy, DataRefused
 from p2prdf.hlc import GONE
 from p2prdf.peer.entry.graphs import index_quads
-from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
@@ -49,7 +49,7 @@ def spelled(dictionary, found):
 def test_columns_become_the_same_triples_as_single_statements(seed, removed):
     statements, dictionary = drawn(seed), TermDictionary()
     found = spelled(dictionary, indexed(dictionary, statements, removed=removed))
-    triples, directory = quads.as_triples(statements, removed=removed)
+    triples, directory = as_triples(statements, removed=removed)
     assert found[: len(triples)] == triples
     assert sorted(found[len(triples) :]) == sorted(directory)
 

@@ -16,11 +16,11 @@ from p2prdf.peer.network.tracing import LIVE_MAX, LIVE_SECONDS, SPANS_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.subscriber import Subscriber
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.sim.world import World, WorldOptions
 from p2prdf.wire.contract import Span
 from p2prdf.wire.messages import Contact, Traced
 from p2prdf.wire.trace_context import TraceContext
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 from schedules.failures.clients import Publisher, SubscriberClient
 from schedules.failures.options import Failures
 from schedules.failures.subscriber import ResumingSubscriber

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quads_as_triples import as_triples
 
 from p2prdf.rdf import quads, terms
 
@@ -53,9 +54,9 @@ def test_no_other_term_is_taken_for_a_reserved_one(term: str) -> None:
 
 def test_each_statement_is_one_triple_and_the_directory_says_each_thing_once() -> None:
     statements = [("<a>", P, "<b>", G), ("<a>", P, '"1"', ""), ("<b>", P, "<c>", G), ("<a>", Q, "<b>", "<urn:h>")]
-    triples, directory = quads.as_triples(statements)
+    triples, directory = as_triples(statements)
     pg, qh = quads.qualified(P, G), quads.qualified(Q, "<urn:h>")
     assert triples == [("<a>", pg, "<b>"), ("<a>", P, '"1"'), ("<b>", pg, "<c>"), ("<a>", qh, "<b>")]
     dp, dq = quads.directory_term(P), quads.directory_term(Q)
     assert directory == [(pg, dp, G), (dp, quads.OF, P), (qh, dq, "<urn:h>"), (dq, quads.OF, Q)]
-    assert quads.as_triples(statements, removed=True) == (triples, [])
+    assert as_triples(statements, removed=True) == (triples, [])

@@ -13,9 +13,18 @@ from p2prdf.errors import DataRefused
 from p2prdf.interest import Changeset
 from p2prdf.replica import dump_diff
 from p2prdf.replica.dump_diff import diff_dumps
-from p2prdf.replica.rdf_patch import read_patch, write_patch
+from p2prdf.replica.rdf_patch import read_patch
 
 S, P, X = "<urn:s>", "<urn:p>", "<urn:o>"
+
+
+def write_patch(changesets):
+    """Yield the lines of a patch: one transaction for each changeset."""
+    for changeset in changesets:
+        yield f"H sequence {changeset.sequence} .\nTX .\n"
+        yield from (f"D {s} {p} {o} .\n" for s, p, o in changeset.removed)
+        yield from (f"A {s} {p} {o} .\n" for s, p, o in changeset.added)
+        yield "TC .\n"
 
 
 def _read(text: str) -> list[Changeset]:

@@ -24,13 +24,18 @@ from p2prdf.interest.registration import (
 )
 from p2prdf.rdf import terms
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.replica.candidates import BRANCHES_MAX, WHOLE, branches_of, candidates_text, covers
+from p2prdf.replica.candidates import BRANCHES_MAX, WHOLE, branches_of, candidates_text
 from p2prdf.replica.credentials import CredentialsByHost, read_credentials
 from p2prdf.replica.registry import REGISTRY, Registry
 
 QUERY = "SELECT * { ?a <urn:p> ?b }"
 HOSTS = frozenset({"127.0.0.1"})
 NAMES = [INTEREST_WORKERS.subject(number) for number in (7, 8, 9)]
+
+
+def covers(branches, pattern):
+    """Return whether one of the branches matches all triples that a pattern matches."""
+    return any(all(part in (None, other) for part, other in zip(branch, pattern, strict=True)) for branch in branches)
 
 
 def made(name: str = "n", dataset: str = "<urn:d>", host: str = "127.0.0.1", **more: object) -> Registration:

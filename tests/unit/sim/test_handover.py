@@ -8,9 +8,9 @@ import pytest
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.sim.handover import handed_over
-from p2prdf.sim.workload import conjunctive_query
 from p2prdf.wire.messages import Envelope, Forward, GroupsGone, IndexTriples, Nodes, Rows
 from p2prdf.wire.messages import Groups as GroupColumns
+from p2prdf_lab.workloads.random_queries import conjunctive_query
 
 PLAN = make_plan(conjunctive_query([("?x", "<urn:p>", "?y")], ["?x"]), [0], Algorithm.CSBV)
 BIG = (1 << 64) - 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from p2prdf.sim.oracle import Oracle, Publication, Row
-from p2prdf.sim.workload import conjunctive_query, draw_query, draw_triples, draw_vocabulary
+from p2prdf_lab.workloads.random_queries import conjunctive_query, draw_query, draw_triples, draw_vocabulary
 
 if TYPE_CHECKING:
     from p2prdf.rdf.query import ConjunctiveQuery

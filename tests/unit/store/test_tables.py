@@ -8,12 +8,12 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quads_as_triples import as_triples
 from store_tables import BOTH_KINDS, EVERY_ROLE, TERMS, Harness, bindings, brute_force, canonical, new_tables, path
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.hlc import GONE
-from p2prdf.rdf import quads
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.store.columnar import ColumnarTables
@@ -303,7 +303,7 @@ def test_a_predicate_that_is_a_variable_is_no_literal_unless_the_directory_of_gr
     for algorithm, backward in product(Algorithm, (False, True)):
         tables, dictionary = new_tables(kind)
         harness = Harness(tables)
-        triples, directory = quads.as_triples(IN_GRAPHS)
+        triples, directory = as_triples(IN_GRAPHS)
         ids = [tuple(dictionary.intern_all(triple)) for triple in triples + directory]
         (query,) = parse_query(f"SELECT * {{ {group} }}").leaves
         places = range(len(query.patterns))

@@ -18,7 +18,7 @@ from p2prdf.columns import as_list
 from p2prdf.rdf.quads import word_parts_of
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
-from p2prdf.sim.workload import sparql_text
+from p2prdf_lab.workloads.random_queries import sparql_text
 from schedules.checkers import Problem, describe_bag
 from schedules.standing import only_grows, standing_answers
 

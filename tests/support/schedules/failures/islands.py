@@ -17,9 +17,9 @@ from p2prdf.columns import as_list
 from p2prdf.hlc import FIRST, GONE
 from p2prdf.rdf.query import Algorithm
 from p2prdf.sim.oracle import Oracle, Publication
-from p2prdf.sim.workload import draw_query, draw_vocabulary, sparql_text
 from p2prdf.wire import contract
 from p2prdf.wire.messages import WITHDRAWN
+from p2prdf_lab.workloads.random_queries import draw_query, draw_vocabulary, sparql_text
 from schedules.checkers import Problem, describe_bag
 
 if TYPE_CHECKING:

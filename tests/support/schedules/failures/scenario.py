@@ -27,8 +27,8 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, constant_mask
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.faults import CALM, Faults
-from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import WorldOptions
+from p2prdf_lab.workloads.random_queries import draw_query, draw_triples, draw_vocabulary
 from schedules.checkers import Problem
 from schedules.failures.checkers import (
     check_answers,
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
     from p2prdf.rdf.algebra import StandingQuery
     from p2prdf.sim.oracle import Triple
-    from p2prdf.sim.workload import Vocabulary
     from p2prdf.sim.world import Node
+    from p2prdf_lab.workloads.random_queries import Vocabulary
 
 __all__ = [
     "COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed", "with_bookmarks",

@@ -7,7 +7,7 @@ import pytest
 
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.sim.oracle import Oracle, Publication
-from p2prdf.sim.paths import PathSchema, path_queries, path_triples
+from p2prdf_lab.workloads.paths import PathSchema, path_queries, path_triples
 
 
 def test_the_schema_has_121_classes_and_363_properties():

@@ -9,7 +9,13 @@ import pytest
 
 from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.oracle import Oracle, Publication
-from p2prdf.sim.workload import conjunctive_query, draw_query, draw_triples, draw_vocabulary, sparql_text
+from p2prdf_lab.workloads.random_queries import (
+    conjunctive_query,
+    draw_query,
+    draw_triples,
+    draw_vocabulary,
+    sparql_text,
+)
 
 
 def _draw(seed: int):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern
 from p2prdf.rdf.terms import is_skolem, skolem
 from p2prdf.sim.oracle import Oracle, Publication, Triple
-from p2prdf.sim.paths import PathSchema, path_queries, path_triples
+from p2prdf_lab.workloads.paths import PathSchema, path_queries, path_triples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
