@@ -22,7 +22,7 @@ import gzip
 import re
 import zlib
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 
 import pyoxigraph as ox
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
-    "BATCH_TRIPLES", "CHUNK_BYTES", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Syntax", "TripleBatch",
+    "BATCH_TRIPLES", "CHUNK_BYTES", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Split", "Syntax", "TripleBatch",
     "detect", "read_triples",
 ]  # fmt: skip
 
@@ -51,6 +51,10 @@ A label of the same form is numbered too.
 """
 
 _DIRECTIONS: Final = ("--ltr", "--rtl")
+Split: TypeAlias = "Callable[[bytes], tuple[int, bytes]]"
+"""Divides a line into an event time and a statement.  Raises DataRefused for other lines."""
+_Piece: TypeAlias = tuple[list[ox.Quad], int, list[int]]
+"""Statements, the last line read, and the event times if each line has one."""
 _ERROR_PLACE: Final = re.compile(r"Parser error [^:]*: ")
 
 
@@ -132,6 +136,7 @@ def read_triples(
     base: str | None = None,
     batch_triples: int = BATCH_TRIPLES,
     live: bool = False,
+    split: Split | None = None,
 ) -> Iterator[TripleBatch]:
     """Yield the triples of a binary stream as batches, with their graphs if the format has named graphs.
 
@@ -140,7 +145,7 @@ def read_triples(
     DataRefused.  An error in Turtle, TriG, RDF/XML or the compression always raises DataRefused.  All statements
     before the error are delivered first.  ``base`` resolves relative IRIs of Turtle, TriG and RDF/XML.  ``live``: the
     stream is raw and may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads are then yielded as
-    they arrive.
+    they arrive.  ``split``: takes the event time from a line of N-Triples.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
@@ -148,7 +153,7 @@ def read_triples(
     faults = Faults(source, strict, on_bad_line)
     data = opened(stream, compressed=compressed)
     if syntax.by_lines:
-        pieces = _line_pieces(data, _PARSERS[syntax], faults, live=live)
+        pieces = _line_pieces(data, _PARSERS[syntax], faults, split, live=live)
         names = _Names(prefix, unnamed_max=0)
     else:
         pieces = _turtle_pieces(data, _PARSERS[syntax], faults, base)
@@ -161,10 +166,10 @@ def read_triples(
 
 
 def _batches(
-    pieces: Iterator[tuple[list[ox.Quad], int]], columns: _Columns, skip: int, size: int
+    pieces: Iterator[_Piece], columns: _Columns, skip: int, size: int
 ) -> Iterator[TripleBatch]:
     done = 0
-    for quads, line in pieces:
+    for quads, line, times in pieces:
         start = min(len(quads), max(0, skip - done))
         if start and columns.numbering:  # skipped statements count for the numbering of blank nodes
             columns.of(quads[:start])
@@ -172,7 +177,8 @@ def _batches(
         for part in _even_parts(quads[start:], size):
             done += len(part)
             s, p, o, g = columns.of(part)
-            yield TripleBatch(s, p, o, done, line, g)
+            yield TripleBatch(s, p, o, done, line, g, times[start : start + len(part)])
+            start += len(part)
 
 
 def _even_parts(quads: list[ox.Quad], size: int) -> Iterator[list[ox.Quad]]:
@@ -253,8 +259,8 @@ class _Names:
 
 
 def _line_pieces(
-    data: IO[bytes], parser: ox.RdfFormat, faults: Faults, *, live: bool
-) -> Iterator[tuple[list[ox.Quad], int]]:
+    data: IO[bytes], parser: ox.RdfFormat, faults: Faults, split: Split | None, *, live: bool
+) -> Iterator[_Piece]:
     line = 0
     for chunk in line_chunks(data, faults, live=live):
         if isinstance(chunk, Overlong):
@@ -263,35 +269,48 @@ def _line_pieces(
             continue
         first = line + 1
         line += chunk.count(b"\n") + (not chunk.endswith(b"\n"))
-        quads = _whole(chunk, parser)
-        if quads is not None:
-            yield quads, line
+        whole = _whole(chunk, parser, split)
+        if whole is not None:
+            yield whole[0], line, whole[1]
         else:
-            yield from _each_line(chunk, parser, first, faults)
+            yield from _each_line(chunk, parser, first, faults, split)
 
 
-def _whole(chunk: bytes, parser: ox.RdfFormat) -> list[ox.Quad] | None:
-    """Parse a chunk at once; None if it must be parsed line by line."""
+def _whole(chunk: bytes, parser: ox.RdfFormat, split: Split | None) -> tuple[list[ox.Quad], list[int]] | None:
+    """Parse a chunk at once, without its times; None if it must be parsed line by line."""
     if len(chunk) > terms.TERM_BYTES_MAX:
         return None
+    times: list[int] = []
     try:
+        if split is not None:
+            found = [split(line) for line in chunk.removesuffix(b"\n").split(b"\n")]
+            times = [time for time, _ in found]
+            chunk = b"\n".join(statement for _, statement in found)
         quads = list(ox.parse(chunk, format=parser))
-    except SyntaxError:
+    except (SyntaxError, DataRefused):
         return None
     if (b"<<(" in chunk or b"--" in chunk) and any(map(_beyond, quads)):
         return None
-    return quads
+    assert split is None or len(quads) == len(times), "the parser takes one statement a line"
+    return quads, times
 
 
 def _each_line(
-    chunk: bytes, parser: ox.RdfFormat, first: int, faults: Faults
-) -> Iterator[tuple[list[ox.Quad], int]]:
+    chunk: bytes, parser: ox.RdfFormat, first: int, faults: Faults, split: Split | None
+) -> Iterator[_Piece]:
     """Parse line by line; deliver the statements before a fault, then report the fault."""
     good: list[ox.Quad] = []
+    times: list[int] = []
     number = first
-    for number, text in enumerate(chunk.split(b"\n"), first):
+    for number, text in enumerate(chunk.removesuffix(b"\n").split(b"\n"), first):
         try:
-            good += _line(text, parser)
+            if split is None:
+                good += _line(text, parser)
+            elif text.strip() and not text.lstrip().startswith(b"#"):
+                time, statement = split(text)
+                found = _line(statement, parser)
+                good += found
+                times += [time] * len(found)
         except SyntaxError as error:
             reason = _ERROR_PLACE.sub("", error.msg, count=1)
         except DataRefused as error:
@@ -301,12 +320,12 @@ def _each_line(
                 continue
             reason = ""
         if good:
-            yield good, number
-            good = []
+            yield good, number, times
+            good, times = [], []
         if reason:
             faults.bad_line(number, reason)
     if good:
-        yield good, number
+        yield good, number, times
 
 
 def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Quad]:
@@ -335,7 +354,7 @@ def _too_long(quad: ox.Quad) -> bool:
 
 def _turtle_pieces(
     data: IO[bytes], parser: ox.RdfFormat, faults: Faults, base: str | None
-) -> Iterator[tuple[list[ox.Quad], int]]:
+) -> Iterator[_Piece]:
     prepared = rdf_xml.prepared(data, faults.refuse) if parser == ox.RdfFormat.RDF_XML else None
     statements = iter(ox.parse(data if prepared is None else cast("IO[bytes]", prepared), format=parser, base_iri=base))
     while True:
@@ -343,7 +362,7 @@ def _turtle_pieces(
         if prepared is not None and prepared.error is not None and (error is not None or not quads):
             error = prepared.error  # the parser sees only an early end of its input
         if quads:
-            yield quads, 0
+            yield quads, 0, []
         if error is not None:
             raise error
         if not quads:

@@ -3,29 +3,21 @@
 A time is a decimal number of seconds since 1970, or an xsd:dateTime with a time zone, rounded to the nearest
 millisecond.  Otherwise the format is that of N-Triples (:mod:`p2prdf.rdf.ntriples`): bounded memory, statements
 counted from the start of the file, bad lines named and skipped.
-
-The statements of a chunk are parsed together, without their times.  If a line of it contains no statement or an
-invalid one, the chunk is parsed again line by line, so that each statement gets the time of its line.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import re
 from decimal import Decimal
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from p2prdf.errors import DataRefused
 from p2prdf.hlc import ELEMENT_MS_MAX
-from p2prdf.rdf.lines import LINE_BYTES_MAX, Faults, Overlong, line_chunks, opened
 from p2prdf.rdf.moments import parse_moment
-from p2prdf.rdf.ntriples import BATCH_TRIPLES, TripleBatch, read_triples
+from p2prdf.rdf.ntriples import TripleBatch, read_triples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from p2prdf.rdf.lines import BadLine
+    from collections.abc import Iterator
 
 __all__ = ["event_time", "read_timed"]
 
@@ -57,102 +49,21 @@ def event_time(text: str) -> int:
     return found
 
 
-def read_timed(
-    stream: IO[bytes],
-    *,
-    publication_id: str,
-    compressed: bool = False,
-    source: str = "",
-    strict: bool = False,
-    skip: int = 0,
-    on_bad_line: Callable[[BadLine], None] | None = None,
-    live: bool = False,
-) -> Iterator[TripleBatch]:
-    """Yield the elements of a binary stream as batches with event times; arguments as in ``read_triples``."""
-    data = opened(stream, compressed=compressed)
-    reader = _Reader(publication_id, Faults(source, strict, on_bad_line))
-    done = 0
-    for batch in reader.batches(data, live=live):
-        count = len(batch.times)
-        start = min(count, max(0, skip - done))
-        done += count
-        for first in range(start, count, BATCH_TRIPLES):
-            stop = min(first + BATCH_TRIPLES, count)
-            yield TripleBatch(
-                batch.s[first:stop], batch.p[first:stop], batch.o[first:stop], done - count + stop, batch.line,
-                times=batch.times[first:stop],
-            )  # fmt: skip
+def read_timed(stream: IO[bytes], **options: Any) -> Iterator[TripleBatch]:
+    """Yield the elements of a binary stream as batches with event times; ``options`` as in ``read_triples``."""
+    return read_triples(stream, split=_Lines().split, **options)
 
 
-class _Reader:
-    """Reads chunks of whole lines."""
+class _Lines:
+    """Divides lines into times and statements, and remembers times."""
 
-    def __init__(self, publication_id: str, faults: Faults):
-        self._publication_id = publication_id
-        self._faults = faults
+    def __init__(self) -> None:
         self._times: dict[bytes, int] = {}
 
-    def batches(self, data: IO[bytes], *, live: bool) -> Iterator[TripleBatch]:
-        """Yield the elements of each chunk; if a bad line ends reading, those before it."""
-        number = 0
-        for chunk in line_chunks(data, self._faults, live=live):
-            first = number + 1
-            if isinstance(chunk, Overlong):
-                number += 1
-                self._faults.bad_line(number, f"longer than {LINE_BYTES_MAX} bytes")
-                continue
-            lines = chunk.split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            number += len(lines)
-            whole = self._whole(lines, number)
-            if whole is not None:
-                yield whole
-            else:
-                yield from self._each(lines, first)
-
-    def _whole(self, lines: list[bytes], number: int) -> TripleBatch | None:
-        """Parse lines together; None if they must be parsed one by one."""
-        try:
-            split = [self._split(line) for line in lines]
-            statements = b"\n".join(statement for _, statement in split)
-            parts = list(read_triples(io.BytesIO(statements), publication_id=self._publication_id, strict=True))
-        except DataRefused:
-            return None
-        batch = TripleBatch([], [], [], 0, number)
-        _extend(batch, parts)
-        assert len(batch.s) == len(split), "the parser takes one statement a line"
-        batch.times.extend(time for time, _ in split)
-        return batch
-
-    def _each(self, lines: list[bytes], first: int) -> Iterator[TripleBatch]:
-        """Parse line by line; deliver the elements before a fault, then report the fault."""
-        good = TripleBatch([], [], [], 0, 0)
-        for number, line in enumerate(lines, first):
-            if not line.strip() or line.lstrip().startswith(b"#"):
-                continue
-            reason = ""
-            try:
-                time, statement = self._split(line)
-                found = list(read_triples(io.BytesIO(statement), publication_id=self._publication_id, strict=True))
-            except DataRefused as error:
-                reason = error.reason
-            else:
-                before = len(good.s)
-                _extend(good, found)
-                good.times.extend([time] * (len(good.s) - before))
-            if (reason or len(good.s) >= BATCH_TRIPLES) and good.s:
-                yield dataclasses.replace(good, line=number)
-                good = TripleBatch([], [], [], 0, 0)
-            if reason:
-                self._faults.bad_line(number, reason)
-        if good.s:
-            yield dataclasses.replace(good, line=first + len(lines) - 1)
-
-    def _split(self, line: bytes) -> tuple[int, bytes]:
+    def split(self, line: bytes) -> tuple[int, bytes]:
         """Return the time and the statement of a line."""
         text, tab, statement = line.partition(b"\t")
-        if not tab or not statement.strip() or statement.lstrip().startswith(b"#"):  # no empty lines
+        if not tab or not statement.strip() or statement.lstrip().startswith(b"#"):
             raise DataRefused("not a time, a tabulator and a statement")
         time = self._times.get(text)
         if time is None:
@@ -160,11 +71,3 @@ class _Reader:
             if len(self._times) < _TIMES_MAX:
                 self._times[text] = time
         return time, statement
-
-
-def _extend(batch: TripleBatch, parts: list[TripleBatch]) -> None:
-    """Add triples to a batch, without times."""
-    for part in parts:
-        batch.s.extend(part.s)
-        batch.p.extend(part.p)
-        batch.o.extend(part.o)

@@ -9,28 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import json
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 from p2prdf.errors import DataRefused, QueryRefused, RemoteProtocolError
 from p2prdf.rdf import algebra
-from p2prdf.rdf.algebra import (
-    NUMBER_NAME,
-    REPORT_NAME,
-    TRIPLE_NAMES,
-    Aggregate,
-    CountWindow,
-    Existence,
-    Expression,
-    Form,
-    Function,
-    InferenceRule,
-    Operator,
-    Reported,
-    StandingQuery,
-    Window,
-)
+from p2prdf.rdf.algebra import NUMBER_NAME, REPORT_NAME, TRIPLE_NAMES, Form, Operator, Reported, StandingQuery
 from p2prdf.rdf.layouts import layouts
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.assembly import canonical
@@ -42,7 +29,7 @@ FORM_BYTES_MAX: Final = 1 << 18
 """Longest form of a query, in bytes."""
 
 _VERSION: Final = 1
-_KINDS: Final[dict[str, type[Operator]]] = {
+_KINDS: Final[dict[str, Any]] = {
     "leaf": algebra.Leaf, "window": algebra.Windowed, "counted": algebra.Counted, "table": algebra.Table,
     "project": algebra.Project, "filter": algebra.Filter, "extend": algebra.Extend, "fix": algebra.Fix,
     "union": algebra.Union, "join": algebra.Join, "leftjoin": algebra.LeftJoin, "minus": algebra.Minus,
@@ -78,7 +65,7 @@ def _plain(value: Any) -> Any:
     """Convert a field to a JSON value."""
     if isinstance(value, ConjunctiveQuery):
         return [*map(_plain, (value.patterns, value.constants, value.answer, value.filters))]
-    if isinstance(value, (Expression, Aggregate, Window, CountWindow)):
+    if dataclasses.is_dataclass(value):
         return [*map(_plain, _fields(value))]
     if isinstance(value, enum.Enum):
         return value.value
@@ -114,7 +101,7 @@ def _decoded(data: bytes) -> StandingQuery:
     for operator in operators:
         check_operator(operator, rows)
     check_windows(operators)
-    query = StandingQuery(Form(form), tuple(map(_text, names)), operators)
+    query = StandingQuery(Form(form), tuple(_exactly(str, name) for name in names), operators)
     fixed = {Form.ASK: (), Form.CONSTRUCT: TRIPLE_NAMES}.get(query.form, query.names)
     if query.names != fixed or len(rows[-1]) != len(fixed) or len(set(fixed)) != len(fixed):
         raise ValueError("the names do not match the columns")
@@ -130,11 +117,10 @@ def _decoded(data: bytes) -> StandingQuery:
 
 def _operator(value: Any) -> Operator:
     kind, *parts = _list(value)
-    made = _KINDS[_text(kind)]
-    fields = dataclasses.fields(made)
-    if len(parts) != len(fields):
-        raise ValueError(f"{kind} has {len(fields)} fields, not {len(parts)}")
-    return made(*(_FIELDS[str(field.type)](part) for field, part in zip(fields, parts, strict=True)))
+    if type(kind) is not str:
+        raise TypeError(f"{kind!r:.40} is no text")
+    found: Operator = _dataclass(_KINDS[kind])(parts)
+    return found
 
 
 def _list(value: Any) -> list[Any]:
@@ -143,107 +129,47 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError(f"{value!r:.40} is no text")
-    return value
+_Reader: TypeAlias = Callable[[Any], Any]
 
 
-def _integer(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r:.40} is no integer")
-    return value
+@functools.cache
+def _reader(kind: Any) -> _Reader:
+    """Return the function that makes a value of an annotated type from a JSON value, or raises an error."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple:
+        each = [_reader(argument) for argument in arguments if argument is not Ellipsis]
+        repeated = Ellipsis in arguments
+        return lambda value: tuple(map(each[0], _list(value))) if repeated else _together(each, _list(value))
+    if type(None) in arguments:
+        inner = _reader(arguments[0])
+        return lambda value: None if value is None else inner(value)
+    if kind is ConjunctiveQuery:
+        return _query
+    found: Any = kind
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(found)
+    return found if issubclass(found, enum.Enum) else functools.partial(_exactly, found)
 
 
-def _flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise TypeError(f"{value!r:.40} is no truth value")
-    return value
+def _together(readers: Sequence[_Reader], values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(read(value) for read, value in zip(readers, values, strict=True))
 
 
-_Part = TypeVar("_Part")
-
-
-def _tuple(of: Callable[[Any], _Part]) -> Callable[[Any], tuple[_Part, ...]]:
-    return lambda value: tuple(map(of, _list(value)))
-
-
-def _maybe(of: Callable[[Any], _Part]) -> Callable[[Any], _Part | None]:
-    return lambda value: None if value is None else of(value)
-
-
-def _exactly(count: int) -> Callable[[Any], tuple[int, ...]]:
-    def integers(value: Any) -> tuple[int, ...]:
-        if len(_list(value)) != count:
-            raise ValueError(f"{value!r:.40} has not {count} parts")
-        return tuple(map(_integer, value))
-
-    return integers
-
-
-def _expression(value: Any) -> Expression:
-    text, variables = _list(value)
-    return Expression(_text(text), _integers(variables))
+@functools.cache
+def _dataclass(kind: Any) -> _Reader:
+    hints = typing.get_type_hints(kind)
+    readers = [_reader(hints[field.name]) for field in dataclasses.fields(kind)]
+    return lambda value: kind(*_together(readers, _list(value)))
 
 
 def _query(value: Any) -> ConjunctiveQuery:
-    patterns, constants, answer, filters = _list(value)
-    names = tuple(map(str, range(len(_list(answer)))))
-    return ConjunctiveQuery(
-        _triples(patterns), _tuple(_text)(constants), _integers(answer), names, False, _tuple(_expression)(filters)
-    )
+    hints = typing.get_type_hints(ConjunctiveQuery)
+    readers = [_reader(hints[name]) for name in ("patterns", "constants", "answer", "filters")]
+    patterns, constants, answer, filters = _together(readers, _list(value))
+    return ConjunctiveQuery(patterns, constants, answer, tuple(map(str, range(len(answer)))), False, filters)
 
 
-def _aggregate(value: Any) -> Aggregate:
-    function, columns, distinct, separator = _list(value)
-    return Aggregate(Function(function), _integers(columns), _flag(distinct), _text(separator))
-
-
-def _window(value: Any) -> Window:
-    length, step, start = _list(value)
-    return Window(_maybe(_integer)(length), _integer(step), _integer(start))
-
-
-def _count_window(value: Any) -> CountWindow:
-    elements, step, stream = _list(value)
-    return CountWindow(_integer(elements), _integer(step), _text(stream))
-
-
-def _ordered(value: Any) -> tuple[int, bool]:
-    column, descending = _list(value)
-    return _integer(column), _flag(descending)
-
-
-def _rule(value: Any) -> InferenceRule:
-    head, body = _list(value)
-    return _atom(head), tuple(map(_atom, _list(body)))
-
-
-def _atom(value: Any) -> tuple[str, str, str]:
-    s, p, o = map(_text, _list(value))
-    return s, p, o
-
-
-_integers: Final = _tuple(_integer)
-_triples: Final[Callable[[Any], Any]] = _tuple(_exactly(3))
-_FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
-    "ConjunctiveQuery": _query,
-    "int": _integer,
-    "bool": _flag,
-    "int | None": _maybe(_integer),
-    "Expression": _expression,
-    "Existence": Existence,
-    "Reported": Reported,
-    "Window": _window,
-    "CountWindow": _count_window,
-    "Shared": _tuple(_exactly(2)),
-    "tuple[int, ...]": _integers,
-    "tuple[str, ...]": _tuple(_text),
-    "tuple[tuple[str | None, ...], ...]": _tuple(_tuple(_maybe(_text))),
-    "tuple[tuple[int, int, int], ...]": _triples,
-    "tuple[tuple[int, bool], ...]": _tuple(_ordered),
-    "tuple[Expression, ...]": _tuple(_expression),
-    "tuple[Aggregate, ...]": _tuple(_aggregate),
-    "tuple[InferenceRule, ...]": _tuple(_rule),
-}
-"""The decoder of each field, by its type in :mod:`p2prdf.rdf.algebra`."""
+def _exactly(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r:.40} is no {kind.__name__}")
+    return value
