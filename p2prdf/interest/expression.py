@@ -47,6 +47,17 @@ PATTERNS_MAX: Final = 32
 OPTIONALS_MAX: Final = 8
 """Bound on the optional groups of one interest."""
 
+_MADE_OF: Final = "an interest is made of triple patterns, FILTER and OPTIONAL"
+_ALL: Final = ("ORDER BY, LIMIT or OFFSET", "a replica holds all triples of an interest")
+_GROUPED: Final = ("GROUP BY", "an interest selects triples, not groups of solutions")
+_REFUSED: Final = {
+    "GROUP": _GROUPED, "HAVING": _GROUPED, **dict.fromkeys(("ORDER", "LIMIT", "OFFSET"), _ALL),
+    "VALUES": ("VALUES", "write an interest for each value, or FILTER (?x IN (...))"),
+    "SELECT": ("sub-SELECT", _MADE_OF),
+    **{word: (word, _MADE_OF) for word in ("UNION", "MINUS", "GRAPH", "BIND", "EXISTS")},
+}  # fmt: skip
+"""Constructs and reasons, by words of SPARQL that an interest does not have."""
+
 Pattern: TypeAlias = tuple[str, str, str]
 """Subject, predicate and object: canonical terms, or ``?`` and the name of a variable."""
 
@@ -158,18 +169,14 @@ class _Reading:
     # --- refused constructs ---------------------------------------------------------------------
 
     def _check_form(self) -> None:
-        query, select = self._query, self._query.select
+        query, cursor = self._query, self._cursor
         if query.form is Form.ASK:
-            raise self._refusal(select.at, "ASK", "an interest is a SELECT or CONSTRUCT query")
+            raise self._refusal(query.select.at, "ASK", "an interest is a SELECT or CONSTRUCT query")
         if query.continuous is not None:
-            raise self._refusal(select.at, "WINDOW", "an interest is about what a dataset holds, not about a stream")
-        if select.keys is not None or select.having:
-            raise self._refusal(select.at, "GROUP BY", "an interest selects triples, not groups of solutions")
-        if select.order or select.offset or select.limit is not None:
-            raise self._refusal(select.at, "ORDER BY, LIMIT or OFFSET", "a replica holds all triples of an interest")
-        if select.data is not None:
-            raise self._refusal(select.at, "VALUES", "write an interest for each value, or FILTER (?x IN (...))")
-        for projected in select.projection or ():
+            reason = "an interest is about what a dataset holds, not about a stream"
+            raise self._refusal(query.select.at, "WINDOW", reason)
+        cursor.refuse_words(_REFUSED)
+        for projected in query.select.projection or ():
             reason = "a replica holds triples, whatever is projected: write SELECT *"
             raise self._refusal(projected.at, "SELECT", reason)
 
@@ -189,10 +196,8 @@ class _Reading:
                     conditions.append(condition)
                 case syntax.OptionalGroup():
                     optionals.append(element)
-                case _:
-                    name, at = _named(element, group)
-                    reason = "an interest is made of triple patterns, FILTER and OPTIONAL"
-                    raise self._refusal(at, name, f"not supported: {reason}")
+                case syntax.Group(at=at):
+                    raise self._refusal(at, "{ } in a group", f"not supported: {_MADE_OF}")
         return triples, conditions, optionals
 
     def _pattern(self, triple: syntax.Triple) -> Pattern:
@@ -248,8 +253,6 @@ class _Reading:
         numbers = {name[1:]: number for number, name in enumerate(names) if name in scope}
         found: dict[Filter, None] = {}
         for condition in conditions:
-            if condition.groups:
-                raise self._refusal(condition.at, "EXISTS", "not supported in an interest")
             for part in filters.conjuncts(condition.symbols):
                 if not part:
                     raise self._refusal(condition.at, "syntax error", "an empty condition")
@@ -271,23 +274,3 @@ class _Reading:
 
     def _refusal(self, at: int, construct: str, reason: str) -> QueryRefused:
         return self._cursor.refusal(at, construct, reason)
-
-
-def _named(element: syntax.Element, group: syntax.Group) -> tuple[str, int]:
-    """Return the name of an element, and its approximate place."""
-    match element:
-        case syntax.Group(at=at):
-            return "{ } in a group", at
-        case syntax.UnionGroups(groups):
-            return "UNION", groups[0].at
-        case syntax.MinusGroup(inner):
-            return "MINUS", inner.at
-        case syntax.GraphGroup(at=at):
-            return "GRAPH", at
-        case syntax.Bind(at=at):
-            return "BIND", at
-        case syntax.SubSelect(select):
-            return "sub-SELECT", select.at
-        case syntax.InlineData():
-            return "VALUES", group.at
-    return "WINDOW", group.at

@@ -14,17 +14,16 @@ from p2prdf.rdf.standing.selects import read_query
 
 __all__ = ["parse_select"]
 
-_MORE: Final = {
-    **dict.fromkeys(("ASK", "CONSTRUCT"), "the query is a SELECT"),
-    **dict.fromkeys(("REGISTER", "WINDOW", "STREAM"), "the query reads no stream"),
-    **dict.fromkeys(("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"), "solutions come as they become true"),
-    **dict.fromkeys(("OPTIONAL", "UNION", "MINUS", "EXISTS"), "the query is one basic graph pattern with filters"),
-    **dict.fromkeys(("BIND", "VALUES"), "variables are bound by triple patterns"),
-    "GRAPH": "the query reads the default graph",
-    "SELECT": "the query has no sub-query",
-}
-"""Words of SPARQL that such a query does not have, with the reason."""
-_CONSTRUCTS: Final = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "SELECT": "sub-SELECT"}
+_BOUND: Final = "variables are bound by triple patterns"
+_ENDLESS: Final = "solutions come as they become true"
+_ONE: Final = "the query is one basic graph pattern with filters"
+_REFUSED: Final = {
+    **{word: (word, "the query reads no stream") for word in ("WINDOW", "STREAM")},
+    **{word: (word, _ENDLESS) for word in ("HAVING", "LIMIT", "OFFSET")},
+    "GROUP": ("GROUP BY", _ENDLESS), "ORDER": ("ORDER BY", _ENDLESS), "SELECT": ("sub-SELECT", _ONE),
+    **{word: (word, _ONE) for word in ("OPTIONAL", "UNION", "MINUS", "EXISTS", "GRAPH")},
+    **{word: (word, _BOUND) for word in ("BIND", "VALUES")},
+}  # fmt: skip
 
 
 @as_written
@@ -35,14 +34,13 @@ def parse_select(text: str) -> ConjunctiveQuery:
     """
     cursor, query = read_query(text)
     group, projection = query.select.group, query.select.projection or ()
+    first = cursor.symbols[0]
+    if not first.is_word("SELECT"):
+        raise cursor.refusal(first.at, first.value.upper(), "not supported: the query is a SELECT without streams")
     for each in projection:
         if each.expression is not None:
-            reason = "not supported: variables are bound by triple patterns"
-            raise cursor.refusal(each.at, "expression in SELECT", reason)
-    for number, symbol in enumerate(cursor.symbols):
-        word = symbol.value.upper() if symbol.kind == "word" else ""
-        if word in _MORE and (number or word != "SELECT"):
-            raise cursor.refusal(symbol.at, _CONSTRUCTS.get(word, word), f"not supported: {_MORE[word]}")
+            raise cursor.refusal(each.at, "expression in SELECT", f"not supported: {_BOUND}")
+    cursor.refuse_words(_REFUSED)
     triples = list(_triples(group))
     for triple in triples:
         if sign := _beyond_steps(triple.path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.tokens import Symbol, misplaced, refusal
 
@@ -82,6 +84,15 @@ class Cursor:
         """Return a name that no query can spell, distinct from all others."""
         self._hidden += 1
         return f".{what}{self._hidden}"
+
+    def refuse_words(self, refused: Mapping[str, tuple[str, str]]) -> None:
+        """Raise the refusal of the first word after the beginning that is in a table.
+
+        ``refused``: the construct and the reason, by the word in capitals.
+        """
+        for symbol in self.symbols[1:]:
+            if symbol.kind == "word" and (found := refused.get(symbol.value.upper())) is not None:
+                raise self.refusal(symbol.at, found[0], f"not supported: {found[1]}")
 
     def refusal(self, at: int, construct: str, reason: str) -> QueryRefused:
         """Return the error that names a construct and its position."""
