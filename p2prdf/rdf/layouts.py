@@ -8,45 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TypeAlias
 
-from p2prdf.rdf.algebra import (
-    Closure,
-    Construct,
-    Distinct,
-    Existence,
-    Exists,
-    Extend,
-    Filter,
-    Fix,
-    Function,
-    Group,
-    Inferred,
-    Join,
-    Leaf,
-    LeftJoin,
-    Minus,
-    Operator,
-    Project,
-    Report,
-    Reported,
-    Slice,
-    Table,
-    Union,
-)
+from p2prdf.rdf import algebra
+from p2prdf.rdf.algebra import Operator
 
 __all__ = ["inputs_of", "layouts", "with_inputs"]
+
+_OfTwo: TypeAlias = algebra.Join | algebra.LeftJoin | algebra.Minus | algebra.Exists
 
 
 def inputs_of(operator: Operator) -> tuple[int, ...]:
     """Return the numbers of an operator's inputs, in order."""
     match operator:
-        case Leaf() | Table():
+        case algebra.Leaf() | algebra.Table():
             return ()
-        case Union(inputs):
+        case algebra.Union(inputs):
             return inputs
-        case Join(left, right) | LeftJoin(left, right) | Minus(left, right) | Exists(left, right):
-            return left, right
-        case Closure(edges, seeds):
+        case algebra.Join() | algebra.LeftJoin() | algebra.Minus() | algebra.Exists():
+            return operator.left, operator.right
+        case algebra.Closure(edges, seeds):
             return (edges,) if seeds is None else (edges, seeds)
     return (operator.input,)
 
@@ -54,13 +35,13 @@ def inputs_of(operator: Operator) -> tuple[int, ...]:
 def with_inputs(operator: Operator, inputs: tuple[int, ...]) -> Operator:
     """Return a copy of an operator with other inputs."""
     match operator:
-        case Leaf() | Table():
+        case algebra.Leaf() | algebra.Table():
             return operator
-        case Union():
-            return Union(inputs)
-        case Join() | LeftJoin() | Minus() | Exists():
+        case algebra.Union():
+            return algebra.Union(inputs)
+        case algebra.Join() | algebra.LeftJoin() | algebra.Minus() | algebra.Exists():
             return dataclasses.replace(operator, left=inputs[0], right=inputs[1])
-        case Closure():
+        case algebra.Closure():
             return dataclasses.replace(operator, edges=inputs[0], seeds=inputs[1] if len(inputs) > 1 else None)
     return dataclasses.replace(operator, input=inputs[0])
 
@@ -84,68 +65,66 @@ def _place(number: int, count: int) -> int:
 
 def _layout(operator: Operator, inputs: list[tuple[bool, ...]]) -> tuple[bool, ...]:
     match operator:
-        case Leaf(query):
+        case algebra.Leaf(query):
             return (True,) * len(query.answer)
-        case Table(width, rows):
+        case algebra.Table(width, rows):
             return tuple(all(row[at] is not None for row in rows) for at in range(width))
-        case Project(_, columns):
+        case algebra.Project(_, columns):
             return tuple(at >= 0 and inputs[0][_place(at, len(inputs[0]))] for at in columns)
-        case Filter(_, condition):
+        case algebra.Filter(_, condition):
             return _with_columns(condition.variables, inputs[0])
-        case Extend(_, expression):
+        case algebra.Extend(_, expression):
             return (*_with_columns(expression.variables, inputs[0]), False)
-        case Fix(_, columns):
+        case algebra.Fix(_, columns):
             return _with_columns(columns, inputs[0]) + (True,) * len(columns)
-        case Distinct():
+        case algebra.Distinct():
             return inputs[0]
-        case Report(_, reported, every):
-            behind = () if reported is Reported.CHANGES else (True,) if every else (True, True)
+        case algebra.Report(_, reported, every):
+            behind = () if reported is algebra.Reported.CHANGES else (True,) if every else (True, True)
             return inputs[0] + behind
-        case Slice(_, order):
+        case algebra.Slice(_, order):
             return _with_columns([at for at, _ in order], inputs[0])
     return _layout_of_new_rows(operator, inputs)
 
 
 def _layout_of_new_rows(
-    operator: Union | Group | Closure | Construct | Inferred | Join | LeftJoin | Minus | Exists,
+    operator: algebra.Union | algebra.Group | algebra.Closure | algebra.Construct | algebra.Inferred | _OfTwo,
     inputs: list[tuple[bool, ...]],
 ) -> tuple[bool, ...]:
     match operator:
-        case Union():
+        case algebra.Union():
             if len(set(map(len, inputs))) != 1:
                 raise IndexError("a union of rows of different width")
             return tuple(map(all, zip(*inputs, strict=True)))
-        case Group(_, keys, aggregates):
+        case algebra.Group(_, keys, aggregates):
             _with_columns([*keys, *(at for each in aggregates for at in each.columns)], inputs[0])
-            counts = [each.function is Function.COUNT for each in aggregates]
+            counts = [each.function is algebra.Function.COUNT for each in aggregates]
             return (*(inputs[0][at] for at in keys), *counts)
-        case Closure():
+        case algebra.Closure():
             if [len(each) for each in inputs] not in ([2], [2, 1]):
                 raise IndexError("a closure needs two columns of edges and one of seeds")
             return (True, True)
-        case Construct() | Inferred():
-            if isinstance(operator, Inferred) and len(inputs[0]) != 3:
+        case algebra.Construct() | algebra.Inferred():
+            if isinstance(operator, algebra.Inferred) and len(inputs[0]) != 3:
                 raise IndexError("rules need rows of three terms")
             return (True, True, True)
     return _layout_of_two(operator, *inputs)
 
 
-def _layout_of_two(
-    operator: Join | LeftJoin | Minus | Exists, left: tuple[bool, ...], right: tuple[bool, ...]
-) -> tuple[bool, ...]:
-    pairs = (*operator.keys, *operator.shared) if isinstance(operator, Minus) else operator.shared
+def _layout_of_two(operator: _OfTwo, left: tuple[bool, ...], right: tuple[bool, ...]) -> tuple[bool, ...]:
+    pairs = (*operator.keys, *operator.shared) if isinstance(operator, algebra.Minus) else operator.shared
     _with_columns([at for at, _ in pairs], left)
     _with_columns([at for _, at in pairs], right)
     places = {at for _, at in pairs}
     others = [flag for at, flag in enumerate(right) if at not in places]
     match operator:
-        case Join(shared=shared):
+        case algebra.Join(shared=shared):
             both = {at: left[at] or right[other] for at, other in shared}
             return (*(both.get(at, flag) for at, flag in enumerate(left)), *others)
-        case LeftJoin(conditions=conditions):
+        case algebra.LeftJoin(conditions=conditions):
             read = [at for condition in conditions for at in condition.variables]
             return _with_columns(read, left + (False,) * len(others))
-        case Exists(existence=Existence.MARK):
+        case algebra.Exists(existence=algebra.Existence.MARK):
             return (*left, True)
     return left
 

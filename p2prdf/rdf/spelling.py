@@ -12,32 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from p2prdf.rdf import quads
-from p2prdf.rdf.algebra import (
-    Closure,
-    Construct,
-    Counted,
-    CountWindow,
-    Distinct,
-    Exists,
-    Extend,
-    Filter,
-    Fix,
-    Group,
-    Join,
-    Leaf,
-    LeftJoin,
-    Minus,
-    Operator,
-    Project,
-    Report,
-    Slice,
-    StandingQuery,
-    Table,
-    Union,
-    Window,
-    Windowed,
-)
+from p2prdf.rdf import algebra, quads
+from p2prdf.rdf.algebra import Operator, StandingQuery
 from p2prdf.rdf.layouts import inputs_of, layouts
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern
 
@@ -68,7 +44,7 @@ class Names:
             self._follow(query)
             pairs = zip(query.operators, self._columns, strict=True)
             self.leaves = [
-                self._of_leaf(operator.query, known) for operator, known in pairs if isinstance(operator, Leaf)
+                self._of_leaf(operator.query, known) for operator, known in pairs if isinstance(operator, algebra.Leaf)
             ]
 
     def _of_leaf(self, leaf: ConjunctiveQuery, columns: dict[int, str]) -> tuple[str, ...]:
@@ -94,18 +70,20 @@ class Names:
     def _sources(self, operator: Operator) -> Iterator[tuple[int, int, int]]:
         """Yield the input columns that an operator passes on: input, input column, column of the operator."""
         match operator:
-            case Project(source, columns):
+            case algebra.Project(source, columns):
                 yield from ((source, column, at) for at, column in enumerate(columns) if column >= 0)
-            case Group(source, keys):
+            case algebra.Group(source, keys):
                 yield from ((source, column, at) for at, column in enumerate(keys))
-            case Join(left, right, shared) | LeftJoin(left, right, shared):
+            case algebra.Join(left, right, shared) | algebra.LeftJoin(left, right, shared):
                 yield from ((left, column, column) for column in range(self._widths[left]))
                 joined = {column for _, column in shared}
                 others = [column for column in range(self._widths[right]) if column not in joined]
                 yield from ((right, column, self._widths[left] + at) for at, column in enumerate(others))
-            case Filter() | Extend() | Fix() | Union() | Distinct() | Slice() | Minus() | Exists() | Report():
+            case algebra.Closure() | algebra.Construct() | algebra.Inferred():
+                pass  # their columns are new
+            case _:
                 sources = inputs_of(operator)
-                for source in sources if isinstance(operator, Union) else sources[:1]:
+                for source in sources if isinstance(operator, algebra.Union) else sources[:1]:
                     yield from ((source, column, column) for column in range(self._widths[source]))
 
     # --- operators -------------------------------------------------------------------------------
@@ -114,34 +92,34 @@ class Names:
         """Describe in a few words the effect of an operator of a standing query; "" if its name suffices."""
         operator = self._operators[number]
         match operator:
-            case Leaf():
-                before = sum(isinstance(each, Leaf) for each in self._operators[:number])
+            case algebra.Leaf():
+                before = sum(isinstance(each, algebra.Leaf) for each in self._operators[:number])
                 text = f"part {before + 1}"
-                if isinstance(operator, (Windowed, Counted)):
+                if isinstance(operator, (algebra.Windowed, algebra.Counted)):
                     text += f" in {_spell_window(operator.window)}"
-            case Report(_, reported, every):
+            case algebra.Report(_, reported, every):
                 text = f"{reported.value} {f'every {_spell_milliseconds(every)}' if every else 'by count'}"
-            case Table(_, rows):
+            case algebra.Table(_, rows):
                 text = _counted(len(rows), "fixed row")
-            case Filter(source, condition):
+            case algebra.Filter(source, condition):
                 text = spell_expression(condition.text, self._names_of(source))
-            case Extend(source, expression):
+            case algebra.Extend(source, expression):
                 text = f"{spell_expression(expression.text, self._names_of(source))} AS {self._names_of(number)[-1]}"
-            case Project():
+            case algebra.Project():
                 text = _listed(self._names_of(number))
-            case Group(source, keys, aggregates):
+            case algebra.Group(source, keys, aggregates):
                 names = self._names_of(source)
                 made = [each.function.value + (" DISTINCT" if each.distinct else "") for each in aggregates]
                 text = f"by {_listed([names[at] for at in keys])}: {', '.join(made[:_LISTED_MAX])}".rstrip(": ")
-            case Slice(source, order, offset, limit):
+            case algebra.Slice(source, order, offset, limit):
                 names = self._names_of(source)
                 by = [f"{names[at]}{' descending' if down else ''}" for at, down in order]
                 text = f"{'' if limit is None else f'at most {limit} '}after {offset}"
                 text += f" by {_listed(by)}" if by else ""
-            case Closure(_, seeds, backward, reflexive):
+            case algebra.Closure(_, seeds, backward, reflexive):
                 text = f"{'zero' if reflexive else 'one'} or more steps{' backward' if backward else ''}"
                 text += "" if seeds is None else " from given nodes"
-            case Construct(_, template):
+            case algebra.Construct(_, template):
                 text = _counted(len(template), "triple")
             case _:
                 text = self._spell_joined(operator, self._names_of(number))
@@ -149,7 +127,7 @@ class Names:
 
     @staticmethod
     def _spell_joined(operator: Operator, names: Sequence[str]) -> str:
-        kind = f"{operator.existence.value} " if isinstance(operator, Exists) else ""
+        kind = f"{operator.existence.value} " if isinstance(operator, algebra.Exists) else ""
         shared = [names[left] for left, _ in _shared(operator)]
         return (kind + (f"on {_listed(shared)}" if shared else "")).strip()
 
@@ -174,8 +152,8 @@ def spell_pattern(pattern: Pattern, constants: Sequence[str], names: Sequence[st
     return f"{s} {p} {o}"
 
 
-def _spell_window(window: Window | CountWindow) -> str:
-    if isinstance(window, CountWindow):
+def _spell_window(window: algebra.Window | algebra.CountWindow) -> str:
+    if isinstance(window, algebra.CountWindow):
         return f"a window of the last {_counted(window.elements, 'element')}, at every {window.step} more"
     if window.range is None:
         reach = f"a window from {_spell_milliseconds(window.start)} after 1970 on"
@@ -200,9 +178,9 @@ def spell_expression(text: str, names: Sequence[str]) -> str:
 
 def _shared(operator: Operator) -> tuple[tuple[int, int], ...]:
     match operator:
-        case Join(shared=shared) | LeftJoin(shared=shared) | Exists(shared=shared):
+        case algebra.Join(shared=shared) | algebra.LeftJoin(shared=shared) | algebra.Exists(shared=shared):
             return shared
-        case Minus(keys=keys, shared=shared):
+        case algebra.Minus(keys=keys, shared=shared):
             return keys + shared
     return ()
 

@@ -8,38 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from p2prdf.rdf import quads, terms
+from p2prdf.rdf import algebra, quads, terms
 from p2prdf.rdf.algebra import (
     LANDMARK_MS_MAX,
     WINDOW_ELEMENTS_MAX,
     WINDOW_MS_MAX,
-    Aggregate,
-    Closure,
-    Construct,
-    Counted,
-    CountWindow,
-    Distinct,
-    Exists,
     Expression,
-    Extend,
-    Filter,
-    Function,
-    Group,
     InferenceRule,
-    Inferred,
-    Join,
-    Leaf,
-    LeftJoin,
-    Minus,
     Operator,
-    Project,
-    Report,
     Shared,
-    Slice,
-    Table,
-    Union,
-    Window,
-    Windowed,
 )
 from p2prdf.rdf.compiled import compile_expression
 from p2prdf.rdf.layouts import inputs_of
@@ -55,40 +32,40 @@ __all__ = ["check_operator", "check_windows"]
 def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
     """Check one operator; ``layouts``: the layouts of all operators."""
     match operator:
-        case Leaf(query):
+        case algebra.Leaf(query):
             _check_leaf(query)
             _check_place(operator)
-        case Table(width, rows):
+        case algebra.Table(width, rows):
             _require(all(len(row) == width for row in rows), "a row of a table is not as wide as the table")
             _check_terms(cell for row in rows for cell in row if cell is not None)
-        case Project(_, columns):
+        case algebra.Project(_, columns):
             _require(all(at >= -1 for at in columns), "a column is negative")
-        case Filter(_, expression) | Extend(_, expression):
+        case algebra.Filter(_, expression) | algebra.Extend(_, expression):
             _check_expressions((expression,))
-        case Union(inputs):
+        case algebra.Union(inputs):
             _require(len(inputs) > 1, "a union of one")
-        case Join(shared=shared) | Exists(shared=shared):
+        case algebra.Join(shared=shared) | algebra.Exists(shared=shared):
             _check_shared(shared)
-        case LeftJoin(_, _, shared, conditions):
+        case algebra.LeftJoin(_, _, shared, conditions):
             _check_shared(shared)
             _check_expressions(conditions)
-        case Minus(_, _, keys, shared):
+        case algebra.Minus(_, _, keys, shared):
             _check_shared(keys + shared)
             _require(bool(shared), "a difference without a common variable")
-        case Group(_, _, aggregates):
+        case algebra.Group(_, _, aggregates):
             for each in aggregates:
                 _check_aggregate(each)
-        case Slice(_, _, offset, limit):
+        case algebra.Slice(_, _, offset, limit):
             _require(0 <= offset <= SLICE_MAX and (limit is None or 0 <= limit <= SLICE_MAX), "a slice out of range")
             _require(offset > 0 or limit is not None, "a slice without offset and limit")
-        case Closure(_, seeds, _, reflexive):
+        case algebra.Closure(_, seeds, _, reflexive):
             _require(seeds is not None or not reflexive, "a reflexive closure without seeds")
-        case Construct() | Inferred():
+        case algebra.Construct() | algebra.Inferred():
             _check_triple_source(operator, len(layouts[operator.input]))
 
 
-def _check_triple_source(operator: Construct | Inferred, width: int) -> None:
-    if isinstance(operator, Inferred):
+def _check_triple_source(operator: algebra.Construct | algebra.Inferred, width: int) -> None:
+    if isinstance(operator, algebra.Inferred):
         _check_rules(operator.rules)
         return
     template, constants = operator.template, operator.constants
@@ -109,15 +86,17 @@ def _check_rules(rules: tuple[InferenceRule, ...]) -> None:
 def check_windows(operators: tuple[Operator, ...]) -> None:
     """Check that windows are below a report, the report is the root, and triples of a window count once."""
     root = operators[-1]
-    counted = sum(isinstance(each, Counted) for each in operators)
+    counted = sum(isinstance(each, algebra.Counted) for each in operators)
     least, most = (0, 0) if counted else (1, WINDOW_MS_MAX)
-    _require(not isinstance(root, Report) or least <= root.every <= most, "reports are too many or too few")
-    _require(not any(isinstance(each, Report) for each in operators[:-1]), "a report is not the root")
-    windowed = {number for number, each in enumerate(operators) if isinstance(each, (Windowed, Counted))}
-    _require(bool(windowed) is isinstance(root, Report), "windows without a report, or a report without windows")
+    _require(not isinstance(root, algebra.Report) or least <= root.every <= most, "reports are too many or too few")
+    _require(not any(isinstance(each, algebra.Report) for each in operators[:-1]), "a report is not the root")
+    of_windows = (algebra.Windowed, algebra.Counted)
+    windowed = {number for number, each in enumerate(operators) if isinstance(each, of_windows)}
+    reports = isinstance(root, algebra.Report)
+    _require(bool(windowed) is reports, "windows without a report, or a report without windows")
     _require(not counted or len(windowed) == 1, "a window by count with another window")
     for operator in operators:
-        distinct = isinstance(operator, Distinct) or windowed.isdisjoint(inputs_of(operator))
+        distinct = isinstance(operator, algebra.Distinct) or windowed.isdisjoint(inputs_of(operator))
         _require(distinct, "triples of a window are counted by element")
 
 
@@ -143,10 +122,10 @@ def _check_expressions(expressions: Iterable[Expression]) -> None:
         compile_expression(expression)
 
 
-def _check_aggregate(aggregate: Aggregate) -> None:
-    counts = aggregate.function is Function.COUNT
+def _check_aggregate(aggregate: algebra.Aggregate) -> None:
+    counts = aggregate.function is algebra.Function.COUNT
     _require(len(aggregate.columns) == 1 or (counts and (aggregate.distinct or not aggregate.columns)), "an aggregate")
-    _require(aggregate.function is Function.GROUP_CONCAT or aggregate.separator == " ", "a separator")
+    _require(aggregate.function is algebra.Function.GROUP_CONCAT or aggregate.separator == " ", "a separator")
 
 
 def _check_leaf(query: ConjunctiveQuery) -> None:
@@ -165,12 +144,12 @@ def _check_leaf(query: ConjunctiveQuery) -> None:
     _check_expressions(query.filters)
 
 
-def _check_place(leaf: Leaf) -> None:
+def _check_place(leaf: algebra.Leaf) -> None:
     """Check that a leaf reads the elements of a window, or no stream at all."""
-    if isinstance(leaf, Windowed):
+    if isinstance(leaf, algebra.Windowed):
         _check_window(leaf.window)
         _check_streamed(leaf.query)
-    elif isinstance(leaf, Counted):
+    elif isinstance(leaf, algebra.Counted):
         _check_count_window(leaf.window)
         whole = leaf.query == leaves.whole_stream(leaf.window.stream)
         _require(whole, "a window by count does not read its whole stream")
@@ -179,13 +158,13 @@ def _check_place(leaf: Leaf) -> None:
         _require(not streamed, "a stream is read without a window")
 
 
-def _check_window(window: Window) -> None:
+def _check_window(window: algebra.Window) -> None:
     lengths = (window.step,) if window.range is None else (window.step, window.range)
     _require(all(1 <= length <= WINDOW_MS_MAX for length in lengths), "a window is out of range")
     _require(0 <= window.start <= (LANDMARK_MS_MAX if window.range is None else 0), "a window starts out of range")
 
 
-def _check_count_window(window: CountWindow) -> None:
+def _check_count_window(window: algebra.CountWindow) -> None:
     _require(all(1 <= each <= WINDOW_ELEMENTS_MAX for each in (window.elements, window.step)), "a window is too large")
     stream = window.stream
     _require(terms.parse_term(stream) == stream and stream.startswith("<"), f"{stream!r:.40} is no canonical IRI")

@@ -20,26 +20,13 @@ from __future__ import annotations
 import dataclasses
 
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf.standing import laws
+from p2prdf.rdf.standing import laws, relations
 from p2prdf.rdf.standing.paths import may_be_empty
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
-    Distinct,
-    Exists,
-    Extend,
-    Filter,
-    Given,
-    Group,
-    Join,
-    LeftJoin,
-    Minus,
     Names,
-    PathPattern,
-    Project,
     Relation,
-    Slice,
-    Union,
     certain,
     mentioned,
     mentioned_beside,
@@ -56,29 +43,29 @@ def is_stable(relation: Relation, outer: frozenset[str]) -> bool:
         case Basic(_, conditions):
             own = frozenset(variables(relation))
             return all(outer.intersection(each.names) <= each.scope & own for each in conditions)
-        case PathPattern(_, path):
+        case relations.PathPattern(_, path):
             return not (may_be_empty(path) and outer.intersection(variables(relation)))
-        case Join(left, right):
+        case relations.Join(left, right):
             return is_stable(left, outer) and is_stable(right, outer)
-        case Union(branches):
+        case relations.Union(branches):
             return all(is_stable(branch, outer) for branch in branches)
-        case LeftJoin(input, right):
+        case relations.LeftJoin(input, right):
             both = is_stable(input, outer) and is_stable(right, outer)
             return both and mentioned_beside(relation) & outer <= certain(input)
-        case Minus(input, right):
+        case relations.Minus(input, right):
             both = is_stable(input, outer) and is_stable(right, outer)
             return both and mentioned(right) & outer <= certain(input) & certain(right)
-        case Exists(input, right):
+        case relations.Exists(input, right):
             return is_stable(input, outer) and mentioned(right) & outer <= certain(input)
-        case Filter(input, condition) | Extend(input, _, condition):
+        case relations.Filter(input, condition) | relations.Extend(input, _, condition):
             known = certain(input) & condition.scope
-            fresh = not isinstance(relation, Extend) or relation.name not in outer
+            fresh = not isinstance(relation, relations.Extend) or relation.name not in outer
             return fresh and is_stable(input, outer) and outer.intersection(condition.names) <= known
-        case Group(input, keys):
+        case relations.Group(input, keys):
             return is_stable(input, outer) and mentioned(input) & outer <= certain(input).intersection(keys)
-        case Slice(input):
+        case relations.Slice(input):
             return not mentioned(input) & outer
-        case Project(input) | Distinct(input):
+        case relations.Project(input) | relations.Distinct(input):
             return is_stable(input, outer)
     return True
 
@@ -94,44 +81,45 @@ class Correlation:
         used = mentioned(group)
         self.names: Names = tuple(name for name in variables(outer) if name in used)
         self.fixed = {name: fixed[name] for name in self.names if name not in self._bound}
-        self.given = Given(self.names, self._bound.intersection(self.names), tuple(self.fixed.values()))
+        self.given = relations.Given(self.names, self._bound.intersection(self.names), tuple(self.fixed.values()))
         self.keys: Names = tuple(self.fixed.get(name, name) for name in self.names)
         """The columns that identify an outer solution."""
         self.group = self._joined(group)
 
     def _joined(self, relation: Relation) -> Relation:
         if is_stable(relation, self._outer):
-            return Join(relation, self.given)
+            return relations.Join(relation, self.given)
         match relation:
             case Basic():
                 return self._basic(relation)
-            case PathPattern():
-                return Join(relation, self.given)
-            case Join(left, right):
+            case relations.PathPattern():
+                return relations.Join(relation, self.given)
+            case relations.Join(left, right):
                 parts = [
                     part if is_stable(part, self._outer) else self._joined(part) for part in (left, right)
                 ]
-                return Join(*parts)
-            case Union(branches):
-                return Union(tuple(map(self._joined, branches)))
-            case LeftJoin(input, right, conditions, exists):
-                return LeftJoin(self._joined(input), self._joined(right), tuple(map(self._wider, conditions)), exists)
-            case Minus(input, right, shared):
-                return Minus(self._joined(input), self._joined(right), shared)
-            case Filter(input, condition):
-                return Filter(self._joined(input), self._wider(condition))
-            case Extend(input, name, expression):
+                return relations.Join(*parts)
+            case relations.Union(branches):
+                return relations.Union(tuple(map(self._joined, branches)))
+            case relations.LeftJoin(input, right, conditions, exists):
+                wider = tuple(map(self._wider, conditions))
+                return relations.LeftJoin(self._joined(input), self._joined(right), wider, exists)
+            case relations.Minus(input, right, shared):
+                return relations.Minus(self._joined(input), self._joined(right), shared)
+            case relations.Filter(input, condition):
+                return relations.Filter(self._joined(input), self._wider(condition))
+            case relations.Extend(input, name, expression):
                 if name in self._outer:
                     raise self._refusal(expression.at, "BIND in EXISTS", f"?{name} is bound outside of EXISTS, too")
-                return Extend(self._joined(input), name, self._wider(expression))
-            case Group() | Slice():
-                what = "GROUP BY" if isinstance(relation, Group) else "LIMIT"
+                return relations.Extend(self._joined(input), name, self._wider(expression))
+            case relations.Group() | relations.Slice():
+                what = "GROUP BY" if isinstance(relation, relations.Group) else "LIMIT"
                 raise self._refusal(
                     relation.at, f"{what} in EXISTS", "the sub-query depends on outer variables"
                 )
-            case Project(input, names):
-                return Project(self._joined(input), tuple(dict.fromkeys(names + variables(self.given))))
-            case Exists(input) | Distinct(input):
+            case relations.Project(input, names):
+                return relations.Project(self._joined(input), tuple(dict.fromkeys(names + variables(self.given))))
+            case relations.Exists(input) | relations.Distinct(input):
                 return dataclasses.replace(relation, input=self._joined(input))
         raise AssertionError(f"{relation} is stable")
 
@@ -150,7 +138,7 @@ class Correlation:
                     # The condition was merged into a group that binds the name itself, but is not in its scope.
                     reason = f"?{name} is out of scope in its group, and may be unbound outside of EXISTS"
                     raise self._refusal(condition.at, "FILTER in EXISTS", reason)
-        relation: Relation = Join(dataclasses.replace(basic, conditions=tuple(kept)), self.given)
+        relation: Relation = relations.Join(dataclasses.replace(basic, conditions=tuple(kept)), self.given)
         for condition in taken:
             relation = laws.restrict(relation, self._wider(condition))
         return relation

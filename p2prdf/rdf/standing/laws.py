@@ -7,24 +7,11 @@ use are certain at the new place: their values are the same there.  Each law kee
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeAlias
 
 from p2prdf.rdf.query import PATTERNS_MAX
-from p2prdf.rdf.standing import graphs
-from p2prdf.rdf.standing.relations import (
-    Basic,
-    Condition,
-    Exists,
-    Extend,
-    Filter,
-    Join,
-    LeftJoin,
-    Minus,
-    Relation,
-    Union,
-    certain,
-    mentioned_beside,
-    variables,
-)
+from p2prdf.rdf.standing import graphs, relations
+from p2prdf.rdf.standing.relations import Basic, Condition, Relation, certain, mentioned_beside, variables
 
 __all__ = ["decided_by", "join", "restrict"]
 
@@ -35,14 +22,14 @@ def join(left: Relation, right: Relation) -> Relation:
         return right
     if _is_unit(right):
         return left
-    if isinstance(right, Join):
+    if isinstance(right, relations.Join):
         return join(join(left, right.left), right.right)
     merged: Relation | None = None
     if isinstance(right, Basic):
         merged = _absorb(left, right, before=False)
     elif isinstance(left, Basic):
         merged = _absorb(right, left, before=True)
-    return Join(left, right) if merged is None else merged
+    return relations.Join(left, right) if merged is None else merged
 
 
 def _is_unit(relation: Relation) -> bool:
@@ -58,21 +45,20 @@ def _absorb(relation: Relation, basic: Basic, *, before: bool) -> Relation | Non
     match relation:
         case Basic():
             return _merged(basic, relation) if before else _merged(relation, basic)
-        case Join(left, right):
+        case relations.Join(left, right):
             inner = _absorb(left, basic, before=before)
             if inner is not None:
-                return Join(inner, right)
+                return relations.Join(inner, right)
             inner = _absorb(right, basic, before=before)
-            return None if inner is None else Join(left, inner)
-        case LeftJoin(input) | Minus(input) | Exists(input) | Extend(input) | Filter(input):
-            if mentioned_beside(relation).intersection(variables(basic)) <= certain(input):
-                inner = _absorb(input, basic, before=before)
-                return None if inner is None else _over(relation, inner)
+            return None if inner is None else relations.Join(left, inner)
+    if isinstance(relation, _Passing) and mentioned_beside(relation) & set(variables(basic)) <= certain(relation.input):
+        inner = _absorb(relation.input, basic, before=before)
+        return None if inner is None else dataclasses.replace(relation, input=inner)
     return None
 
 
-def _over(relation: LeftJoin | Minus | Exists | Extend | Filter, inner: Relation) -> Relation:
-    return dataclasses.replace(relation, input=inner)
+_Passing: TypeAlias = relations.LeftJoin | relations.Minus | relations.Exists | relations.Extend | relations.Filter
+"""Relations that keep the solutions of their first input, or some of them, and only add variables."""
 
 
 def _merged(first: Basic, second: Basic) -> Basic | None:
@@ -90,20 +76,20 @@ def restrict(relation: Relation, condition: Condition) -> Relation:
         case Basic(patterns, conditions) if patterns or not condition.seen:
             found = tuple(sorted((*conditions, condition), key=lambda each: each.at))
             return dataclasses.replace(relation, conditions=found)
-        case Join(left, right):
+        case relations.Join(left, right):
             if decided_by(condition, left, right):
-                return Join(restrict(left, condition), right)
+                return relations.Join(restrict(left, condition), right)
             if decided_by(condition, right, left):
-                return Join(left, restrict(right, condition))
-        case LeftJoin(input, right) if decided_by(condition, input, right):
-            return _over(relation, restrict(input, condition))
-        case Minus(input) | Filter(input):
-            return _over(relation, restrict(input, condition))
-        case Exists(input, name=name) | Extend(input, name) if name not in condition.seen:
-            return _over(relation, restrict(input, condition))
-        case Union(branches):
-            return Union(tuple(restrict(branch, condition) for branch in branches))
-    return Filter(relation, condition)
+                return relations.Join(left, restrict(right, condition))
+        case relations.LeftJoin(input, right) if decided_by(condition, input, right):
+            return dataclasses.replace(relation, input=restrict(input, condition))
+        case relations.Minus(input) | relations.Filter(input):
+            return dataclasses.replace(relation, input=restrict(input, condition))
+        case relations.Exists(input, name=name) | relations.Extend(input, name) if name not in condition.seen:
+            return dataclasses.replace(relation, input=restrict(input, condition))
+        case relations.Union(branches):
+            return relations.Union(tuple(restrict(branch, condition) for branch in branches))
+    return relations.Filter(relation, condition)
 
 
 def decided_by(condition: Condition, side: Relation, other: Relation) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from p2prdf.rdf import algebra, filters, quads, terms
 from p2prdf.rdf.algebra import Existence, Expression, Shared
 from p2prdf.rdf.compiled import ALWAYS
-from p2prdf.rdf.standing import laws, leaves, paths
+from p2prdf.rdf.standing import laws, leaves, paths, relations
 from p2prdf.rdf.standing.assembly import Assembly
 from p2prdf.rdf.standing.correlation import Correlation, is_stable
 from p2prdf.rdf.standing.inference import Inference, inferred_patterns, is_inferred, plain_pattern
@@ -21,23 +21,9 @@ from p2prdf.rdf.standing.path_seeds import evaluable_order
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
-    Distinct,
-    Exists,
-    Extend,
-    Filter,
-    Given,
-    Group,
-    Join,
-    LeftJoin,
-    Minus,
     Names,
-    PathPattern,
     Pattern,
-    Project,
     Relation,
-    Slice,
-    Table,
-    Union,
     certain,
     mentioned,
     names_in,
@@ -73,7 +59,7 @@ class Lowering:
         self._hidden = hidden
         self._assembly = Assembly()
         self._add = self._assembly.add
-        self._given: dict[Given, Lowered] = {}
+        self._given: dict[relations.Given, Lowered] = {}
         """The lowered form of each relation that is passed down."""
 
     @property
@@ -93,7 +79,7 @@ class Lowering:
 
     def exactly(self, relation: Relation, names: Names) -> int:
         """Lower a relation to rows of exactly these columns; a name that it does not have is never bound."""
-        if isinstance(relation, Project):
+        if isinstance(relation, relations.Project):
             relation = relation.input
         if isinstance(relation, Basic) and relation.patterns and set(names) <= set(variables(relation)):
             return self._leaf(relation, names)
@@ -121,32 +107,32 @@ class Lowering:
         match relation:
             case Basic():
                 return self._basic(relation, needed)
-            case Table(names, rows):
+            case relations.Table(names, rows):
                 places = [at for at, name in enumerate(names) if name in needed]
                 kept = tuple(tuple(row[at] for at in places) for row in rows)
                 return Lowered(self._add(algebra.Table(len(places), kept)), tuple(names[at] for at in places))
-            case Given():
+            case relations.Given():
                 return self._given[relation]
-            case Union(branches):
+            case relations.Union(branches):
                 names = tuple(name for name in variables(relation) if name in needed)
                 numbers = tuple(self.exactly(branch, names) for branch in branches)
                 return Lowered(self._add(algebra.Union(numbers)) if len(numbers) > 1 else numbers[0], names)
-            case Filter(input, condition):
+            case relations.Filter(input, condition):
                 lowered = self.lower(input, needed | condition.seen)
                 return Lowered(self._filtered(lowered, condition), lowered.names)
-            case Extend(input, name, expression):
+            case relations.Extend(input, name, expression):
                 if name not in needed:
                     return self.lower(input, needed)
                 lowered = self.lower(input, needed | expression.seen)
                 return Lowered(self._extended(lowered, expression), (*lowered.names, name))
-            case Project(input, names):
+            case relations.Project(input, names):
                 return self.lower(input, needed.intersection(names))
-            case Distinct(input):
+            case relations.Distinct(input):
                 names = variables(relation)
                 return Lowered(self._distinct(self.exactly(input, names)), names)
-            case Group():
+            case relations.Group():
                 return self._group(relation)
-            case Slice(input, order, offset, limit):
+            case relations.Slice(input, order, offset, limit):
                 names = variables(relation)
                 by = tuple((names.index(name), descending) for name, descending in order)
                 return Lowered(self._add(algebra.Slice(self.exactly(input, names), by, offset, limit)), names)
@@ -291,7 +277,7 @@ class Lowering:
         numbers = {name: at for at, name in enumerate(names) if name in condition.scope}
         return Expression(*filters.spell(list(condition.symbols), numbers, self._base))
 
-    def _group(self, group: Group) -> Lowered:
+    def _group(self, group: relations.Group) -> Lowered:
         arguments = [name for each in group.aggregates for name in each.arguments]
         read = tuple(dict.fromkeys((*group.keys, *arguments)))
         number = self.exactly(group.input, read)
@@ -304,7 +290,7 @@ class Lowering:
 
     # --- paths -------------------------------------------------------------------------------
 
-    def _path(self, path: PathPattern, seeds: Lowered | None) -> Lowered:
+    def _path(self, path: relations.PathPattern, seeds: Lowered | None) -> Lowered:
         """Lower a path between two terms; ``seeds``: the possible values of the variable at one end."""
         names = variables(path)
         constants = [term for term in (path.subject, path.object) if not is_variable(term)]
@@ -318,7 +304,7 @@ class Lowering:
         starts: Relation = Basic() if seeds is None else self._seeded(seeds)
         if isinstance(path.path, Alternative):
             ways = [self._between(path.subject, branch, path.object, path) for branch in path.path.paths]
-            return Lowered(self.exactly(Union(tuple(laws.join(starts, way) for way in ways)), names), names)
+            return Lowered(self.exactly(relations.Union(tuple(laws.join(starts, way) for way in ways)), names), names)
         assert isinstance(path.path, Repeat), "all other paths are triple patterns"
         if path.path.sign == "?":
             step = laws.join(starts, self._between(path.subject, path.path.path, path.object, path))
@@ -330,7 +316,7 @@ class Lowering:
             return Lowered(self._add(algebra.Distinct(both)), names)
         return self._closure(path, path.path, seeds)
 
-    def _closure(self, path: PathPattern, repeat: Repeat, seeds: Lowered | None) -> Lowered:
+    def _closure(self, path: relations.PathPattern, repeat: Repeat, seeds: Lowered | None) -> Lowered:
         first, last = "?" + self._hidden("n"), "?" + self._hidden("n")
         if paths.may_be_empty(repeat.path):
             reason = "a sequence of that many optional steps is not supported under * and +"
@@ -357,27 +343,29 @@ class Lowering:
     def _constant(self, term: str) -> int:
         return self._add(algebra.Table(1, ((term,),)))
 
-    def _between(self, s: str, path: Path, o: str, whole: PathPattern) -> Relation:
+    def _between(self, s: str, path: Path, o: str, whole: relations.PathPattern) -> Relation:
         return paths.between(s, path, o, whole.at, self._hidden("w"), whole.graph, whole.window)
 
-    def _seeded(self, seeds: Lowered) -> Given:
-        given = Given(seeds.names, frozenset(seeds.names), ())
+    def _seeded(self, seeds: Lowered) -> relations.Given:
+        given = relations.Given(seeds.names, frozenset(seeds.names), ())
         self._given[given] = seeds
         return given
 
     # --- two inputs --------------------------------------------------------------------------
 
     def _of_two(
-        self, relation: Join | PathPattern | LeftJoin | Minus | Exists, needed: frozenset[str]
+        self,
+        relation: relations.Join | relations.PathPattern | relations.LeftJoin | relations.Minus | relations.Exists,
+        needed: frozenset[str],
     ) -> Lowered:
         match relation:
-            case Join() | PathPattern():
+            case relations.Join() | relations.PathPattern():
                 return self._join(relation, needed)
-            case LeftJoin(exists=exists) if exists:
+            case relations.LeftJoin(exists=exists) if exists:
                 return self._left_join_with_exists(relation, needed)
-            case LeftJoin():
+            case relations.LeftJoin():
                 return self._left_join(relation, needed)
-            case Minus(input, right, counted):
+            case relations.Minus(input, right, counted):
                 common = frozenset(variables(input)).intersection(variables(right))
                 first, second = self.lower(input, needed | common), self.lower(right, common)
                 keys, shared = (
@@ -387,7 +375,7 @@ class Lowering:
                 return Lowered(self._add(algebra.Minus(first.number, second.number, keys, shared)), first.names)
         return self._exists(relation, needed)
 
-    def _join(self, relation: Join | PathPattern, needed: frozenset[str]) -> Lowered:
+    def _join(self, relation: relations.Join | relations.PathPattern, needed: frozenset[str]) -> Lowered:
         """Join operands one after the other; a path follows the operands that bind its start."""
         found: Lowered | None = None
         operands = evaluable_order(_operands(relation))
@@ -395,7 +383,7 @@ class Lowering:
             rest = frozenset[str]().union(*(variables(other) for other, _ in operands[at + 1 :]))
             seen = frozenset[str]().union(*(variables(other) for other, _ in operands[:at]))
             wanted = (needed | rest | seen).intersection(variables(operand))
-            if isinstance(operand, PathPattern):
+            if isinstance(operand, relations.PathPattern):
                 seeds = None
                 if seed is not None:
                     assert found is not None, "a seed is bound by what was joined before"
@@ -411,7 +399,7 @@ class Lowering:
         number = self._add(algebra.Join(left.number, right.number, _shared(left, right)))
         return Lowered(number, _merged(left, right))
 
-    def _left_join(self, relation: LeftJoin, needed: frozenset[str]) -> Lowered:
+    def _left_join(self, relation: relations.LeftJoin, needed: frozenset[str]) -> Lowered:
         common = frozenset(variables(relation.input)).intersection(variables(relation.right))
         wanted = (needed | common).union(*(condition.seen for condition in relation.conditions))
         left, right = self.lower(relation.input, wanted), self.lower(relation.right, wanted)
@@ -422,7 +410,7 @@ class Lowering:
             self._add(algebra.LeftJoin(left.number, right.number, _shared(left, right), kept)), names
         )
 
-    def _left_join_with_exists(self, relation: LeftJoin, needed: frozenset[str]) -> Lowered:
+    def _left_join_with_exists(self, relation: relations.LeftJoin, needed: frozenset[str]) -> Lowered:
         """Lower an OPTIONAL with a condition that applies EXISTS to solutions of both sides.
 
         As in SPARQL 1.1, 18.5, the result is the joined solutions for which the condition holds, and the left
@@ -434,13 +422,13 @@ class Lowering:
         bound = certain(relation.input)
         fixed = {name: self._hidden("f") for name in left.names if name not in bound}
         number = self._add(algebra.Fix(left.number, left.places(fixed))) if fixed else left.number
-        left = Lowered(number, left.names + tuple(fixed.values()))
-        keys = tuple(fixed.get(name, name) for name in left.names if name not in fixed.values())
-        given = Given(tuple(name for name in left.names if name not in fixed.values()), bound, tuple(fixed.values()))
+        own, left = left.names, Lowered(number, left.names + tuple(fixed.values()))
+        keys = tuple(fixed.get(name, name) for name in own)
+        given = relations.Given(own, bound, tuple(fixed.values()))
         self._given[given] = left
-        joined: Relation = Join(given, relation.right)
+        joined: Relation = relations.Join(given, relation.right)
         for name, group in relation.exists:
-            joined = Exists(joined, group, Existence.MARK, name)
+            joined = relations.Exists(joined, group, Existence.MARK, name)
         for condition in relation.conditions:
             joined = laws.restrict(joined, condition)
         matched = self.lower(joined, needed.union(keys))
@@ -450,7 +438,7 @@ class Lowering:
         both = (self._laid_out(matched, names), self._laid_out(Lowered(alone, left.names), names))
         return Lowered(self._add(algebra.Union(both)), names)
 
-    def _exists(self, relation: Exists, needed: frozenset[str]) -> Lowered:
+    def _exists(self, relation: relations.Exists, needed: frozenset[str]) -> Lowered:
         outer, group = relation.input, relation.right
         if is_stable(group, frozenset(variables(outer))):
             common = frozenset(variables(outer)).intersection(variables(group))
@@ -474,7 +462,7 @@ class Lowering:
 
 
 def _operands(relation: Relation) -> list[Relation]:
-    if isinstance(relation, Join):
+    if isinstance(relation, relations.Join):
         return _operands(relation.left) + _operands(relation.right)
     return [relation]
 

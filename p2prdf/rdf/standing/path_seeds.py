@@ -11,26 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from p2prdf.rdf.standing import relations
 from p2prdf.rdf.standing.graphs import nodes as nodes_of
 from p2prdf.rdf.standing.paths import may_be_empty
-from p2prdf.rdf.standing.relations import (
-    Basic,
-    Distinct,
-    Exists,
-    Extend,
-    Filter,
-    Given,
-    Join,
-    LeftJoin,
-    Minus,
-    PathPattern,
-    Project,
-    Relation,
-    Slice,
-    Union,
-    certain,
-    variables,
-)
+from p2prdf.rdf.standing.relations import Basic, Relation, certain, variables
 from p2prdf.rdf.standing.syntax import StreamWindow, is_variable
 
 __all__ = ["evaluable_order"]
@@ -39,7 +23,7 @@ _Place: TypeAlias = tuple[str, StreamWindow | None]
 """A graph, or a window: the scope in which terms are nodes."""
 
 
-def _place(path: PathPattern) -> _Place:
+def _place(path: relations.PathPattern) -> _Place:
     return path.graph, path.window
 
 
@@ -51,10 +35,10 @@ def evaluable_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | 
     one, or comes last.
     """
     ordered: list[tuple[Relation, str | None]] = [
-        (operand, None) for operand in operands if not isinstance(operand, PathPattern)
+        (operand, None) for operand in operands if not isinstance(operand, relations.PathPattern)
     ]
     bound = frozenset[str]().union(*(certain(operand) for operand, _ in ordered))
-    waiting = [operand for operand in operands if isinstance(operand, PathPattern)]
+    waiting = [operand for operand in operands if isinstance(operand, relations.PathPattern)]
     nodes = {
         place: frozenset[str]().union(*(_nodes(operand, place) for operand, _ in ordered))
         for place in dict.fromkeys(map(_place, waiting))
@@ -69,7 +53,7 @@ def evaluable_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | 
     return ordered
 
 
-def _start(path: PathPattern, known: frozenset[str]) -> str | None:
+def _start(path: relations.PathPattern, known: frozenset[str]) -> str | None:
     """Return the known variable at an end of a path; empty for a constant; None for neither."""
     if not (is_variable(path.subject) and is_variable(path.object)):
         return ""
@@ -84,16 +68,16 @@ def _nodes(relation: Relation, place: _Place) -> frozenset[str]:
             if window != wanted:
                 return frozenset()
             return frozenset(variables(relation)) if window is not None else nodes_of(patterns, graph)
-        case PathPattern():
+        case relations.PathPattern():
             return frozenset(variables(relation)) if _place(relation) == place else frozenset()
-        case Given():
+        case relations.Given():
             return certain(relation).difference(relation.fixed)
-        case Join(left, right):
+        case relations.Join(left, right):
             return _nodes(left, place) | _nodes(right, place)
-        case Union(branches):
+        case relations.Union(branches):
             return frozenset.intersection(*(_nodes(branch, place) for branch in branches))
-        case Project(input, names):
+        case relations.Project(input, names):
             return _nodes(input, place).intersection(names)
-        case LeftJoin() | Minus() | Exists() | Extend() | Filter() | Distinct() | Slice():
-            return _nodes(relation.input, place)
-    return frozenset()
+        case relations.Table() | relations.Group():
+            return frozenset()
+    return _nodes(relation.input, place)

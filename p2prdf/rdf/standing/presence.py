@@ -13,20 +13,9 @@ from collections.abc import Iterable
 
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import Existence
-from p2prdf.rdf.standing import graphs
+from p2prdf.rdf.standing import graphs, relations
 from p2prdf.rdf.standing.paths import may_be_empty
-from p2prdf.rdf.standing.relations import (
-    Basic,
-    Exists,
-    Given,
-    Group,
-    Join,
-    PathPattern,
-    Pattern,
-    Relation,
-    Table,
-    Union,
-)
+from p2prdf.rdf.standing.relations import Basic, Pattern, Relation
 
 __all__ = ["if_graph_exists"]
 
@@ -40,7 +29,7 @@ def if_graph_exists(relation: Relation, graph: str, at: int) -> Relation:
         return relation
     fresh = (f"?.g{at}.{number}" for number in itertools.count())
     any_triple = graphs.patterns_in(graph, next(fresh), next(fresh), next(fresh), fresh)
-    return Exists(relation, Basic(any_triple, (), at), Existence.SOME)
+    return relations.Exists(relation, Basic(any_triple, (), at), Existence.SOME)
 
 
 def _needs(relation: Relation, graph: str) -> bool:
@@ -48,15 +37,15 @@ def _needs(relation: Relation, graph: str) -> bool:
     match relation:
         case Basic(patterns):
             return any(quads.graph_of(p) == graph or (o == graph and _is_listed(p, patterns)) for _, p, o in patterns)
-        case PathPattern(path=path):
+        case relations.PathPattern(path=path):
             return relation.graph == graph and not may_be_empty(path)
-        case Join(left, right) | Exists(left, right, Existence.SOME):
+        case relations.Join(left, right) | relations.Exists(left, right, Existence.SOME):
             return _needs(left, graph) or _needs(right, graph)
-        case Union(branches):
+        case relations.Union(branches):
             return all(_needs(branch, graph) for branch in branches)
-        case Table() | Given():
+        case relations.Table() | relations.Given():
             return False
-        case Group(keys=()):
+        case relations.Group(keys=()):
             return False  # an empty input gives one group
     return _needs(relation.input, graph)
 

@@ -19,25 +19,14 @@ from p2prdf.rdf.algebra import (
 )
 from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.ordering import order_name
-from p2prdf.rdf.standing import laws, syntax
+from p2prdf.rdf.standing import laws, relations, syntax
 from p2prdf.rdf.standing.assembly import canonical
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
 from p2prdf.rdf.standing.graphs import Scope
 from p2prdf.rdf.standing.inference import Inference
 from p2prdf.rdf.standing.lowering import Lowering
-from p2prdf.rdf.standing.relations import (
-    Aggregated,
-    Distinct,
-    Group,
-    Names,
-    Project,
-    Relation,
-    Slice,
-    Table,
-    names_in,
-    variables,
-)
+from p2prdf.rdf.standing.relations import Names, Relation, names_in, variables
 from p2prdf.rdf.standing.selects import read_query
 from p2prdf.rdf.standing.translation import GroupTranslator
 
@@ -170,7 +159,7 @@ class _Translator:
             for part in self._groups.parts(condition):
                 relation = self._groups.restricted(relation, part, names)
         if select.data is not None:
-            relation = laws.join(relation, Table(tuple(map(names, select.data.names)), select.data.rows))
+            relation = laws.join(relation, relations.Table(tuple(map(names, select.data.names)), select.data.rows))
         for each in select.projection or ():
             if each.expression is not None:
                 relation = self._groups.extended(
@@ -180,20 +169,20 @@ class _Translator:
         if not sliced and not keys:
             for expression, _ in select.order:
                 self._groups.extended(relation, self._cursor.hidden("o"), expression, names, expression.at)
-            relation = Project(relation, projected)
-            return Distinct(relation) if select.distinct else relation
+            relation = relations.Project(relation, projected)
+            return relations.Distinct(relation) if select.distinct else relation
         if select.distinct:
             self._check_order(select, projected, names)
-            relation = Distinct(Project(relation, projected))
+            relation = relations.Distinct(relations.Project(relation, projected))
         for column, (expression, _) in zip(keys, select.order, strict=False):
             relation = self._groups.extended(relation, column, expression, names, expression.at)
         projected += keys
         if not sliced:
-            return Project(relation, projected)
+            return relations.Project(relation, projected)
         relation, order = self._ordered(relation, select, names)
         by = tuple(name for name, _ in order if name not in projected)
-        relation = Project(relation, tuple(dict.fromkeys(projected + by)))
-        return Project(Slice(relation, order, select.offset, select.limit, select.at), projected)
+        relation = relations.Project(relation, tuple(dict.fromkeys(projected + by)))
+        return relations.Project(relations.Slice(relation, order, select.offset, select.limit, select.at), projected)
 
     def _check_in_each_graph(self, select: syntax.Select, *, aggregates: bool) -> None:
         """Refuse clauses that would have to be evaluated graph by graph."""
@@ -248,16 +237,16 @@ class _Translator:
             keys.append(name)
         self._check_grouped(select, keys, names)
         visible = tuple(dict.fromkeys(map(names, syntax.visible(select.group))))
-        found: dict[tuple[Function, Names, bool, str], Aggregated] = {}
+        found: dict[tuple[Function, Names, bool, str], relations.Aggregated] = {}
         for name, call in calls.items():
             arguments: Names = visible if call.distinct else ()
             if call.argument is not None:
                 relation, argument = self._argument(relation, call.argument, names)
                 arguments = (argument,)
             what = (call.function, arguments, call.distinct, call.separator)
-            known = found.setdefault(what, Aggregated(name, *what))
+            known = found.setdefault(what, relations.Aggregated(name, *what))
             self._groups.aliases[name] = known.name
-        return Group(relation, tuple(dict.fromkeys(keys)), tuple(found.values()), select.at)
+        return relations.Group(relation, tuple(dict.fromkeys(keys)), tuple(found.values()), select.at)
 
     def _argument(
         self, relation: Relation, expression: syntax.Expression, names: Scope

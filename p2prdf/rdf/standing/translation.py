@@ -15,23 +15,10 @@ from p2prdf.rdf import filters, tokens
 from p2prdf.rdf.algebra import Existence
 from p2prdf.rdf.compiled import ExpressionChecker
 from p2prdf.rdf.query import PATTERNS_MAX, Filter
-from p2prdf.rdf.standing import graphs, laws, paths, syntax
+from p2prdf.rdf.standing import graphs, laws, paths, relations, syntax
 from p2prdf.rdf.standing.graphs import Scope
 from p2prdf.rdf.standing.presence import if_graph_exists
-from p2prdf.rdf.standing.relations import (
-    Basic,
-    Condition,
-    Exists,
-    Extend,
-    LeftJoin,
-    Minus,
-    Relation,
-    Table,
-    Union,
-    certain,
-    mentioned,
-    variables,
-)
+from p2prdf.rdf.standing.relations import Basic, Condition, Relation, certain, mentioned, variables
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = ["GroupTranslator"]
@@ -75,7 +62,7 @@ class GroupTranslator:
                     # effect.
                     if shared:
                         self._require_graph(relation, names, names.graph_variable_in(right))
-                        relation = Minus(relation, right, shared)
+                        relation = relations.Minus(relation, right, shared)
                 case syntax.Bind(expression, name, at):
                     relation = self.extended(relation, names(name), expression, names, at)
                 case syntax.Triples(triples):
@@ -98,11 +85,11 @@ class GroupTranslator:
             case syntax.WindowGroup(window, group):
                 return self.group(group, dataclasses.replace(names, window=window))
             case syntax.UnionGroups(groups):
-                union = Union(tuple(self.group(inner, names) for inner in groups))
+                union = relations.Union(tuple(self.group(inner, names) for inner in groups))
                 self._require_graph(union, names, names.graph_variable_in(union))
                 return union
             case syntax.InlineData(variables_named, rows):
-                return Table(tuple(map(names, variables_named)), rows)
+                return relations.Table(tuple(map(names, variables_named)), rows)
         return self._select(element.select, names)
 
     def _graph(self, element: syntax.GraphGroup, names: Scope) -> Relation:
@@ -170,7 +157,7 @@ class GroupTranslator:
                 kept.append(condition)
                 exists += groups.items()
         self._require_graph(left, names, names.graph_variable_in(right))
-        return LeftJoin(left, right, tuple(kept), tuple(exists))
+        return relations.LeftJoin(left, right, tuple(kept), tuple(exists))
 
     # --- expressions -------------------------------------------------------------------------
 
@@ -195,9 +182,9 @@ class GroupTranslator:
             return laws.restrict(relation, condition)
         symbols = [symbol for symbol in condition.symbols if not symbol.is_mark("(", ")")]
         if len(symbols) == 1:
-            return Exists(relation, groups[symbols[0].value], Existence.SOME)
+            return relations.Exists(relation, groups[symbols[0].value], Existence.SOME)
         if len(symbols) == 2 and symbols[0].is_mark("!"):
-            return Exists(relation, groups[symbols[1].value], Existence.NONE)
+            return relations.Exists(relation, groups[symbols[1].value], Existence.NONE)
         return laws.restrict(_marked(relation, groups), condition)
 
     def extended(
@@ -210,7 +197,8 @@ class GroupTranslator:
             raise tokens.refusal(self.text, at, construct, f"?{shown} is bound already, and cannot be bound again")
         groups = self._groups(relation, expression.symbols, expression, names)
         relation = _marked(relation, groups)
-        return Extend(relation, name, self.condition(expression.symbols, frozenset(variables(relation)), names))
+        condition = self.condition(expression.symbols, frozenset(variables(relation)), names)
+        return relations.Extend(relation, name, condition)
 
     def condition(self, symbols: list[Symbol], scope: frozenset[str], names: Scope) -> Condition:
         """Return an expression with the names of the whole query.  Raises QueryRefused if it is invalid."""
@@ -247,5 +235,5 @@ def renamed(term: str, names: Scope) -> str:
 
 def _marked(relation: Relation, groups: dict[str, Relation]) -> Relation:
     for name, group in groups.items():
-        relation = Exists(relation, group, Existence.MARK, name)
+        relation = relations.Exists(relation, group, Existence.MARK, name)
     return relation
