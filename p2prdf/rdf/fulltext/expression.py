@@ -74,13 +74,19 @@ PLAIN: Final = Using()
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
+class _Part:
+    """A part of a tree: its depth, and its number of words."""
+
+    depth: int = field(init=False, compare=False, repr=False, default=1)
+    size: int = field(init=False, compare=False, repr=False, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase(_Part):
     """Adjacent words; each may be a glob.  ``using`` is kept as written."""
 
     words: tuple[str, ...]
     using: Using = PLAIN
-    depth: int = field(init=False, compare=False, repr=False, default=1)
-    size: int = field(init=False, compare=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         if not self.words:
@@ -108,7 +114,7 @@ NO_CORPUS: Final = Corpus(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
+class Similar(_Part):
     """Words with repetitions, and the minimal similarity of a text to them: 1 to THRESHOLD_SCALE.
 
     Their order is irrelevant, so words are held sorted, and so are counts, without zeros.
@@ -118,8 +124,6 @@ class Similar:
     threshold: int
     using: Using = PLAIN
     corpus: Corpus = NO_CORPUS
-    depth: int = field(init=False, compare=False, repr=False, default=1)
-    size: int = field(init=False, compare=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         if not self.words:
@@ -148,13 +152,11 @@ class Similar:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class Near(_Part):
     """Phrases at some distance from each other: ``gaps[i]`` is between phrases i and i + 1."""
 
     phrases: tuple[Phrase, ...]
     gaps: tuple[Gap, ...]
-    depth: int = field(init=False, compare=False, repr=False, default=1)
-    size: int = field(init=False, compare=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         if len(self.phrases) < 2 or len(self.gaps) != len(self.phrases) - 1:
@@ -168,36 +170,32 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class _Parts(_Part):
+    parts: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise LocalProtocolError(f"{type(self).__name__} has two or more parts, not {len(self.parts)}")
+        _bound(self, 1 + max(each.depth for each in self.parts), sum(each.size for each in self.parts))
+
+
+class And(_Parts):
     """All of two or more parts."""
 
-    parts: tuple[Expression, ...]
-    depth: int = field(init=False, compare=False, repr=False, default=1)
-    size: int = field(init=False, compare=False, repr=False, default=0)
-
-    def __post_init__(self) -> None:
-        _bound_parts(self)
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(_Parts):
     """At least one of two or more parts."""
 
-    parts: tuple[Expression, ...]
-    depth: int = field(init=False, compare=False, repr=False, default=1)
-    size: int = field(init=False, compare=False, repr=False, default=0)
-
-    def __post_init__(self) -> None:
-        _bound_parts(self)
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(_Part):
     """Negation: holds for texts for which the part does not."""
 
     part: Expression
-    depth: int = field(init=False, compare=False, repr=False, default=1)
-    size: int = field(init=False, compare=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         _bound(self, self.part.depth + 1, self.part.size)
@@ -329,13 +327,7 @@ def _gap(gap: Gap) -> str:
     return f"ftNEAR[{gap.least},{gap.most}{'' if gap.ordered else ',unordered'}]"
 
 
-def _bound_parts(made: And | Or) -> None:
-    if len(made.parts) < 2:
-        raise LocalProtocolError(f"{type(made).__name__} has two or more parts, not {len(made.parts)}")
-    _bound(made, 1 + max(each.depth for each in made.parts), sum(each.size for each in made.parts))
-
-
-def _bound(made: Expression, depth: int, size: int) -> None:
+def _bound(made: _Part, depth: int, size: int) -> None:
     if depth > DEPTH_MAX:
         raise LocalProtocolError(f"a full-text expression nests deeper than {DEPTH_MAX}")
     if size > WORDS_MAX:
