@@ -1,11 +1,11 @@
 """Matching of publications against standing full-text queries.
 
-``index`` is the implementation of ``matcher`` that nodes use; the laboratory compares it with others.  ``by_words``
+``index`` is what nodes use; the laboratory compares it with others (``matcher`` has the common parts).  ``by_words``
 routes publications by keywords.
 
 ``query`` and ``publication`` are the input.  ``alternatives`` decomposes conditions.  ``features``, ``globs``,
 ``similars``, ``set_trie`` and ``checks`` are parts of the index.  ``joins`` compares variables, ``languages`` tracks
-which texts need stems, ``memory`` counts bytes.  ``corpus`` counts words over the last texts, for conditions about
+which texts need stems.  ``corpus`` counts words over the last texts, for conditions about
 similarity.
 
 :mod:`p2prdf.rdf.fulltext` defines the conditions.
@@ -13,10 +13,10 @@ similarity.
 
 from p2prdf.text.corpus import CorpusWindow
 from p2prdf.text.index import FullTextIndex
-from p2prdf.text.matcher import Matcher, Semantics
+from p2prdf.text.matcher import Semantics
 from p2prdf.text.publication import Publication, Triple
 from p2prdf.text.query import ANY, TextPattern, TextQuery
 
 __all__ = [
-    "ANY", "CorpusWindow", "FullTextIndex", "Matcher", "Publication", "Semantics", "TextPattern", "TextQuery", "Triple",
+    "ANY", "CorpusWindow", "FullTextIndex", "Publication", "Semantics", "TextPattern", "TextQuery", "Triple",
 ]  # fmt: skip

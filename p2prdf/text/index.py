@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
-from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -35,7 +34,6 @@ from p2prdf.text.checks import Check, Checks, Verification, shape_of
 from p2prdf.text.features import ANY_PREDICATE, Feature, Features
 from p2prdf.text.joins import is_joined
 from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
-from p2prdf.text.memory import held_bytes
 from p2prdf.text.publication import Publication
 from p2prdf.text.query import ANY, TextPattern, TextQuery, is_constant
 from p2prdf.text.set_trie import END, SetTrie
@@ -167,24 +165,6 @@ class FullTextIndex:
             ]
             self.touched += len(doubtful) + verification.evaluated
         return _numbers(satisfied)
-
-    def refile(self) -> None:
-        """Rebuild all paths by the current frequencies of features.
-
-        It takes about as long as adding the queries did.
-        """
-        filed = []
-        for entry in self._entries.values():
-            paths = [self._rarest_first(path) for path in _unpacked(entry.paths)]
-            entry.paths = _packed(paths)
-            filed += [(path, entry) for path in paths]
-        self._trie = SetTrie()  # the old trie's memory is freed as a whole
-        for path, entry in sorted(filed, key=itemgetter(0)):  # nodes visited together are then adjacent in memory
-            self._trie.add(path, entry)
-
-    def memory_bytes(self) -> int:
-        """Return the bytes of all data held."""
-        return held_bytes(self.__dict__)
 
     def _made(self, patterns: tuple[TextPattern, ...], checks: tuple[Check, ...], shape: _Shape) -> _Entry:
         """Return the entry of a new query, and add its paths to the trie."""

@@ -21,9 +21,11 @@ from statistics import fmean, median
 from typing import Final, NamedTuple
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf.text import FullTextIndex, Matcher, Publication, Semantics, TextQuery, Triple
+from p2prdf.text import FullTextIndex, Publication, Semantics, TextQuery, Triple
 from p2prdf_lab.competitors.full_text.brute import BruteForce
 from p2prdf_lab.competitors.full_text.ibroker import IBroker, Starts
+from p2prdf_lab.competitors.full_text.matcher import Matcher
+from p2prdf_lab.competitors.full_text.memory import held_bytes
 from p2prdf_lab.competitors.full_text.rtf import Rtf
 from p2prdf_lab.competitors.full_text.rtf_m import RtfM
 from p2prdf_lab.competitors.full_text.rtf_s import RtfS
@@ -192,7 +194,8 @@ def _measure(setting: FullTextSetting, workload: TextWorkload, probability: floa
         held += len(block)
         runs, differing = _run(programs, publications, setting.seconds)
         unequal += differing
-        memory = {name: size for each in programs for size in (each.matcher.memory_bytes(),) for name, _ in each.ways}
+        sizes = [(each, held_bytes(vars(each.matcher))) for each in programs]
+        memory = {name: size for each, size in sizes for name, _ in each.ways}
         points.append(
             Point(held, len(block), inserted, {name: fmean(run.seconds) for name, run in runs.items()}, memory)
         )

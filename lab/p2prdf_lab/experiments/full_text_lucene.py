@@ -16,6 +16,7 @@ from statistics import fmean, median
 from typing import Final
 
 from p2prdf.text import FullTextIndex, Publication, TextQuery, Triple
+from p2prdf_lab.competitors.full_text.memory import held_bytes
 from p2prdf_lab.competitors.lucene import LuceneFiles, LuceneRun
 from p2prdf_lab.experiments.results import Claim, Table
 from p2prdf_lab.workloads.texts import TextWorkload
@@ -112,7 +113,7 @@ def _indexed(
         found = [index.match(Publication(triples)) for triples in publications]
         rounds.append(time.process_time() - started)
     touched = index.touched / (times * len(publications))
-    return _Row("index", tuple(rounds), touched, insertion / len(queries), index.memory_bytes()), found
+    return _Row("index", tuple(rounds), touched, insertion / len(queries), held_bytes(vars(index))), found
 
 
 def _row(run: LuceneRun, publications: int, kind: str = "") -> _Row:

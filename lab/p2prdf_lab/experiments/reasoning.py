@@ -19,8 +19,9 @@ from typing import Final
 from p2prdf.errors import LocalProtocolError
 from p2prdf.reasoning import Materialiser
 from p2prdf.reasoning.effort import Effort
-from p2prdf.reasoning.maintenance import Change, Maintenance
+from p2prdf.reasoning.maintenance import Change
 from p2prdf_lab.competitors.reasoning.counting import Counting
+from p2prdf_lab.competitors.reasoning.maintenance import Maintenance
 from p2prdf_lab.competitors.reasoning.naive import Naive
 from p2prdf_lab.competitors.reasoning.paper import Paper
 from p2prdf_lab.competitors.reasoning.volz import Volz

@@ -5,7 +5,6 @@ from __future__ import annotations
 from p2prdf.rdf.fulltext import condition_holds
 from p2prdf.text.joins import agrees, is_joined, joinable
 from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
-from p2prdf.text.memory import held_bytes
 from p2prdf.text.publication import Publication
 from p2prdf.text.query import TextPattern, TextQuery, is_constant
 
@@ -37,10 +36,6 @@ class BruteForce:
         """Return the numbers of the queries that a publication satisfies, ascending."""
         self.touched += len(self._queries)
         return sorted(key for key, each in self._queries.items() if satisfies(publication, each, self.semantics))
-
-    def memory_bytes(self) -> int:
-        """Return the bytes of all queries held."""
-        return held_bytes(self._queries)
 
 
 def satisfies(publication: Publication, query: TextQuery, semantics: Semantics = Semantics.EXACT) -> bool:

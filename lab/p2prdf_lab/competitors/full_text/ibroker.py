@@ -28,7 +28,6 @@ from p2prdf.rdf.fulltext import Text, condition_holds, word_fits
 from p2prdf.text.joins import agrees, is_joined, joinable
 from p2prdf.text.languages import Languages
 from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
-from p2prdf.text.memory import held_bytes
 from p2prdf.text.publication import Publication, Triple
 from p2prdf.text.query import TextQuery, is_constant
 from p2prdf_lab.competitors.full_text.split import SplitPattern, split
@@ -171,10 +170,6 @@ class IBroker:
         if self.starts is Starts.CONSTANTS and text is not None:
             constants.update(dict.fromkeys(self._languages.keys(text)))
         return [self._buckets[constant] for constant in constants if constant in self._buckets]
-
-    def memory_bytes(self) -> int:
-        """Return the bytes of table, buckets and entries."""
-        return held_bytes(self.__dict__)
 
     def _closes(self, start: _Entry, publication: Publication, touched_by: dict[str, list[int]]) -> bool:
         """Follow a chain until it returns to its start, or breaks."""

@@ -32,7 +32,6 @@ from p2prdf.rdf.fulltext.expression import Condition
 from p2prdf.text.joins import agrees, is_joined, joinable
 from p2prdf.text.languages import Languages
 from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
-from p2prdf.text.memory import held_bytes
 from p2prdf.text.publication import Publication, Triple
 from p2prdf.text.query import ANY, TextPattern, TextQuery, is_variable
 from p2prdf_lab.competitors.full_text.split import SplitPattern, split
@@ -191,10 +190,6 @@ class Rtf(ABC):
         distinct = sorted(set(keys))
         self.repeated += len(keys) - len(distinct)
         return distinct
-
-    def memory_bytes(self) -> int:
-        """Return the bytes of forest and tables."""
-        return held_bytes(self.__dict__)
 
     def _scanned(self, marked: set[int]) -> list[int]:
         self.touched += len(self._table)

@@ -1,4 +1,4 @@
-"""Programs that keep a closure under rules up to date, each a :class:`p2prdf.reasoning.Maintenance`.
+"""Programs that keep a closure under rules up to date, each with the interface of ``maintenance``.
 
 ``naive`` recomputes, ``volz`` deletes and rederives, ``counting`` counts derivations, and ``paper`` is
 the stream-reasoning paper's program as printed.

@@ -24,8 +24,9 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.reasoning.facts import Fact
 from p2prdf.reasoning.given import Given
 from p2prdf.reasoning.joins import Derivation, Program, Tell
-from p2prdf.reasoning.maintenance import HELD, Change
+from p2prdf.reasoning.maintenance import Change
 from p2prdf.reasoning.rule import Rule, is_transitivity
+from p2prdf_lab.competitors.reasoning.maintenance import HELD
 
 __all__ = ["Counting"]
 

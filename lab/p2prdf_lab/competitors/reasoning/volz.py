@@ -26,8 +26,9 @@ from p2prdf.reasoning.closing import Closing
 from p2prdf.reasoning.facts import Fact
 from p2prdf.reasoning.given import Given
 from p2prdf.reasoning.joins import Derivation, Program, Tell
-from p2prdf.reasoning.maintenance import HELD, Change
+from p2prdf.reasoning.maintenance import Change
 from p2prdf.reasoning.rule import Rule
+from p2prdf_lab.competitors.reasoning.maintenance import HELD
 
 __all__ = ["Volz"]
 
