@@ -5,12 +5,11 @@ Rows are sequences of canonical terms in the order of the projected names; None 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
 
-__all__ = ["Row", "bindings", "document", "rows_of"]
+__all__ = ["Row", "bindings", "document"]
 
 Row = Sequence[str | None]
 
@@ -27,18 +26,3 @@ def document(names: Sequence[str], rows: Iterable[Row]) -> dict[str, object]:
         "head": {"vars": list(names)},
         "results": {"bindings": [bindings(names, row) for row in rows]},
     }
-
-
-def rows_of(
-    names: Sequence[str], found: Iterable[Mapping[str, Mapping[str, str]]]
-) -> Iterator[tuple[str | None, ...]]:
-    """Turn the bindings of a results document back into rows of canonical terms.
-
-    Raises DataRefused when a binding names a variable that is not in ``names``.
-    """
-    known = set(names)
-    for binding in found:
-        if not known.issuperset(binding):
-            extra = sorted(set(binding) - known)
-            raise DataRefused(f"a solution binds {extra}, which is not among {list(names)}")
-        yield tuple(terms.from_json(binding[name]) if name in binding else None for name in names)

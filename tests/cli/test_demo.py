@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("airportsdata", reason="the demonstration's data needs the extra `demo`")
 
 import pyoxigraph as ox
+from solution_bags import rows_of
 
-from p2prdf.rdf.results import rows_of
 from p2prdf_cli.demo import airports
 from p2prdf_cli.demo.check import expected_solutions, judge
 from p2prdf_cli.demo.queries import QUERIES

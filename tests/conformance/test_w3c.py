@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from solution_bags import same_bag
+from solution_bags import rows_of, same_bag
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.query import Algorithm
-from p2prdf.rdf.results import rows_of
 from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.sim.events import Standing, parse_events, replay
 from p2prdf.sim.faults import Faults

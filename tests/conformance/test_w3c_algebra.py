@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 from algebra.compare import same_values
 from algebra.leaves import Home
-from solution_bags import same_bag
+from solution_bags import rows_of, same_bag
 from w3c import CASES, REFUSED, cases, triples
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.algebra import Form
-from p2prdf.rdf.results import rows_of
 from p2prdf.rdf.standing import form
 from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.query import parse_query

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
+from solution_bags import rows_of
 from w3c import triples
 
-from p2prdf.rdf.results import rows_of
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.reasoning import RuleSet, Triple, closure, owl_rl, rdfs, without_auxiliary
 

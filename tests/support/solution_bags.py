@@ -1,12 +1,28 @@
-"""The comparison of bags of solutions."""
+"""Solutions of SPARQL's JSON results, and the comparison of bags of solutions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
 from p2prdf.rdf.results import Row
+
+
+def rows_of(
+    names: Sequence[str], found: Iterable[Mapping[str, Mapping[str, str]]]
+) -> Iterator[tuple[str | None, ...]]:
+    """Turn the bindings of a results document back into rows of canonical terms.
+
+    Raises DataRefused when a binding names a variable that is not in ``names``.
+    """
+    known = set(names)
+    for binding in found:
+        if not known.issuperset(binding):
+            extra = sorted(set(binding) - known)
+            raise DataRefused(f"a solution binds {extra}, which is not among {list(names)}")
+        yield tuple(terms.from_json(binding[name]) if name in binding else None for name in names)
 
 
 def same_bag(a: Iterable[Row], b: Iterable[Row]) -> bool:

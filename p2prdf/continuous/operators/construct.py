@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from p2prdf.continuous.operators.zset import UNBOUND, Delta, Row, add
+from p2prdf.continuous.operators.zset import UNBOUND, Delta, OfOne, Row, add
 
 __all__ = ["Construct"]
 
 
-class Construct:
+class Construct(OfOne):
     """Output: the valid triples of the template for each row above zero, with the row's multiplicity.
 
     Blank nodes of the template are new for each copy of a row: ``blank`` makes them from the row, the number of the
@@ -26,26 +26,19 @@ class Construct:
         is_triple: Callable[[int, int, int], bool],
     ):
         """Slots of the template: see algebra.Construct.  ``width``: the number of columns of the input's rows."""
+        super().__init__()
         self._template = template
         self._constants = constants
         self._blank = blank
         self._is_triple = is_triple
         self._blanks = 1 + max((slot - width for triple in template for slot in triple), default=-1)
-        self._rows: Delta = {}
-
-    @property
-    def rows_held(self) -> int:
-        """Number of rows in its state."""
-        return len(self._rows)
 
     def apply(self, *changes: Delta) -> Delta:
         """See the package; one input."""
         out: Delta = {}
-        for row, weight in changes[0].items():
-            before = self._rows.get(row, 0)
-            add(self._rows, row, weight)
-            first, last = sorted((max(before, 0), max(before + weight, 0)))
-            sign = 1 if weight > 0 else -1
+        for row, before, after in self._changed(changes[0]):
+            first, last = sorted((before, after))
+            sign = 1 if after > before else -1
             if self._blanks <= 0:
                 self._give(out, row, (last - first) * sign)
                 continue

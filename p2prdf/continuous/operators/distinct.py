@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from p2prdf.continuous.operators.zset import Delta, add
+from p2prdf.continuous.operators.zset import Delta, OfOne
 
 __all__ = ["Distinct"]
 
 
-class Distinct:
+class Distinct(OfOne):
     """Output: each row above zero, once.  Holds the input.  One step per changed row."""
-
-    def __init__(self) -> None:
-        self._rows: Delta = {}
-
-    @property
-    def rows_held(self) -> int:
-        """Number of rows in its state."""
-        return len(self._rows)
 
     def apply(self, *changes: Delta) -> Delta:
         """See the package; one input."""
         out: Delta = {}
-        for row, weight in changes[0].items():
-            before = self._rows.get(row, 0)
-            add(self._rows, row, weight)
-            more = (before + weight > 0) - (before > 0)
-            if more:
+        for row, before, after in self._changed(changes[0]):
+            if more := (after > 0) - (before > 0):
                 out[row] = more
         return out

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from p2prdf.continuous.operators.matching import Sides
+from p2prdf.continuous.operators.matching import OfTwo, Sides
 from p2prdf.continuous.operators.zset import Delta, Row, add
 
 __all__ = ["Existence"]
 
 
-class Existence:
+class Existence(OfTwo):
     """Output: the left rows with a matching right row, or those without one, or all with a mark.
 
     ``sides`` define the match: compatible rows for EXISTS; for MINUS, additionally with a common bound variable.
@@ -20,16 +20,10 @@ class Existence:
     def __init__(self, sides: Sides, found: tuple[int, ...] | None, missing: tuple[int, ...] | None):
         """``found``: the suffix of a left row with a match; ``missing``: of one without; None drops the row."""
         self._columns = tuple(right for _, right in sides.pairs)
-        narrowed = sides.narrowed()
-        self._left, self._right = narrowed.left(), narrowed.right()
+        super().__init__(sides.narrowed())
         self._found, self._missing = found, missing
         self._partners: dict[Row, int] = {}
         """The number of distinct matches of each left row held."""
-
-    @property
-    def rows_held(self) -> int:
-        """Number of rows in its state."""
-        return len(self._left) + len(self._right)
 
     def apply(self, *changes: Delta) -> Delta:
         """See the package; left and right input."""

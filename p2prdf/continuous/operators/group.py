@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from p2prdf.continuous.operators.aggregates import Accumulator
-from p2prdf.continuous.operators.zset import Delta, Row, add
+from p2prdf.continuous.operators.zset import Delta, OfOne, Row, add
 
 __all__ = ["Group"]
 
@@ -18,7 +18,7 @@ class _Group:
         self.accumulators = [make() for make in makers]
 
 
-class Group:
+class Group(OfOne):
     """Output: keys and aggregates of each group of rows above zero; without keys, one row also if it is empty.
 
     Holds the input, since rows below zero may rise later, and the state of each aggregate.  A change costs one step
@@ -32,10 +32,10 @@ class Group:
         makers: Sequence[Callable[[], Accumulator]],
     ):
         """``arguments``: the columns that each aggregate reads; ``makers``: the factories of its accumulators."""
+        super().__init__()
         self._keys = keys
         self._arguments = arguments
         self._makers = makers
-        self._rows: Delta = {}
         self._groups: dict[Row, _Group] = {}
         self._given: dict[Row, Row] = {}
         """The output by key."""
@@ -48,14 +48,11 @@ class Group:
     def apply(self, *changes: Delta) -> Delta:
         """See the package; one input."""
         touched: dict[Row, None] = {}
-        for row, weight in changes[0].items():
-            before = self._rows.get(row, 0)
-            add(self._rows, row, weight)
-            more = max(before + weight, 0) - max(before, 0)
-            if more:
+        for row, before, after in self._changed(changes[0]):
+            if after != before:
                 key = tuple([row[at] for at in self._keys])
                 touched[key] = None
-                self._take(key, row, more)
+                self._take(key, row, after - before)
         if not self._keys and not self._given:
             touched[()] = None
         out: Delta = {}

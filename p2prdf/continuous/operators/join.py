@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from p2prdf.continuous.operators.matching import Sides
+from p2prdf.continuous.operators.matching import OfTwo, Sides
 from p2prdf.continuous.operators.zset import UNBOUND, Delta, Row, add
 
 __all__ = ["Join", "Merge"]
@@ -32,7 +32,7 @@ class Merge:
         return left + self._padding
 
 
-class Join:
+class Join(OfTwo):
     """Output: each two compatible rows merged, with the product of their multiplicities.
 
     Bilinear, also for negative multiplicities.  Holds both inputs.  A changed row costs its matches on the other
@@ -40,13 +40,8 @@ class Join:
     """
 
     def __init__(self, sides: Sides, right_width: int):
-        self._left, self._right = sides.left(), sides.right()
+        super().__init__(sides)
         self._merge = Merge(sides, right_width)
-
-    @property
-    def rows_held(self) -> int:
-        """Number of rows in its state."""
-        return len(self._left) + len(self._right)
 
     def apply(self, *changes: Delta) -> Delta:
         """See the package; left and right input."""

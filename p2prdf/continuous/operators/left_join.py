@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from p2prdf.continuous.operators.join import Merge
-from p2prdf.continuous.operators.matching import Sides
+from p2prdf.continuous.operators.matching import OfTwo, Sides
 from p2prdf.continuous.operators.zset import Delta, Row, add
 
 __all__ = ["LeftJoin"]
 
 
-class LeftJoin:
+class LeftJoin(OfTwo):
     """Output: each left row merged with each compatible right row that meets the condition; alone if there is none.
 
     The condition is evaluated on the merged row.  Linear in the left input.  Of the right input only rows above zero
@@ -20,16 +20,11 @@ class LeftJoin:
     """
 
     def __init__(self, sides: Sides, right_width: int, holds: Callable[[Row], bool] | None):
-        self._left, self._right = sides.left(), sides.right()
+        super().__init__(sides)
         self._merge = Merge(sides, right_width)
         self._holds = holds
         self._partners: dict[Row, int] = {}
         """The number of distinct matches of each left row held."""
-
-    @property
-    def rows_held(self) -> int:
-        """Number of rows in its state."""
-        return len(self._left) + len(self._right)
 
     def apply(self, *changes: Delta) -> Delta:
         """See the package; left and right input."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from p2prdf.continuous.operators.zset import UNBOUND, Delta, Row
 
-__all__ = ["Matching", "Sides"]
+__all__ = ["Matching", "OfTwo", "Sides"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -167,3 +167,15 @@ def _key(row: Row, certain: tuple[int, ...], doubtful: tuple[int, ...], common: 
     key = [row[at] for at in certain]
     key += [row[at] for bit, at in enumerate(doubtful) if common >> bit & 1]
     return tuple(key)
+
+
+class OfTwo:
+    """An operator that holds its two inputs."""
+
+    def __init__(self, sides: Sides):
+        self._left, self._right = sides.left(), sides.right()
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in its state."""
+        return len(self._left) + len(self._right)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from p2prdf.continuous.operators.ranked import Ranked
-from p2prdf.continuous.operators.zset import Delta, Row, add
+from p2prdf.continuous.operators.zset import Delta, OfOne, Row, add
 from p2prdf.rdf.ordering import OrderKey
 
 __all__ = ["Slice"]
 
 
-class Slice:
+class Slice(OfOne):
     """Output: the rows at the places from ``offset`` to ``offset + limit`` of the sorted bag of rows above zero.
 
     ``key`` must be different for different rows, so the slice is independent of the history.  Holds the input.  A
@@ -20,26 +20,18 @@ class Slice:
     """
 
     def __init__(self, key: Callable[[Row], OrderKey], offset: int, limit: int | None):
+        super().__init__()
         self._key = key
         self._start = offset
         self._stop = None if limit is None else offset + limit
-        self._rows: Delta = {}
         self._ranked = Ranked[Row]()
-
-    @property
-    def rows_held(self) -> int:
-        """Number of rows in its state."""
-        return len(self._rows)
 
     def apply(self, *changes: Delta) -> Delta:
         """See the package; one input."""
         out: Delta = {}
-        for row, weight in changes[0].items():
-            before = self._rows.get(row, 0)
-            add(self._rows, row, weight)
-            more = max(before + weight, 0) - max(before, 0)
-            if more:
-                self._move(row, max(before, 0), more, out)
+        for row, before, after in self._changed(changes[0]):
+            if after != before:
+                self._move(row, before, after - before, out)
         return out
 
     def _move(self, row: Row, before: int, more: int, out: Delta) -> None:

@@ -6,10 +6,10 @@ without a value.  A Z-set is a dict of rows with their multiplicities, none of w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
-__all__ = ["FIXED_UNBOUND", "UNBOUND", "Delta", "Operator", "Row", "add", "consolidated"]
+__all__ = ["FIXED_UNBOUND", "UNBOUND", "Delta", "OfOne", "Operator", "Row", "add", "consolidated"]
 
 Row: TypeAlias = tuple[int, ...]
 Delta: TypeAlias = dict[Row, int]
@@ -31,6 +31,25 @@ class Operator(Protocol):
     def apply(self, *changes: Delta) -> Delta:
         """Take a change of each input, in order; return the change of the output."""
         ...
+
+
+class OfOne:
+    """An operator that holds its one input."""
+
+    def __init__(self) -> None:
+        self._rows: Delta = {}
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in its state."""
+        return len(self._rows)
+
+    def _changed(self, change: Delta) -> Iterator[tuple[Row, int, int]]:
+        """Take a change; yield rows with their multiplicities before and after, zero for those below it."""
+        for row, weight in change.items():
+            before = self._rows.get(row, 0)
+            add(self._rows, row, weight)
+            yield row, max(before, 0), max(before + weight, 0)
 
 
 def add(delta: Delta, row: Row, weight: int) -> None:

@@ -9,10 +9,9 @@ from random import Random
 from typing import Any
 
 from algebra.compare import same_values
-from solution_bags import same_bag
+from solution_bags import rows_of, same_bag
 from w3c import REFUSED, cases, triples
 
-from p2prdf.rdf.results import rows_of
 from reads.peers import Peers, Terms, Triple, understood
 
 __all__ = ["answered_cases", "ask_once", "play"]

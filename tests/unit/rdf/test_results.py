@@ -9,10 +9,10 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from solution_bags import same_bag
+from solution_bags import rows_of, same_bag
 
 from p2prdf.errors import DataRefused
-from p2prdf.rdf.results import bindings, document, rows_of
+from p2prdf.rdf.results import bindings, document
 from p2prdf.rdf.terms import skolem
 
 blanks = st.sampled_from([skolem("p", f"b{n}") for n in range(5)])

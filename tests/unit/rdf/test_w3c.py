@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from solution_bags import same_bag
+from solution_bags import rows_of, same_bag
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.query import ConjunctiveQuery
-from p2prdf.rdf.results import rows_of
 from p2prdf.rdf.standing.conjunctive import parse_select
 
 Triple = tuple[str, str, str]
