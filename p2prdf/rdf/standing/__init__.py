@@ -1,15 +1,13 @@
-"""Translate the text of a standing SPARQL query to its algebra.
+"""Translate the text of a SPARQL query to the operators of a standing query, by three trees.
 
-===================  ========================================================================== ``syntax``
-the query as a tree: groups, paths, expressions, SELECT clauses ``cursor``           steps over the symbols of the
-text ``triples``          reads triples and property paths ``expressions``      reads expressions, and the EXISTS and
-aggregates in them ``windows``          reads REGISTER, and windows on streams with their extents ``groups``
-reads group graph patterns ``selects``          reads query forms, projections and solution modifiers ``relations``
-the algebra by names ``laws``             moves patterns and conditions within joins ``graphs``           patterns of
-named graphs as triple patterns ``presence``         tests whether a named graph exists ``paths``            property
-paths as relations ``translation``      groups as relations (SPARQL 1.1, 18.2) ``correlation``      EXISTS over a
-pattern that uses outer variables ``path_seeds``       the starting points of repeated paths ``leaves``
-basic graph patterns as conjunctive queries ``assembly``         operators by number, in canonical order ``lowering``
-relations as operators by position: :mod:`p2prdf.rdf.algebra` ``query``            the entry point: ``parse_query``
-===================  ==========================================================================
+1. The *syntax tree* (``syntax``), read from the symbols of the text (``cursor``) by ``selects``, ``groups``,
+   ``triples``, ``expressions`` and ``windows``.
+2. The *algebra by names* (``relations``): ``translation`` makes it (SPARQL 1.1, 18.2), with ``graphs``, ``presence``
+   and ``paths``; ``laws`` move patterns and conditions in it; ``correlation`` and ``path_seeds`` treat EXISTS and
+   repeated paths.
+3. The *operators by position* (:mod:`p2prdf.rdf.algebra`), the compiled plan: ``lowering`` makes them, with ``leaves``
+   for the overlay and ``inference`` for rules; ``assembly`` brings them into canonical order, and ``form`` serialises
+   them.
+
+``query`` is the entry point.  ``conjunctive`` accepts queries that are one leaf, ``insertion`` rules.
 """
