@@ -63,6 +63,8 @@ class Kind:
     """Left out of descriptions."""
     parts: tuple[type, ...] = ()
     """The class of a part."""
+    top: int = check.U64_MAX
+    """The largest number."""
 
     @property
     def is_column(self) -> bool:
@@ -78,7 +80,7 @@ class Kind:
 def number(top: int = check.U64_MAX, role: Role = Role.NUMBER) -> Kind:
     """Return the kind of a number from 0 to ``top``."""
     read = f"integer({{v}}, {top}) if type({{v}}) is not int or not 0 <= {{v}} <= {top} else None"
-    return Kind("int", read, uses={"integer": check.integer}, role=role)
+    return Kind("int", read, uses={"integer": check.integer}, role=role, top=top)
 
 
 def checked(form: str, check_value: Callable[[Any], Any], write: str = "{v}", role: Role = Role.NUMBER) -> Kind:
@@ -96,7 +98,7 @@ def column(
     if rows_max < limits.ROWS_MAX:
         read += f"; at_most({{v}}, {rows_max}, 'rows')"
     uses = {"u32": _U32, "u64": _U64, "at_most": check.at_most}
-    return Kind(form, read, "e.numbers({v})", uses, role, quiet)
+    return Kind(form, read, "e.numbers({v})", uses, role, quiet, top=top)
 
 
 def columns(form: str, most: int = limits.COLUMNS_MAX) -> Kind:

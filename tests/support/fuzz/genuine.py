@@ -38,11 +38,6 @@ _QUERIES: Final = (
     "SELECT * { ?a <urn:fuzz:1> ?b }", "ASK {}",
 )  # fmt: skip
 _TEXTS: Final = (*_QUERIES, "", "x", "SELECT", "{" * 300, "SELECT * { ?s ?p ?o ", "\x00", "é" * 100, "<urn:fuzz:1>")
-_TOPS: Final = {
-    "roles": 65_535, "published": 65_535, "kind": 31, "began": (1 << 45) - 1, "upto": (1 << 45) - 1, "position": 200,
-    "known": 3, "kinds": 1, "masks": 7, "under": m.EVENTS_COUNTED + keys.SPO, "depth": keys.DEPTH_MAX,
-}  # fmt: skip
-"""The largest of some numbers, by the names of fields."""
 _HOSTS: Final = ("127.0.0.1", "::1", "127.0.0.1", "", "peer.invalid", "h" * 255)
 _FEW_ROWS: Final = 6
 
@@ -167,8 +162,8 @@ class Maker:
 
     def _field(self, kind: type, field: dataclasses.Field[Any]) -> Any:  # noqa: C901 - a table of kinds
         rng, name = self.rng, field.name
-        top = _TOPS.get(name, TOP)
-        match DECLARED[kind][field.name].form:
+        top = DECLARED[kind][name].top
+        match DECLARED[kind][name].form:
             case "terms" if kind is m.AdvertiseKeywords:
                 return self._terms([quads.worded(each, ("tea", "pot")) for each in _IRIS[:5]])
             case "terms":
@@ -179,9 +174,9 @@ class Maker:
             case "u64_columns":
                 return tuple(self._numbers(TOP) for _ in range(rng.randint(0, 1)))
             case "u64":
-                return self._numbers(top if kind is m.KeepEnds else TOP)
+                return self._numbers(top)
             case "u32":
-                return self._numbers(min(top, (1 << 32) - 1))
+                return self._numbers(top)
             case "int":
                 return rng.choice(keys.SPLIT_ROLES) if name == "role" else self._number(top)
             case "bool":

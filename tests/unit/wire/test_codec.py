@@ -36,11 +36,6 @@ LITERALS = ['""', '"a"', '"a\\"b"@en', '"1"^^<http://www.w3.org/2001/XMLSchema#i
 TOP = (1 << 64) - 1
 FRAMED = [kind for kind in NUMBERS if issubclass(kind, m.IN_FRAMES)]
 PEER_MESSAGES = [kind for kind in NUMBERS if issubclass(kind, m.Message)]
-INTEGERS = {
-    "roles": 65_535, "published": 65_535, "kind": 31, "began": (1 << 45) - 1, "upto": (1 << 45) - 1, "lacks": 2,
-    "members": 99,
-}  # fmt: skip
-"""The largest of some numbers, by the names of fields."""
 
 
 # --- any message ---------------------------------------------------------------------------------
@@ -185,10 +180,12 @@ class Maker:
         return kind(*fields)
 
     def field(self, kind: type, field: dataclasses.Field[Any]) -> Any:
-        if field.name in ("role", "depth"):
-            return self.draw(st.sampled_from(keys.SPLIT_ROLES if field.name == "role" else range(keys.DEPTH_MAX + 1)))
+        known = DECLARED[kind][field.name]
+        form, top = known.form, known.top
+        if field.name == "role":
+            return self.draw(st.sampled_from(keys.SPLIT_ROLES))
         simple = {
-            "int": st.integers(0, INTEGERS.get(field.name, TOP)),
+            "int": st.integers(0, top),
             "bool": st.booleans(),
             "float": st.floats(1 if field.name == "lease_seconds" else 0, 1e9),
             "str": st.just("<urn:stream>")
@@ -197,7 +194,6 @@ class Maker:
             "strings": st.lists(st.text(max_size=5), max_size=4).map(tuple),
             "order": st.permutations(range(4)).map(tuple),
         }
-        form = DECLARED[kind][field.name].form
         match form:
             case "terms":
                 resources = field.name in "sp" and kind not in (m.RatesRequest, m.CountsRequest)
@@ -208,13 +204,8 @@ class Maker:
             case "u64_columns":
                 return tuple(self.numbers(TOP, np.uint64) for _ in range(self.draw(st.integers(0, 1))))
             case "u64":
-                ends = kind is m.KeepEnds and field.name in INTEGERS
-                return self.numbers(INTEGERS[field.name] if ends else TOP, np.uint64)
+                return self.numbers(top, np.uint64)
             case "u32":
-                roles = (1 << 32) - 1 if kind is m.IndexTriples else 65_535
-                under = m.EVENTS_COUNTED + keys.SPO
-                tops = {"roles": roles, "position": 200, "known": 3, "kinds": 1, "under": under, "masks": 7}
-                top = tops.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
         if form == "Contact":
             return self.contact()
