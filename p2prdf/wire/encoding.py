@@ -65,7 +65,9 @@ class Encoder:
 
     def _body(self, messages: Sequence[Any]) -> bytes:
         self.elements = self._cells = 0
-        self._make_room()
+        if len(self._numbers) < (size := len(self._dictionary)):
+            self._numbers = np.full(size + size // 2, -1, np.int32)
+            self._numbers_view = self._numbers.data
         if self._as_named:  # the names are the frame's dictionary already
             self._terms = list(range(len(self._dictionary)))
         try:
@@ -73,21 +75,16 @@ class Encoder:
             elements = self.elements + len(self._terms) + len(parts) + 3
             if len(self._terms) > limits.TERMS_MAX or elements > limits.ELEMENTS_MAX:
                 raise LocalProtocolError(f"{len(messages)} messages hold too many terms or parts for one frame")
-            frame: tuple[Any, ...] = (limits.VERSION, self._texts(), parts)
+            frame: tuple[Any, ...] = (limits.VERSION, self._texts() if self._terms else (), parts)
             if Envelope in set(map(type, messages)) and isinstance(self._dictionary, TermDictionary):
-                frame = (*frame, self._dictionary.digests(self._terms))
+                frame = (*frame, self._dictionary.digests(self._terms) if self._terms else b"")
             body = self._pack(frame)
         except (struct.error, OverflowError, UnicodeEncodeError) as error:
             raise LocalProtocolError(f"a message that cannot be encoded: {error}") from error
         finally:
-            self._forget()
+            if self._terms:
+                self._forget()
         return body
-
-    def _make_room(self) -> None:
-        size = len(self._dictionary)
-        if len(self._numbers) < size:
-            self._numbers = np.full(size + size // 2, -1, np.int32)
-            self._numbers_view = self._numbers.data
 
     def _forget(self) -> None:
         for terms in self._marked:
@@ -97,7 +94,7 @@ class Encoder:
         self._terms, self._marked, self._marked_singly = [], [], []
 
     def _texts(self) -> list[str]:
-        assert not self._terms or min(self._terms) >= 0, "terms are identifiers of the dictionary"
+        assert min(self._terms) >= 0, "terms are identifiers of the dictionary"
         texts = self._dictionary.texts(self._terms)
         longest = max(map(len, texts), default=0)
         if longest * 4 > limits.TERM_BYTES_MAX and max(len(text.encode()) for text in texts) > limits.TERM_BYTES_MAX:
