@@ -87,6 +87,7 @@ class Driver:
         self._spawn = spawn
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
         self._turn_due = False
+        self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         self._turn_rows = 0
@@ -168,7 +169,7 @@ class Driver:
         if self.journal.full:
             self.counts["turns_put_off"] += 1
             self._take_in(urgent=True)
-            self._links.flush()
+            self._flush()
             return  # the journal schedules a turn when it has room
         rows, self._turn_rows = self._turn_rows, 0
         self.counts["turns"] += 1
@@ -183,7 +184,7 @@ class Driver:
             rows += self._take_in(urgent=False)
         self.journal.take(self.peer.wake(now=self._clock()))
         pace.enter("send")
-        self._links.flush()
+        self._flush()
         self._inbox.release()
         pace.enter("")
         more = bool(self._inbox) or self.peer.turn_open
@@ -241,6 +242,16 @@ class Driver:
         else:
             self._loop.call_soon(self._turn)
 
+    def _flush_soon(self) -> None:
+        """Send waiting envelopes after the other effects of this iteration of the loop, or with the turn that is due."""
+        if not (self._flush_due or self._turn_due):
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        self._links.flush()
+
     def _arm(self) -> None:
         if self._turn_due or (deadline := self.peer.deadline) is None:
             return
@@ -278,7 +289,7 @@ class Driver:
         match effect:
             case contract.Send(to, envelope):
                 self._links.post(to, envelope)
-                self.schedule()
+                self._flush_soon()
             case contract.Notify():
                 self._clients.notify(effect)
             case contract.Bookmark():
