@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,8 @@ class Audit(NoAudit):
         self._tables = tables
         self._send = send
         self._open: Sampled = {}
+        self._sampled: list[tuple[Column, ...]] = []
+        """Columns of sampled triples of the open window: subject, predicate, object, indexes."""
         self._open_since = 0.0
         self._open_view = 0
         self._room = 0.0
@@ -131,20 +133,29 @@ class Audit(NoAudit):
         return [place * count // taken for place in range(taken)]
 
     def sample_triples(self, batch: TripleBatch) -> None:
-        """Remember keys of triples that this peer stores and another peer joins."""
+        """Remember triples that this peer stores and another peer joins."""
         places = self._samples(len(batch)) if self.active else []
         if not places:
             return
-        index = self._tables.columns.column(places, "int64")
-        take = self._tables.columns.take
-        s, p, o = (take(column, index) for column in (batch.s, batch.p, batch.o))
-        roles = as_array(take(batch.roles, index)).astype(np.uint32)
-        joined = roles >> np.uint32(keys.PRIMARY_SHIFT)
-        kept = (roles | roles >> np.uint32(keys.EVENT_SHIFT)) & np.uint32(0xFF) & ~joined
-        for role in range(8):
-            chosen = np.flatnonzero(kept >> np.uint32(role) & np.uint32(1))
-            if role != keys.ANY and len(chosen):
-                self._remember(role, as_array(self._tables.triple_keys(role, s, p, o))[chosen])
+        columns: tuple[Column, ...] = (batch.s, batch.p, batch.o, batch.roles)
+        if len(places) < len(batch):
+            index = self._tables.columns.column(places, "int64")
+            columns = tuple(self._tables.columns.take(column, index) for column in columns)
+        if _joined_elsewhere(as_array(columns[-1])).any():
+            self._begin_window()
+            self._sampled.append(columns)
+
+    def _remember_sampled(self) -> None:
+        """Remember the keys of the sampled triples under the indexes that another peer joins."""
+        sampled, self._sampled = self._sampled, []
+        if sampled:
+            concat = self._tables.columns.concat
+            s, p, o, roles = (concat(list(parts)) for parts in zip(*sampled, strict=True))
+            elsewhere = _joined_elsewhere(as_array(roles))
+            for role in range(8):
+                chosen = np.flatnonzero(elsewhere >> np.uint32(role) & np.uint32(1))
+                if len(chosen):
+                    self._remember(role, as_array(self._tables.triple_keys(role, s, p, o))[chosen])
 
     def sample_rows(self, rows: Derived) -> None:
         """Remember keys of partial results that this peer stores and another peer joins."""
@@ -154,10 +165,13 @@ class Audit(NoAudit):
             part = part_of(rows, self._tables.columns.column(places, "int64"), self._tables.columns)
             self._remember(role, as_array(self._tables.row_keys(part)))
 
-    def _remember(self, role: int, ring: npt.NDArray[np.uint64]) -> None:
-        if not self._open:
+    def _begin_window(self) -> None:
+        if not (self._open or self._sampled):
             self._open_since, self._open_view = self._messenger.now, self._messenger.view
             self.dirty = True
+
+    def _remember(self, role: int, ring: npt.NDArray[np.uint64]) -> None:
+        self._begin_window()
         self._open.setdefault(role, set()).update(ring.tolist())
 
     def groups_came(self, groups: Column) -> None:
@@ -172,7 +186,7 @@ class Audit(NoAudit):
         """When there is something to do; None if nothing is remembered."""
         if self._running is not None or self._to_check:
             return self._messenger.now
-        due = [self._open_since + WINDOW_SECONDS] if self._open else []
+        due = [self._open_since + WINDOW_SECONDS] if self._open or self._sampled else []
         if self._ripening:
             due.append(self._ripening[0][0])
         return min(due, default=None)
@@ -182,7 +196,8 @@ class Audit(NoAudit):
         messenger, now = self._messenger, self._messenger.now
         if messenger.view != self._view:
             self._view, self._same_view_since = messenger.view, now
-        if self._open and now >= self._open_since + WINDOW_SECONDS:
+        if (self._open or self._sampled) and now >= self._open_since + WINDOW_SECONDS:
+            self._remember_sampled()
             if len(self._ripening) < WINDOWS_MAX:
                 self._ripening.append((now + messenger.config.audit_seconds, self._open_view, self._open))
             self._open = {}
@@ -268,3 +283,11 @@ def _is_chosen(chosen: dict[int, npt.NDArray[np.uint64]], role: int, ring: Colum
     asked = as_array(ring)
     found: npt.NDArray[np.bool_] = np.isin(asked, chosen.get(role, np.zeros(0, np.uint64)))
     return found
+
+
+def _joined_elsewhere(roles: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
+    """Return per triple the indexes under which another peer joins it, except that of all triples."""
+    every = roles.astype(np.uint32)
+    stored = (every | every >> np.uint32(keys.EVENT_SHIFT)) & np.uint32(0xFF & ~(1 << keys.ANY))
+    elsewhere: npt.NDArray[np.uint32] = stored & ~(every >> np.uint32(keys.PRIMARY_SHIFT))
+    return elsewhere
