@@ -137,7 +137,9 @@ class Peer:
             messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark
         )
         self._cluster = Cluster(messenger, settled=lambda: self._anti_entropy.settled)
+        self._lease = hlc.from_seconds(config.group_lease_seconds)
         self._view = 0
+        self._begun = False
         self._unfinished = False
         """Whether publications of an earlier process may need redelivery."""
         self._check_leases_at: float | None = None
@@ -154,9 +156,7 @@ class Peer:
             self._stream_ends, self._retention, self._low_watermarks, *self._coordinator.parts, self._coordinator,
             self._edge, self._explanations,
         )  # fmt: skip
-        self._timed = [
-            each for each in self._components if type(each).deadline is not Component.deadline and each is not messenger
-        ]
+        self._timed = [each for each in self._components if type(each).deadline is not Component.deadline]
         self._handlers = merged(_owned(each, each.handlers()) for each in self._components)
         self._requests = merged(_owned(each, each.requests()) for each in self._components)
         self._requests[contract.Leave] = (self._anti_entropy, self._leave)
@@ -337,7 +337,7 @@ class Peer:
             or (edge.dirty and not low_watermarks.wanted and edge.wants_bookmarks)
         ):  # fmt: skip
             return messenger.now
-        return earliest(messenger.deadline, self._check_leases_at, self._first_due())
+        return earliest(self._first_due(), messenger.outbox.deadline, messenger.retry_lookups_at, self._check_leases_at)
 
     def _first_due(self) -> float | None:
         """Return the earliest deadline of a component."""
@@ -560,8 +560,11 @@ class Peer:
 
     def _begin(self, now: float, clock: int = 0) -> None:
         self._messenger.observe(now)
-        self._low_watermarks.passing(clock)
-        self._engine.indexes.begin()
+        if self._low_watermarks.active:
+            self._low_watermarks.passing(clock)
+        if not self._begun:
+            self._begun = True
+            self._engine.indexes.begin()
 
     def _end(self) -> list[Effect]:
         effects = self._messenger.effects
@@ -571,8 +574,7 @@ class Peer:
     @property
     def _leases_end(self) -> int:
         """The latest end of a group's lease made now, by any clock within the permitted drift."""
-        config = self.config
-        return hlc.from_seconds(self._messenger.now + config.group_lease_seconds + config.drift_max_seconds)
+        return self._messenger.stamp_bound + self._lease
 
     def _from_the_future(self, sender: Contact, message: Message) -> bool:
         """Return whether another peer's message has a stamp from the future; if so, report it."""

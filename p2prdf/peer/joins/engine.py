@@ -232,7 +232,7 @@ class Engine(Component):
         """Whether no message is queued, and no row is to be stored or sent."""
         return not (
             self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo.parts
-            or self._copied.parts or self._kept.parts or self._out or self.hot.restless
+            or self._copied.parts or self._kept.parts or self._out.filled or self.hot.restless
         )  # fmt: skip
 
     @property
@@ -252,7 +252,8 @@ class Engine(Component):
         self.hot.turn()
         while (self._accept_next() or self._store_next()) and not self._pace.over:
             pass
-        self._out.send()
+        if self._out.filled:
+            self._out.send()
         self._traces.turn_over()
 
     def _accept_next(self) -> bool:

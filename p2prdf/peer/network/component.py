@@ -73,7 +73,11 @@ class Component:
 
 def earliest(*times: float | None) -> float | None:
     """Return the earliest of some times, or None if there is none."""
-    return min((at for at in times if at is not None), default=None)
+    found = None
+    for at in times:
+        if at is not None and (found is None or at < found):
+            found = at
+    return found
 
 
 def merged(tables: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:

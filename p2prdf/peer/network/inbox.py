@@ -42,7 +42,8 @@ class Inbox:
         self._tell = tell
         self._keys: dict[int, dict[int, None]] = {}
         self._open: dict[Arrival, int] = {}  # the completion counter of each message that waits
-        self._done: dict[Contact, dict[int, None]] = {}  # only senders with messages to acknowledge
+        self.done: dict[Contact, dict[int, None]] = {}
+        """The messages to acknowledge, by sender; only senders with such messages."""
         self.current: Arrival | None = None
         """The message being handled, if its sender expects an acknowledgement."""
 
@@ -50,11 +51,6 @@ class Inbox:
     def waiting(self) -> int:
         """Number of messages that wait for forwarded content."""
         return len(self._open)
-
-    @property
-    def to_acknowledge(self) -> bool:
-        """Whether some messages must be acknowledged."""
-        return bool(self._done)
 
     def begin(self, sender: Contact, transfer: int) -> bool:
         """Begin to handle a message (0: one without acknowledgement).
@@ -79,9 +75,9 @@ class Inbox:
             self._tokens.hold((token,))
             return (token,)
         sender, transfer = arrival
-        done = self._done.get(sender)
+        done = self.done.get(sender)
         if done is not None and done.pop(transfer, 0) is None and not done:
-            del self._done[sender]
+            del self.done[sender]
         finish = partial(self._finish, sender, transfer)
         token = self._open[arrival] = self._tokens.token(finish, sparing=True)
         return (token,)
@@ -101,15 +97,15 @@ class Inbox:
         """End the current message; it is done unless parts of it are being forwarded."""
         current, self.current = self.current, None
         if current is not None and not (self._open and current in self._open):
-            self._done.setdefault(current[0], {})[current[1]] = None
+            self.done.setdefault(current[0], {})[current[1]] = None
 
     def _finish(self, sender: Contact, transfer: int) -> None:
         keys = self._keys.pop(self._open.pop((sender, transfer)), None)
         if keys:
             self._tell(sender, list(keys))
-        self._done.setdefault(sender, {})[transfer] = None
+        self.done.setdefault(sender, {})[transfer] = None
 
     def take_done(self) -> dict[Contact, list[int]]:
         """Return the messages to acknowledge now, by sender."""
-        done, self._done = self._done, {}
+        done, self.done = self.done, {}
         return {sender: list(transfers) for sender, transfers in done.items()}

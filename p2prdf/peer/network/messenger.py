@@ -84,6 +84,10 @@ class Messenger(Component):
         self.pace = pace or Pace(config.turn_budget_seconds)
         self.columns = columns
         self.now = 0.0
+        self.present = 0
+        """The stamp of ``now``, without a counter."""
+        self.stamp_bound = hlc.from_seconds(config.drift_max_seconds)
+        """The latest stamp that this peer accepts; a later one is from the future."""
         self.clock = 0
         self.effects: list[Effect] = []
         self.after_turn: list[Callable[[], None]] = []
@@ -98,6 +102,7 @@ class Messenger(Component):
         """Messages that turned out to be for this peer; handled in the next turn."""
         self._obsolete: dict[type[Message], Callable[[Any], bool]] = {}
         self.cache = AddressCache(own, config.overlay)
+        self.contact = self.cache.contact
         self.outbox = Outbox(
             window=config.window_transfers,
             retry_seconds=config.retry_seconds,
@@ -118,7 +123,8 @@ class Messenger(Component):
         self._lookups: set[int] = set()
         self._wanted: dict[int, None] = {}
         self._found: dict[int, int] = {}
-        self._retry_lookups_at: float | None = None
+        self.retry_lookups_at: float | None = None
+        """When failed lookups are repeated."""
         self._view: int | None = None
         self._short: list[Callable[[], None]] = []
         self.life = 0
@@ -196,8 +202,11 @@ class Messenger(Component):
 
     def observe(self, now: float) -> None:
         """Note the driver's time, which is monotonic."""
-        self.now = max(self.now, now)
-        self.members.observe()
+        if now > self.now:
+            self.now, self.present = now, hlc.from_seconds(now)
+            self.stamp_bound = hlc.from_seconds(now + self.config.drift_max_seconds)
+        if self.members.began is None:
+            self.members.begin()
 
     def tick(self) -> int:
         """Return a stamp after all known ones."""
@@ -215,15 +224,8 @@ class Messenger(Component):
         return keys.fmix(self.tick() ^ keys.fmix(self.own.key)) >> 64 - bits
 
     def merge(self, remote: int) -> None:
-        """Advance the clock to that of a received envelope."""
-        self.clock = hlc.merge(
-            self.clock, remote, now=self.now, drift_max_seconds=self.config.drift_max_seconds
-        )
-
-    @property
-    def stamp_bound(self) -> int:
-        """The latest stamp that this peer accepts; a later one is from the future."""
-        return hlc.from_seconds(self.now + self.config.drift_max_seconds)
+        """Advance the clock to that of a received envelope, as :func:`p2prdf.hlc.merge` does."""
+        self.clock = max(self.clock, self.present, remote if remote <= self.stamp_bound else 0)
 
     def check_stamp(self, stamp: int, what: str) -> None:
         """Raise StampRefused for a stamp from the future; ``what`` names the stamped object."""
@@ -323,10 +325,6 @@ class Messenger(Component):
         number = as_list(self.owners([key]))[0]
         return None if number < 0 else self.contact(number)
 
-    def contact(self, number: int) -> Contact:
-        """Return a contact by its number."""
-        return self.cache.contact(number)
-
     def is_known(self, contact: Contact) -> bool:
         """Return whether a peer is known to be alive, or is this one."""
         return contact.key == self.own.key or self.cache.number(contact) >= 0
@@ -343,7 +341,7 @@ class Messenger(Component):
         self._start_lookups()
 
     def _start_lookups(self) -> None:
-        if self._retry_lookups_at is not None:
+        if self.retry_lookups_at is not None:
             return
         while self._wanted and len(self._lookups) < self.config.lookups_max:
             key = next(iter(self._wanted))
@@ -357,7 +355,7 @@ class Messenger(Component):
         self._lookups.discard(found.key)
         if not found.contacts:
             self._wanted[found.key] = None
-            self._retry_lookups_at = self.now + _LOOKUP_RETRY_SECONDS
+            self.retry_lookups_at = self.now + _LOOKUP_RETRY_SECONDS
             return
         self.cache.learn(found.key, found.contacts, found.complete, found.before)
         self._ring_changed()
@@ -437,7 +435,7 @@ class Messenger(Component):
         known = self.cache.number(to)
         if known > 0:  # its address may have changed since the first attempt
             to = self.contact(known)
-        self.clock = max(self.clock, hlc.from_seconds(self.now))
+        self.clock = max(self.clock, self.present)
         if self.traces.active and (traced := self.traces.before(to, message)) is not None:
             self.effects.append(Send(to, Envelope(0, self.clock, traced)))
         self.effects.append(Send(to, Envelope(number, self.clock, message)))
@@ -465,7 +463,7 @@ class Messenger(Component):
     @property
     def owes_acknowledgements(self) -> bool:
         """Whether received messages are not acknowledged yet."""
-        return self.inbox.to_acknowledge or bool(self._corrections)
+        return bool(self.inbox.done or self._corrections)
 
     def flush_acknowledgements(self) -> None:
         """Acknowledge the messages stored here, or at the next hop, since the last call.
@@ -517,8 +515,8 @@ class Messenger(Component):
                 self.acknowledged(transfer.to, self.columns.column([transfer.number]))
             else:
                 self._out(transfer.to, transfer.message, transfer.number)
-        if self._retry_lookups_at is not None and self.now >= self._retry_lookups_at:
-            self._retry_lookups_at = None
+        if self.retry_lookups_at is not None and self.now >= self.retry_lookups_at:
+            self.retry_lookups_at = None
             self._start_lookups()
         return list(gone.values())
 
@@ -528,9 +526,3 @@ class Messenger(Component):
         self._tokens.fewer()
         self._ring_changed()
         return self.outbox.lost(contact)
-
-    @property
-    def deadline(self) -> float | None:
-        """When the next message or lookup must be repeated."""
-        at, retry_at = self.outbox.deadline, self._retry_lookups_at
-        return at if retry_at is None or (at is not None and at < retry_at) else retry_at

@@ -40,12 +40,15 @@ class Pace:
 
     def begin(self, component: str = "") -> None:
         """Begin a budget, with a component."""
+        self.enter("")
         self.enter(component)
         self._began = self._since
 
     def enter(self, component: str) -> None:
         """Count the work that follows for a component."""
-        now = self._now()
+        if component == self._component:
+            return
+        now = self._nominal if self._meter is None else self._meter()
         if self._component:
             before = self.by_component.get(self._component, 0.0)
             self.by_component[self._component] = before + now - self._since

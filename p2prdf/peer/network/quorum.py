@@ -71,7 +71,8 @@ class Members:
         self._gone = 0
         """The number of members among ``most`` that had been missing for long when another member was lost."""
         self._lost_at: dict[int, float] = {}
-        self._began: float | None = None
+        self.began: float | None = None
+        """The time at which this process started; None until it is observed."""
         self._fewer_since = 0.0  # when this process began, or last lost a member
         self.restored = False
         """Whether this peer started with data that an earlier process had stored."""
@@ -91,14 +92,13 @@ class Members:
 
     # --- start and restart -----------------------------------------------------------------------
 
-    def observe(self) -> None:
+    def begin(self) -> None:
         """Record the time at which this process starts."""
-        if self._began is None:
-            self._began = self._fewer_since = self._now()
+        self.began = self._fewer_since = self._now()
 
     def begin_anew(self) -> None:
         """Restart the clock: reading the stored data may have taken long."""
-        self._began = None
+        self.began = None
 
     def begin_restored(self) -> None:
         """Note that an earlier process has stored data.
@@ -140,7 +140,7 @@ class Members:
     def seen(self, contact: Contact) -> bool:
         """Add a visible peer to the members; return whether it was unknown."""
         lost = self._lost_at.pop(contact.key, None) is not None
-        young = self._began is not None and self._now() - self._began < MISSING_SECONDS
+        young = self.began is not None and self._now() - self.began < MISSING_SECONDS
         if lost or (young and self.restored):
             self.came_back(contact)  # a restarted peer cannot tell a new member from an old one
         new = self._cache.seen(contact)
@@ -250,12 +250,12 @@ class Members:
             return True
         others = (each.key for each in self._cache.contacts() if each.key != self._own.key)
         knows = any(self.lacking.get(key, RecoveryState.COMPLETE) < RecoveryState.SUBSCRIPTIONS for key in others)
-        return knows or self._began is None or self._now() >= self._began + _ALONE_SECONDS
+        return knows or self.began is None or self._now() >= self.began + _ALONE_SECONDS
 
     @property
     def alone_until(self) -> float | None:
         """Until when this peer waits for a member with data; None if it does not wait."""
-        return None if self._began is None or self.told_by_others else self._began + _ALONE_SECONDS
+        return None if self.began is None or self.told_by_others else self.began + _ALONE_SECONDS
 
     @property
     def first_at(self) -> float | None:
@@ -266,9 +266,9 @@ class Members:
         """
         if self.lacks < RecoveryState.UNKNOWN or self.seeds_reached:
             return None
-        if self._began is None or self.alone:
+        if self.began is None or self.alone:
             return self._now() + MISSING_SECONDS
-        at = min(self._fewer_since, self._began + _UNSTEADY_SECONDS) + MISSING_SECONDS
+        at = min(self._fewer_since, self.began + _UNSTEADY_SECONDS) + MISSING_SECONDS
         return at if self._now() < at else None
 
     def lacks_less(self, lacks: RecoveryState) -> None:

@@ -40,10 +40,8 @@ class SendBuffers:
         self._triples: dict[tuple[int, int, int, int, int, bool], list[TripleBatch]] = {}
         self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[int, int], list[Derived]] = {}
+        self.filled = False
         self._view: int | None = None  # the view while messages were routed; 0: it changed meanwhile
-
-    def __bool__(self) -> bool:
-        return bool(self._triples or self._rows or self._answers)
 
     # --- buffering -------------------------------------------------------------------------------
 
@@ -64,14 +62,17 @@ class SendBuffers:
 
     def add_copies(self, holder: int, rows: Derived) -> None:
         """Buffer copies of rows for a holder of sub-keys; the view does not matter there."""
+        self.filled = True
         self._rows.setdefault((holder, 0, True, False, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
 
     def add_answers(self, home: int, answers: Derived) -> None:
         """Buffer solutions for the coordinator of their groups."""
+        self.filled = True
         self._answers.setdefault((home, len(answers.plan.answer)), []).append(answers)
 
     def _routed(self) -> None:
         """Record the view in which an item is routed."""
+        self.filled = True
         view = self._messenger.view
         self._view = view if self._view in (None, view) else 0
 

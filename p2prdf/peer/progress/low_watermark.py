@@ -168,6 +168,8 @@ class LowWatermarks(Component):
         """By cut and key of a peer, its elements in flight."""
         self._published: dict[int, dict[int, PublisherReport]] = {}
         """By cut and key of a peer, its reports of publishers."""
+        self.active = False
+        """Whether this peer, or another one that has asked it, wants low watermarks."""
         self.wanted = False
         """Whether a subscriber of this peer, or a coordinator here, wants low watermarks."""
         self.urgent = False
@@ -184,18 +186,16 @@ class LowWatermarks(Component):
 
     # --- cuts ------------------------------------------------------------------------------------
 
-    @property
-    def _active(self) -> bool:
-        return self.wanted or bool(self.streams or self._watchers)
+    def _see_whether_active(self) -> None:
+        self.active = self.wanted or bool(self.streams or self._watchers)
+        if not self.active:
+            self._cut = 0
 
     def passing(self, remote: int = 0) -> None:
         """Inspect the outbox if the clock passes a cut now, by itself or by the clock of a message (``remote``).
 
-        The peer calls it before any other work.
+        The peer calls it before any other work while :attr:`active`.
         """
-        if not self._active:
-            self._cut = 0
-            return
         messenger = self._messenger
         seconds = messenger.config.drift_max_seconds  # a wrong clock decides nothing
         stamp = hlc.merge(messenger.clock, remote, now=messenger.now, drift_max_seconds=seconds)
@@ -231,6 +231,7 @@ class LowWatermarks(Component):
     def want(self, *, wanted: bool, urgent: bool, streams: frozenset[int]) -> None:
         """Set the low watermarks that a subscriber of this peer, or a coordinator here, wants."""
         self.wanted, self.urgent, self.streams = wanted, urgent, streams
+        self._see_whether_active()
         if wanted or streams or self._asked_at is not None:
             self.dirty = True
 
@@ -262,6 +263,7 @@ class LowWatermarks(Component):
         messenger, now, view = self._messenger, self._messenger.now, self._messenger.view
         elements, mark = self._marks(low, found)
         self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
+        self._see_whether_active()
         self._hurried = {key: until for key, until in self._hurried.items() if until > now}
         self._with_streams = {key: self._wanted_by(key) for key in self._with_streams if key in self._watchers}
         for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
@@ -315,7 +317,7 @@ class LowWatermarks(Component):
     @property
     def deadline(self) -> float | None:
         """The time of the next cut."""
-        if not self._active:
+        if not self.active:
             return None
         if self._low is not None or not self._cut:
             return self._messenger.now
@@ -327,6 +329,7 @@ class LowWatermarks(Component):
     def watch(self, sender: Contact, message: WatchWatermarks) -> None:
         """Report to another peer from the next cut on."""
         self._watchers[sender.key] = (sender, self._messenger.now + _WATCH_SECONDS)
+        self.active = True
         if message.urgent:
             self._hurried[sender.key] = self._messenger.now + _WATCH_SECONDS
         for streams in message.streams:

@@ -407,7 +407,8 @@ class AntiEntropy(Component):
         return moved / MOVED_PER_SECOND + sum(map(len, self._held.values())) / FRESH_ITEMS_PER_SECOND
 
     def _changed(self) -> bool:
-        return self._compared != {number: kind.version for number, kind in self._kinds.items()}
+        compared = self._compared
+        return compared is None or any(kind.version != compared[number] for number, kind in self._kinds.items())
 
     def _begin(self) -> None:
         """Begin a pass: compare every item type with every replica that shares keys."""

@@ -96,7 +96,7 @@ class Passage:
                 under_way = [(each, effect) for each in due for effect in each.wake(now=self.now)]
 
     def _due(self) -> list[Peer]:
-        return [each for each in self.peers.values() if each.deadline is not None and each.deadline <= self.now]
+        return [each for each in self.peers.values() if (due := each.deadline) is not None and due <= self.now]
 
     def _effect(self, peer: Peer, effect: contract.Effect) -> list[tuple[Peer, contract.Effect]]:
         match effect:
