@@ -243,7 +243,7 @@ class Driver:
             self._loop.call_soon(self._turn)
 
     def _flush_soon(self) -> None:
-        """Send waiting envelopes after the other effects of this iteration of the loop, or with the turn that is due."""
+        """Send waiting envelopes after the other effects of this loop iteration, or with the turn that is due."""
         if not (self._flush_due or self._turn_due):
             self._flush_due = True
             self._loop.call_soon(self._flush)

@@ -67,7 +67,13 @@ class Marks:
     def at(self, now, clock=0):
         """Let it be ``now``, or get something stamped ``clock``."""
         self.messenger.observe(now)
-        self.marks.passing(clock)
+        if self.marks.active:
+            self.marks.passing(clock)
+
+    def want(self, **changes):
+        """Change some of the wishes."""
+        held = {"wanted": self.marks.wanted, "urgent": self.marks.urgent, "streams": self.marks.streams}
+        self.marks.want(**held | changes)
 
     def sent(self, kind):
         effects, self.messenger.effects = self.messenger.effects, []
@@ -96,7 +102,7 @@ def watched() -> Marks:
 def wanting() -> Marks:
     """Low watermarks of a peer that wants bookmarks."""
     marks = Marks()
-    marks.marks.wanted = True
+    marks.want(wanted=True)
     marks.at(START)
     return marks
 
@@ -329,7 +335,7 @@ def test_others_are_asked_again_and_again_but_only_while_a_watermark_is_wanted(w
         wanting.at(START + tenth / 10)
         wanting.marks.wake()
     assert len(wanting.sent(WatchWatermarks)) == 3
-    wanting.marks.wanted = False
+    wanting.want(wanted=False)
     for tenth in range(60, 120):
         wanting.at(START + tenth / 10)
         wanting.marks.wake()
@@ -371,7 +377,7 @@ def test_others_are_told_at_once_of_an_urgent_request(wanting):
     wanting.at(START)
     wanting.marks.wake()
     assert wanting.sent(WatchWatermarks) == [WatchWatermarks()]
-    wanting.marks.urgent = True
+    wanting.want(urgent=True)
     wanting.at(START + 0.1)
     wanting.marks.wake()
     assert wanting.sent(WatchWatermarks) == [WatchWatermarks(urgent=True)]
@@ -404,7 +410,7 @@ def watched_for_streams() -> Marks:
 def following() -> Marks:
     """Low watermarks of a peer that wants stream watermarks."""
     marks = Marks()
-    marks.marks.streams = frozenset({1, 9})
+    marks.want(streams=frozenset({1, 9}))
     marks.at(START)
     return marks
 
@@ -469,10 +475,10 @@ def test_watching_one_more_stream_asks_at_once_and_watching_many_asks_in_parts(f
     assert asked() == [[1, 9]]
     following.at(START + 0.1)
     assert asked() == []
-    following.marks.streams = frozenset({1})
+    following.want(streams=frozenset({1}))
     assert asked() == [], "of less nobody is in a hurry"
     monkeypatch.setattr("p2prdf.peer.progress.low_watermark._STREAMS_MAX", 2)
-    following.marks.streams = frozenset({1, 9, 10})
+    following.want(streams=frozenset({1, 9, 10}))
     assert asked() == [[1, 9], [10]]
 
 
