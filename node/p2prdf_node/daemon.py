@@ -55,18 +55,17 @@ from p2prdf.settings import shared_settings
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
 from p2prdf.wire.messages import ClientHello, Contact, PeerHello, client_error
-from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig, format_address, split_address
 from p2prdf_node.connection import Connection, Connections, Handler
 from p2prdf_node.driver import Clock, Driver
 from p2prdf_node.health import health_served
 from p2prdf_node.journal import Journal
-from p2prdf_node.kademlia_membership import KademliaMembership
 from p2prdf_node.logs import configure_logs, log_span
 from p2prdf_node.members import Environment, Members
 from p2prdf_node.parsing import QueryParser, load_parser, start_fork_server
 from p2prdf_node.records import Records
+from p2prdf_node.routed_membership import RoutedMembership
 from p2prdf_node.seal import Keyring
 from p2prdf_node.seal_keys import SealKeysFile
 from p2prdf_node.segment import Files
@@ -314,9 +313,7 @@ class Daemon:
             known=self.driver.submit, linked=self._linked, spawn=self.spawn, excluded=self._is_excluded,
             remembered=lambda: self.driver.peer.members_max,
         )  # fmt: skip
-        if self.config.membership == "view":
-            return SwimMembership(environment)
-        return ChordMembership(environment) if self.config.overlay == "chord" else KademliaMembership(environment)
+        return SwimMembership(environment) if self.config.membership == "view" else RoutedMembership(environment)
 
     async def _wait_joined(self) -> None:
         """Wait until this node is a member, and for at most JOIN_SECONDS until it knows another member."""

@@ -20,13 +20,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from p2prdf.overlay.chord_config import ChordConfig
 from p2prdf.overlay.chord_join import Joining
 from p2prdf.overlay.chord_lookup import ChordTable, ahead, between, successor_list
-from p2prdf.overlay.chord_messages import (
+from p2prdf.overlay.chord_search import Searches
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet
+from p2prdf.overlay.routed_config import ChordConfig
+from p2prdf.overlay.routed_messages import (
     Answer,
     Changed,
-    FindSuccessor,
+    FindOwners,
     GetRing,
     Leaving,
     Names,
@@ -40,9 +42,7 @@ from p2prdf.overlay.chord_messages import (
     RingMessage,
     RingRequest,
 )
-from p2prdf.overlay.chord_search import Searches
-from p2prdf.overlay.chord_talk import Talk
-from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet
+from p2prdf.overlay.talk import Talk
 from p2prdf.wire.contract import FindOwner
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Chord:
         self._table: ChordTable | None = None
         self._query: _Query | None = None
         self._notifier: Contact | None = None
-        self._joining = Joining(self._talk, self._searches, self._become_member)
+        self._joining = Joining(self._talk, self._searches, self.config, self._become_member)
         self._hints: dict[int, Contact] = {}
         self._rounds = 0
         self._rested_from = 0.0
@@ -101,7 +101,7 @@ class Chord:
         self._handlers: dict[type[RingMessage], Callable[[Any, Contact], None]] = {
             Ping: self._on_ping,
             GetRing: self._on_get_ring,
-            FindSuccessor: self._on_find_successor,
+            FindOwners: self._on_find_owners,
             Notify: self._on_notify,
             Changed: self._on_changed,
             Leaving: self._on_leaving,
@@ -460,7 +460,7 @@ class Chord:
         else:
             self._talk.post(sender, Ring(message.request, self.predecessor, self.successors))
 
-    def _on_find_successor(self, message: FindSuccessor, sender: Contact) -> None:
+    def _on_find_owners(self, message: FindOwners, sender: Contact) -> None:
         if self.member:
             self._talk.post(sender, Names(message.request, self.table.answer(message.key)))
         else:

@@ -19,14 +19,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.overlay.chord_lookup import between, successor_list
-from p2prdf.overlay.chord_messages import Ring, RingBusy
+from p2prdf.overlay.routed_messages import Ring, RingBusy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from p2prdf.overlay.chord_lookup import Lookup
     from p2prdf.overlay.chord_search import Searches
-    from p2prdf.overlay.chord_talk import Talk
+    from p2prdf.overlay.routed_config import ChordConfig
+    from p2prdf.overlay.talk import Talk
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Joining"]
@@ -48,8 +49,11 @@ class _Attempt:
 class Joining:
     """The attempts of one peer to become a member; ``joined`` is called with its successor list."""
 
-    def __init__(self, talk: Talk, searches: Searches, joined: Callable[[tuple[Contact, ...]], None]):
+    def __init__(
+        self, talk: Talk, searches: Searches, config: ChordConfig, joined: Callable[[tuple[Contact, ...]], None]
+    ):
         self._talk = talk
+        self._config = config
         self._searches = searches
         self._joined = joined
         self._seeds: dict[int, Contact] = {}
@@ -67,7 +71,7 @@ class Joining:
     def later(self, seed: Contact) -> None:
         """Join through this peer after a pause."""
         self._seeds = {seed.key: seed}
-        self._put_off("another peer has this position", self._talk.config.join_seconds)
+        self._put_off("another peer has this position", self._config.join_seconds)
 
     def stop(self) -> None:
         """Stop trying."""
@@ -102,7 +106,7 @@ class Joining:
         predecessor = lookup.before
         if predecessor is None or predecessor == self._talk.own:
             self._seeds.pop(seed.key, None)
-            self._put_off("no member answered", self._talk.config.join_seconds)
+            self._put_off("no member answered", self._config.join_seconds)
         else:
             self._talk.read(predecessor, partial(self._read, attempt, predecessor))
 
@@ -110,7 +114,7 @@ class Joining:
         """Adopt the successor list of the predecessor, if it still is the predecessor."""
         if self._attempt is not attempt:
             return
-        own, config = self._talk.own, self._talk.config
+        own, config = self._talk.own, self._config
         if ring is None:
             self._put_off("the predecessor is gone", config.retry_seconds)
             return
@@ -130,7 +134,7 @@ class Joining:
     def _read_again(self, attempt: _Attempt, predecessor: Contact) -> None:
         """Read a busy predecessor again after a moment; start a new attempt if it stays busy."""
         attempt.tries += 1
-        retry_seconds = self._talk.config.retry_seconds
+        retry_seconds = self._config.retry_seconds
         if attempt.tries > _TRIES_MAX:
             self._put_off("the predecessor is busy", retry_seconds)
         else:
@@ -143,7 +147,7 @@ class Joining:
             return
         if lives:
             self._talk.trace("position_taken", by=str(rival))
-            self._put_off("another peer has this position", self._talk.config.join_seconds)
+            self._put_off("another peer has this position", self._config.join_seconds)
         else:
             attempt.dead_rival = rival
             self._talk.read(predecessor, partial(self._read, attempt, predecessor))

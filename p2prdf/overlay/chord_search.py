@@ -8,31 +8,29 @@ timeout, but a peer that came back would be missing.
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead
-from p2prdf.overlay.chord_messages import Answer, FindSuccessor, Names
-from p2prdf.wire.contract import OwnersFound
+from p2prdf.overlay.lookups import Lookups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2prdf.overlay.chord_talk import Talk
+    from p2prdf.overlay.routed_config import ChordConfig
+    from p2prdf.overlay.talk import Talk
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Place", "Searches"]
 
 _RING: Final = 1 << 64
 _PROBES_MAX: Final = 16
-_SILENCES: Final = 2
-"""A lookup skips a peer after so many unanswered requests.  A ping decides whether it is gone."""
 
 
 class Place(Protocol):
     """The ring state that searches use."""
 
+    config: ChordConfig
     member: bool
     successors: tuple[Contact, ...]
 
@@ -46,49 +44,21 @@ class Place(Protocol):
         ...
 
 
-class Searches:
+class Searches(Lookups[Lookup]):
     """All lookups of one peer."""
 
     def __init__(self, talk: Talk, place: Place):
+        super().__init__(talk, place, lambda key: self._lookup(key, place.table))
         self.fingers: dict[int, Contact] = {}
         """The first peer at distance 2^i or more, by i, for distances beyond the successor list."""
-        self._talk = talk
         self._place = place
         self._bit = 63
         self._fixing = False
         self._probing = False
         self._to_probe: dict[Contact, None] = {}
-        self._waiting: deque[int] = deque()
-        self._under_way = 0
-        self._starting = False
-        self._stopped = False
 
-    # --- for the application ---------------------------------------------------------------------
-
-    def find_owner(self, key: int) -> None:
-        """Look up the owners of a key as soon as this peer is a member; the outcome is an effect."""
-        if self._stopped or len(self._waiting) >= self._talk.config.lookups_waiting_max:
-            self._talk.count("lookups_refused")
-            self._talk.effect(OwnersFound(key, (), complete=False))
-        else:
-            self._waiting.append(key)
-            self.start()
-
-    @property
-    def waiting(self) -> int:
-        """Number of lookups that have not started."""
-        return len(self._waiting)
-
-    def start(self) -> None:
-        """Start as many lookups as may be in flight."""
-        if self._starting or not self._place.member:
-            return  # a lookup that ends at once calls this method again, and must not nest
-        self._starting = True
-        while self._waiting and self._under_way < self._talk.config.lookups_max:
-            self._under_way += 1
-            lookup = self._lookup(self._waiting.popleft(), self._place.table)
-            self.search(lookup, partial(self._found, self._talk.now))
-        self._starting = False
+    def _lookup(self, key: int, table: ChordTable) -> Lookup:
+        return Lookup(key, self._talk.own, table, count=self._place.config.successors)
 
     def _found(self, began_at: float, lookup: Lookup) -> None:
         """Ping all owners in the result that have not answered since the lookup began."""
@@ -109,18 +79,6 @@ class Searches:
         del unchecked[contact]
         if not unchecked:
             self._report(lookup)
-
-    def _report(self, lookup: Lookup) -> None:
-        self._under_way -= 1
-        self._talk.contacts.remember(tuple(contact for contact in lookup.result if contact != self._talk.own))
-        self._talk.effect(OwnersFound(lookup.target, lookup.result, lookup.complete, lookup.before))
-        self.start()
-
-    def stop(self) -> None:
-        """Fail the queued lookups, and start no more."""
-        self._stopped = True
-        while self._waiting:
-            self._talk.effect(OwnersFound(self._waiting.popleft(), (), complete=False))
 
     # --- for the ring ----------------------------------------------------------------------------
 
@@ -194,34 +152,3 @@ class Searches:
         """Remove a lost peer from the fingers."""
         for bit in [bit for bit, finger in self.fingers.items() if finger == contact]:
             del self.fingers[bit]
-
-    # --- all lookups -----------------------------------------------------------------------------
-
-    def _lookup(self, key: int, table: ChordTable) -> Lookup:
-        return Lookup(key, self._talk.own, table, count=self._talk.config.successors)
-
-    def search(self, lookup: Lookup, done: Callable[[Lookup], None]) -> None:
-        """Continue a lookup as far as possible without waiting."""
-        for contact in lookup.requests():
-            self._talk.ask(
-                partial(FindSuccessor, key=lookup.target),
-                contact,
-                partial(self._answered, lookup, done, contact),
-                partial(self._failed, lookup, done, contact),
-                _SILENCES,
-            )
-        if lookup.done:
-            done(lookup)
-
-    def _answered(self, lookup: Lookup, done: Callable[[Lookup], None], contact: Contact, answer: Answer) -> None:
-        if isinstance(answer, Names):
-            lookup.answered(contact, answer.contacts)
-        else:
-            lookup.failed(contact)
-        self.search(lookup, done)
-
-    def _failed(self, lookup: Lookup, done: Callable[[Lookup], None], contact: Contact) -> None:
-        if self._talk.contacts.is_live(contact):
-            self._talk.ping(contact)
-        lookup.failed(contact)
-        self.search(lookup, done)

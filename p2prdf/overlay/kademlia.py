@@ -16,7 +16,6 @@ Bounds: :mod:`p2prdf.overlay.search`.  Design: docs/explanation/design/routing.m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
@@ -27,46 +26,9 @@ if TYPE_CHECKING:
 
     from p2prdf.wire.messages import Contact
 
-__all__ = [
-    "FindNode", "Leaving", "Lookup", "Nodes", "Ping", "Pong", "closest",
-]  # fmt: skip
+__all__ = ["Lookup", "closest"]
 
 _RING: Final = 1 << 64
-
-
-@dataclass(frozen=True, slots=True)
-class Ping:
-    """To any peer: ask whether it lives.  Answered by Pong."""
-
-    request: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pong:
-    """Answer to Ping."""
-
-    request: int
-
-
-@dataclass(frozen=True, slots=True)
-class FindNode:
-    """To any peer, for a lookup: ask for the peers closest to ``key``.  Answered by Nodes."""
-
-    request: int
-    key: int
-
-
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """Answer to FindNode: the closest peers that the sender knows, without the asking peer."""
-
-    request: int
-    contacts: tuple[Contact, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """To all contacts: the sender leaves."""
 
 
 class Lookup(Search):
@@ -119,11 +81,6 @@ class Lookup(Search):
         """Whether the result is the whole network: fewer than ``count`` peers, and all known ones answered."""
         whole = len(self._state) < self.count and all(state == ANSWERED for state in self._state.values())
         return self.done and whole
-
-    @property
-    def before(self) -> None:
-        """None: the order of positions has no meaning in XOR."""
-        return
 
     def _distance(self, key: int) -> int:
         return key ^ self.target

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from p2prdf.wire.messages import Contact
 
@@ -59,6 +59,29 @@ class Search(ABC):
                 self.asked += 1
                 asking.append(contact)
         return asking
+
+    @abstractmethod
+    def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
+        """Add the contacts that ``contact`` named.  An unexpected answer changes nothing."""
+
+    @abstractmethod
+    def failed(self, contact: Contact) -> None:
+        """Note that an asked peer is gone or silent."""
+
+    @property
+    @abstractmethod
+    def result(self) -> tuple[Contact, ...]:
+        """The owner and the next peers, closest first; empty if the lookup failed."""
+
+    @property
+    @abstractmethod
+    def complete(self) -> bool:
+        """Whether the result is the whole network."""
+
+    @property
+    def before(self) -> Contact | None:
+        """The last peer before the target, if the overlay has one."""
+        return None
 
     @abstractmethod
     def _distance(self, key: int) -> int:

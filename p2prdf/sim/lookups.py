@@ -14,7 +14,7 @@ from p2prdf.wire.contract import OwnersFound
 from p2prdf.wire.messages import Envelope, FindNode, Nodes
 
 if TYPE_CHECKING:
-    from p2prdf.sim.routing import RunningLookup
+    from p2prdf.overlay.search import Search
     from p2prdf.sim.world import Node, World
     from p2prdf.wire.messages import Contact
 
@@ -31,7 +31,7 @@ class _Question:
 
     number: int
     node: Node
-    lookup: RunningLookup
+    lookup: Search
     to: Contact
     attempts: int = 0
 
@@ -40,7 +40,7 @@ class _Question:
 class _Open:
     """The lookup of one key at one peer, shared by all requests for the key meanwhile."""
 
-    lookup: RunningLookup
+    lookup: Search
     questions: list[int] = field(default_factory=list)
 
 
@@ -74,7 +74,7 @@ class Lookups:
             question.lookup.answered(sender, message.contacts)
             self._go_on(question.node, question.lookup)
 
-    def _go_on(self, node: Node, lookup: RunningLookup) -> None:
+    def _go_on(self, node: Node, lookup: Search) -> None:
         """Send the lookup's pending requests, or report its outcome."""
         opened = self._open.get((node.index, lookup.target))
         if opened is None or opened.lookup is not lookup:

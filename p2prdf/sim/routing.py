@@ -9,50 +9,13 @@ from p2prdf.sim.ideal_tables import chord_tables, kademlia_tables
 from p2prdf.wire.contract import OwnersFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
+    from p2prdf.overlay.search import Search
     from p2prdf.sim.ring import Ring
     from p2prdf.wire.messages import Contact
 
-__all__ = ["ROUTINGS", "Routing", "RunningLookup"]
-
-
-class RunningLookup(Protocol):
-    """The common interface of both overlays' lookups."""
-
-    target: int
-
-    @property
-    def done(self) -> bool:
-        """Whether the lookup has ended, with a result or without."""
-        ...
-
-    @property
-    def result(self) -> tuple[Contact, ...]:
-        """The owner and the next peers, closest first; empty if the lookup failed."""
-        ...
-
-    @property
-    def complete(self) -> bool:
-        """Whether the result is the whole network."""
-        ...
-
-    @property
-    def before(self) -> Contact | None:
-        """The last peer before the target, if the overlay reports it."""
-        ...
-
-    def requests(self) -> list[Contact]:
-        """Return the peers to ask now."""
-        ...
-
-    def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
-        """Process the contacts in a peer's answer."""
-        ...
-
-    def failed(self, contact: Contact) -> None:
-        """Note that a peer is silent."""
-        ...
+__all__ = ["ROUTINGS", "Routing"]
 
 
 class Routing(Protocol):
@@ -66,7 +29,7 @@ class Routing(Protocol):
         """Return a peer's neighbourhood at its start, in the form of a lookup of its own position."""
         ...
 
-    def lookup(self, contact: Contact, key: int) -> RunningLookup:
+    def lookup(self, contact: Contact, key: int) -> Search:
         """Start a lookup at a peer."""
         ...
 
@@ -90,7 +53,7 @@ class _Kademlia:
         near = self._ring.closest(contact.key, self._bucket)
         return OwnersFound(contact.key, near, complete=len(near) == len(self._ring))
 
-    def lookup(self, contact: Contact, key: int) -> RunningLookup:
+    def lookup(self, contact: Contact, key: int) -> Search:
         start = kademlia.closest(self.known_to(contact), key, self._bucket)
         return kademlia.Lookup(key, contact, start, count=self._bucket)
 
@@ -115,7 +78,7 @@ class _Chord:
             contact.key, near, complete=len(near) == len(self._ring), before=self._ring.before(contact.key)
         )
 
-    def lookup(self, contact: Contact, key: int) -> RunningLookup:
+    def lookup(self, contact: Contact, key: int) -> Search:
         return chord_lookup.Lookup(key, contact, self._tables[contact.key], count=self._bucket)
 
     def answer(self, contact: Contact, key: int) -> tuple[Contact, ...]:

@@ -11,11 +11,10 @@ import socket
 from p2prdf import keys
 from p2prdf.wire.contract import ClusterEntered, SeedsReached
 from p2prdf.wire.messages import Contact
-from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.driver import Clock
-from p2prdf_node.kademlia_membership import KademliaMembership
 from p2prdf_node.members import Environment
+from p2prdf_node.routed_membership import RoutedMembership
 from p2prdf_node.seal import Keyring
 from p2prdf_node.seeds import Seeds
 from p2prdf_node.swim_membership import SwimMembership
@@ -47,8 +46,8 @@ class Node:
             config, Contact(keys.node_key(identifier), host, port), Keyring([config.seal_key]), Clock(),
             seen=self._seen, lost=self._lost, known=self._known, linked=self.linked.__contains__, spawn=self.spawn,
         )  # fmt: skip
-        kind = ChordMembership if config.overlay == "chord" else KademliaMembership
-        self.member = (SwimMembership if config.membership == "view" else kind)(self.environment)
+        kind = SwimMembership if config.membership == "view" else RoutedMembership
+        self.member = kind(self.environment)
         self.port = port
         self.key = self.member.contact.key
 

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Final
 from p2prdf.errors import P2PRDFError
 from p2prdf.overlay.chord import Chord, ChordConfig
 from p2prdf.overlay.chord_lookup import ahead, successor_list
-from p2prdf.overlay.chord_messages import Ring, RingEffect, RingMessage, RingRequest
 from p2prdf.overlay.membership import Create, Introduce, Leave, Packet, Post
+from p2prdf.overlay.routed_messages import Ring, RingEffect, RingMessage, RingRequest
 from p2prdf.sim.virtual_time import VirtualTime
 from p2prdf.wire.contract import FindOwner, OwnersFound
 from p2prdf.wire.messages import Contact

@@ -9,11 +9,11 @@ import msgpack
 import pytest
 from overlay_nodes import QUICK, Node, all_know_all, one_ring, overlay, until
 
-from p2prdf.overlay.chord_messages import FindSuccessor, Notify, Ping
 from p2prdf.overlay.membership import Packet
+from p2prdf.overlay.routed_messages import FindOwners, Notify, Ping
 from p2prdf.wire.messages import Contact
 from p2prdf_node import envelopes, members
-from p2prdf_node.chord_membership import CODEC
+from p2prdf_node.routed_membership import CODEC
 from p2prdf_node.seal import Keyring
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
@@ -107,11 +107,11 @@ async def test_a_bad_message_of_a_member_is_refused(payload):
     async with overlay(1, CHORD) as (node,):
         failures = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
-        before = node.member.status()["ring"]
+        before = node.member.status()["routing"]
         other = envelopes.Envelopes(Keyring([CHORD.seal_key]), 5, "chord")
         node.member._datagrams.datagram_received(other.seal(payload, node.key), ("127.0.0.1", 9))
         assert node.member.status()["datagrams_refused"]["malformed"] == 1
-        assert node.member.status()["ring"] == before
+        assert node.member.status()["routing"] == before
         assert failures == []
 
 
@@ -120,9 +120,9 @@ async def test_strangers_are_pinged_in_bounded_numbers():
         await until(lambda: node.member._machine.member)
         other = envelopes.Envelopes(Keyring([CHORD.seal_key]), 5, "chord")
         for number in range(1, 1000):
-            message = Notify() if number % 2 else FindSuccessor(number, 7)
+            message = Notify() if number % 2 else FindOwners(number, 7)
             node.member._datagrams.datagram_received(other.seal(encode(message, number), node.key), ("127.0.0.1", 9))
-        assert node.member.status()["ring"]["questions"] <= 64 + 2
+        assert node.member.status()["routing"]["questions"] <= 64 + 2
         assert node.known == set()
 
 

@@ -8,11 +8,11 @@ import msgpack
 import pytest
 
 from p2prdf.errors import RemoteProtocolError
-from p2prdf.overlay import kademlia
-from p2prdf.overlay.chord_config import SUCCESSORS_MAX
-from p2prdf.overlay.chord_messages import (
+from p2prdf.overlay.membership import Packet
+from p2prdf.overlay.routed_config import SUCCESSORS_MAX
+from p2prdf.overlay.routed_messages import (
     Changed,
-    FindSuccessor,
+    FindOwners,
     GetRing,
     Leaving,
     Names,
@@ -23,12 +23,10 @@ from p2prdf.overlay.chord_messages import (
     Ring,
     RingBusy,
 )
-from p2prdf.overlay.membership import Packet
 from p2prdf.wire.messages import Contact
-from p2prdf_node import kademlia_membership
-from p2prdf_node.chord_membership import CODEC, CONTACTS_MAX
 from p2prdf_node.datagram_codec import DATAGRAM_BYTES_MAX
 from p2prdf_node.envelopes import Envelopes
+from p2prdf_node.routed_membership import CODEC, CONTACTS_MAX
 from p2prdf_node.seal import Keyring
 
 SENDER = Contact(1234567890123456789, "127.0.0.1", 7400)
@@ -45,7 +43,7 @@ MESSAGES = [
     Ring(3, A, (B, A)),
     RingBusy(4),
     NotMember(5),
-    FindSuccessor(6, LAST),
+    FindOwners(6, LAST),
     Names(7, ()),
     Names(8, (A, B)),
     Notify(),
@@ -59,31 +57,17 @@ def test_an_encoded_message_is_decoded_with_its_sender(message):
     assert CODEC.decode(CODEC.encode(Packet(SENDER, message))) == Packet(SENDER, message)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        kademlia.Ping(1), kademlia.Pong(LAST), kademlia.FindNode(2, LAST), kademlia.Nodes(3, ()),
-        kademlia.Nodes(4, (A, B)), kademlia.Leaving(),
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_an_encoded_message_of_kademlia_is_decoded_with_its_sender(message):
-    codec = kademlia_membership.CODEC
-    assert codec.decode(codec.encode(Packet(SENDER, message))) == Packet(SENDER, message)
-
-
 def test_the_longest_messages_fit_one_datagram():
     longest = [
         Contact(LAST - number, "2001:db8:1234:5678:9abc:def0:1234:5678", 65_535) for number in range(CONTACTS_MAX)
     ]
     sealed = Envelopes(Keyring([bytes(32)]), 1, "chord")
-    for codec, message in (
-        (CODEC, Names(LAST, tuple(longest))),
-        (CODEC, Ring(LAST, longest[0], tuple(longest[:SUCCESSORS_MAX]))),
-        (kademlia_membership.CODEC, kademlia.Nodes(LAST, tuple(longest))),
+    for message in (
+        Names(LAST, tuple(longest)),
+        Ring(LAST, longest[0], tuple(longest[:SUCCESSORS_MAX])),
     ):
-        payload = codec.encode(Packet(longest[0], message))
-        assert codec.decode(payload).message == message
+        payload = CODEC.encode(Packet(longest[0], message))
+        assert CODEC.decode(payload).message == message
         assert len(payload) <= DATAGRAM_BYTES_MAX
         assert len(sealed.seal(payload, LAST)) <= 1452  # the payload of IPv6 and UDP in an Ethernet frame
 

@@ -7,9 +7,10 @@ import pytest
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.chord import Chord, ChordConfig
 from p2prdf.overlay.chord_lookup import between, successor_list
-from p2prdf.overlay.chord_messages import (
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet, Post
+from p2prdf.overlay.routed_messages import (
     Changed,
-    FindSuccessor,
+    FindOwners,
     GetRing,
     Leaving,
     Names,
@@ -20,7 +21,6 @@ from p2prdf.overlay.chord_messages import (
     Ring,
     RingBusy,
 )
-from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet, Post
 from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
 from schedules.chord_world import ChordOptions, ChordWorld
@@ -92,7 +92,7 @@ def joined(own=A, predecessor=None, successors=(B, C, D), **options):
     table = Table(own, **options)
     rest = (peer(own.key - 1, 99),) if len(successors) == 3 else ()
     table.submit(Introduce(successors[-1]))
-    table.answer(FindSuccessor, successors[-1], lambda number: Names(number, (*successors, successors[-1])))
+    table.answer(FindOwners, successors[-1], lambda number: Names(number, (*successors, successors[-1])))
     table.answer(GetRing, successors[-1], lambda number: Ring(number, None, successors))
     table.wait()
     table.answer(GetRing, successors[0], lambda number: Ring(number, None, (*successors[1:], *rest)))
@@ -165,8 +165,8 @@ def test_a_ring_of_one_is_its_own_successor_and_owns_everything():
 
 def test_a_joining_peer_adopts_the_list_of_its_predecessor():
     table = Table().submit(Introduce(D))
-    table.answer(FindSuccessor, D, lambda number: Names(number, (E,)))
-    table.answer(FindSuccessor, E, lambda number: Names(number, (B, C)))
+    table.answer(FindOwners, D, lambda number: Names(number, (E,)))
+    table.answer(FindOwners, E, lambda number: Names(number, (B, C)))
     assert not table.chord.member
     table.answer(GetRing, E, lambda number: Ring(number, D, (B, C, D)))
     assert table.chord.member
@@ -177,36 +177,36 @@ def test_a_joining_peer_adopts_the_list_of_its_predecessor():
 
 def test_a_place_that_was_taken_in_between_is_looked_for_again():
     table = Table().submit(Introduce(E))
-    table.answer(FindSuccessor, E, lambda number: Names(number, (B, C)))
+    table.answer(FindOwners, E, lambda number: Names(number, (B, C)))
     table.answer(GetRing, E, lambda number: Ring(number, D, (peer(5), B, C)))
     assert not table.chord.member
     table.wait(0.1)
-    assert table.sent(FindSuccessor, E)
+    assert table.sent(FindOwners, E)
 
 
 def test_a_busy_predecessor_is_read_again_and_a_silent_one_looked_for_again():
     table = Table().submit(Introduce(E))
-    table.answer(FindSuccessor, E, lambda number: Names(number, (B, C)))
+    table.answer(FindOwners, E, lambda number: Names(number, (B, C)))
     for _ in range(3):
         table.answer(GetRing, E, RingBusy).wait(0.3)
     table.asked(GetRing, E)
     table.wait(2.1)
     assert "join_put_off" in table.events()
-    assert table.sent(FindSuccessor, E)
+    assert table.sent(FindOwners, E)
 
 
 def test_a_newcomer_introduced_to_no_member_waits_for_the_next_introduction():
     table = Table().submit(Introduce(B))
-    table.answer(FindSuccessor, B, NotMember)
+    table.answer(FindOwners, B, NotMember)
     table.wait(60.0)
     assert not table.chord.member
     assert table.posts == []
     table.submit(Introduce(C))
-    assert table.sent(FindSuccessor, C)
+    assert table.sent(FindOwners, C)
 
 
 def test_before_it_is_a_member_a_peer_answers_nothing():
-    table = Table().receive(Ping(1), B).receive(GetRing(2), B).receive(FindSuccessor(3, 7), B).receive(Notify(), B)
+    table = Table().receive(Ping(1), B).receive(GetRing(2), B).receive(FindOwners(3, 7), B).receive(Notify(), B)
     assert [post.message for post in table.posts if post.to == B] == [
         Pong(1, member=False),
         Ping(1),
@@ -219,7 +219,7 @@ def test_before_it_is_a_member_a_peer_answers_nothing():
 def test_a_position_that_is_taken_is_not_taken_twice():
     rival = peer(A.key, 2)
     table = Table().submit(Introduce(E))
-    table.answer(FindSuccessor, E, lambda number: Names(number, (rival, B)))
+    table.answer(FindOwners, E, lambda number: Names(number, (rival, B)))
     table.answer(GetRing, E, lambda number: Ring(number, D, (rival, B, C)))
     table.answer(Ping, rival, lambda number: Pong(number, member=True))
     assert "position_taken" in table.events()
@@ -231,7 +231,7 @@ def test_a_position_that_is_taken_is_not_taken_twice():
 def test_the_own_former_life_at_another_address_does_not_count(silent):
     former = peer(A.key, 2)
     table = Table().submit(Introduce(E))
-    table.answer(FindSuccessor, E, lambda number: Names(number, (former, B)))
+    table.answer(FindOwners, E, lambda number: Names(number, (former, B)))
     table.answer(GetRing, E, lambda number: Ring(number, D, (former, B, C)))
     if silent:
         table.wait(2.1)
@@ -245,7 +245,7 @@ def test_another_peer_at_the_own_position_learns_only_that_it_is_taken():
     rival = peer(A.key, 2)
     table = joined()
     table.receive(Ping(5), rival).receive(GetRing(6), rival).receive(Notify(), rival)
-    table.receive(FindSuccessor(7, 7), rival).receive(Leaving((rival,)), rival)
+    table.receive(FindOwners(7, 7), rival).receive(Leaving((rival,)), rival)
     assert [post.message for post in table.posts] == [Pong(5, member=True)]
     assert table.events() == ["position_taken"] * 4
     assert table.chord.predecessor is None
@@ -314,7 +314,7 @@ def test_a_peer_not_between_own_position_and_successor_is_not_read(told):
 def test_while_it_waits_for_an_answer_a_peer_reports_only_that_it_is_alive():
     table = stabilising(joined())
     number = table.asked(GetRing, B)
-    table.receive(GetRing(5), E).receive(Ping(6), E).receive(FindSuccessor(7, 15), E)
+    table.receive(GetRing(5), E).receive(Ping(6), E).receive(FindOwners(7, 15), E)
     replies = [post.message for post in table.posts if post.to == E and not isinstance(post.message, Ping)]
     assert replies == [RingBusy(5), Pong(6, member=True), Names(7, (B, C, D))]
     table.receive(Ring(number, A, (C, D, E)), B)
@@ -406,7 +406,7 @@ def test_a_peer_without_live_successors_goes_on_from_another_live_peer():
 def test_a_live_peer_that_speaks_and_lies_before_the_successor_is_read_at_once():
     closer = peer(15)
     table = joined()
-    table.receive(FindSuccessor(1, 7), closer)
+    table.receive(FindOwners(1, 7), closer)
     table.answer(Ping, closer, lambda number: Pong(number, member=True)).wait(CONFIG.retry_seconds)
     table.answer(GetRing, B, lambda number: Ring(number, A, (C, D)))
     table.answer(GetRing, closer, lambda number: Ring(number, None, (B, C, D)))
@@ -574,7 +574,7 @@ def test_a_peer_that_joined_at_a_contested_position_joins_again():
     assert not table.chord.member
     assert "position_taken" in table.events()
     table.wait(2.0)
-    assert table.sent(FindSuccessor, B), "it tries to join again, in case the other goes"
+    assert table.sent(FindOwners, B), "it tries to join again, in case the other goes"
 
 
 def test_the_own_former_incarnation_is_not_taken_for_another_peer():
@@ -644,7 +644,7 @@ def test_thousands_of_lookups_that_end_at_once_do_not_nest():
 
 def test_dead_peers_are_left_out():
     table = joined().submit(FindOwner(45))
-    table.answer(FindSuccessor, D, lambda number: Names(number, (E, peer(60), peer(70))))
+    table.answer(FindOwners, D, lambda number: Names(number, (E, peer(60), peer(70))))
     table.asked(Ping, E)
     for contact in (peer(60), peer(70)):
         table.answer(Ping, contact, lambda number: Pong(number, member=True))
@@ -657,7 +657,7 @@ def test_a_peer_that_answered_the_lookup_itself_is_not_pinged_again():
     table = joined(predecessor=E)
     table.now += 0.5
     table.submit(FindOwner(45))
-    table.answer(FindSuccessor, D, lambda number: Names(number, (E, A, B, D)))
+    table.answer(FindOwners, D, lambda number: Names(number, (E, A, B, D)))
     assert [post.to for post in table.posts] == [E, B]
     for contact in (E, B):
         table.answer(Ping, contact, lambda number: Pong(number, member=True))

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from p2prdf.overlay.address_cache import OVERLAYS, AddressCache
 from p2prdf.overlay.multisend import next_hops, next_hops_list
+from p2prdf.overlay.search import Search
 from p2prdf.sim.ring import Ring
-from p2prdf.sim.routing import ROUTINGS, Routing, RunningLookup
+from p2prdf.sim.routing import ROUTINGS, Routing
 from p2prdf.wire.messages import Contact
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def routing_of(truth: Truth, positions: list[int]) -> Routing:
     return ROUTINGS[truth.overlay](Ring(map(contact, positions), truth.overlay), COUNT)
 
 
-def run(routing: Routing, lookup: RunningLookup, dead: set[int], random: Random) -> RunningLookup:
+def run(routing: Routing, lookup: Search, dead: set[int], random: Random) -> Search:
     """Carry a lookup out, answers arriving in any order; the dead are silent, also those that it ends with."""
     under_way: list[Contact] = []
     while not lookup.done:

@@ -1,4 +1,4 @@
-"""Pending questions of a Chord peer: numbers, timeouts, repetitions.
+"""Pending questions of a peer without a view: numbers, timeouts, repetitions.
 
 A question is repeated after ``timeout_seconds`` without an answer.  It fails after the number of silences that its
 caller allows, or that ``patience`` returns for the peer, as a connection with it may have broken meanwhile.  A timeout
@@ -15,7 +15,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from p2prdf.overlay.chord_messages import Answer, Question
+from p2prdf.overlay.routed_messages import Answer, Question
 from p2prdf.wire.messages import Contact
 
 __all__ = ["Open", "Requests"]

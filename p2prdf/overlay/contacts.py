@@ -1,4 +1,4 @@
-"""The contacts of a Chord peer: live ones, recently silent ones, and results of lookups.
+"""The contacts of a peer without a view: live ones, recently silent ones, and results of lookups.
 
 A peer is *live* after it has answered a question as a member; neither names in messages nor forged senders suffice.
 Live peers are watched until they fall silent.  A bounded number of live peers beyond the ring's pointers is kept: they

@@ -1,4 +1,4 @@
-"""Messages between peers of a Chord ring.
+"""Messages between peers of an overlay without a view: those of a Chord ring, of which Kademlia uses a part.
 
 Each question has a number that its answer repeats.  The numbers of a process start at a random one, so that no answer
 to an earlier process of the peer is accepted.
@@ -13,7 +13,7 @@ from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFoun
 from p2prdf.wire.messages import Contact
 
 __all__ = [
-    "RING_MESSAGES", "Answer", "Changed", "FindSuccessor", "GetRing", "Leaving", "Names", "NotMember", "Notify",
+    "RING_MESSAGES", "Answer", "Changed", "FindOwners", "GetRing", "Leaving", "Names", "NotMember", "Notify",
     "Ping", "Pong", "Question", "Reading", "Ring", "RingBusy", "RingEffect", "RingMessage", "RingRequest",
 ]  # fmt: skip
 
@@ -40,8 +40,8 @@ class GetRing:
 
 
 @dataclass(frozen=True, slots=True)
-class FindSuccessor:
-    """To any member, for a lookup: ask for peers at or after ``key``, or before it.  Answered by Names."""
+class FindOwners:
+    """To any member, for a lookup: ask for the peers nearest to ``key``.  Answered by Names."""
 
     request: int
     key: int
@@ -76,7 +76,7 @@ class RingBusy:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Answer to FindSuccessor (:meth:`p2prdf.overlay.chord_lookup.ChordTable.answer`)."""
+    """Answer to FindOwners: in a ring :meth:`p2prdf.overlay.chord_lookup.ChordTable.answer`, else the closest peers."""
 
     request: int
     contacts: tuple[Contact, ...]
@@ -84,7 +84,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class NotMember:
-    """Answer to GetRing and FindSuccessor of a peer that has not joined or is leaving."""
+    """Answer to GetRing and FindOwners of a peer that has not joined or is leaving."""
 
     request: int
 
@@ -109,14 +109,14 @@ class Leaving:
     successors: tuple[Contact, ...]
 
 
-Question = Ping | GetRing | FindSuccessor
+Question = Ping | GetRing | FindOwners
 Answer = Pong | Ring | RingBusy | Names | NotMember
 Reading = Ring | RingBusy | NotMember
 """The answers to GetRing."""
 
 RingMessage = Question | Answer | Notify | Changed | Leaving
 RING_MESSAGES = (
-    Ping, Pong, GetRing, Ring, RingBusy, NotMember, FindSuccessor, Names, Notify, Changed, Leaving,
+    Ping, Pong, GetRing, Ring, RingBusy, NotMember, FindOwners, Names, Notify, Changed, Leaving,
 )  # fmt: skip
 """All messages; the places are their kinds on the wire."""
 

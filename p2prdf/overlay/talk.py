@@ -1,4 +1,4 @@
-"""Messages and failure detection of a Chord peer.
+"""Messages and failure detection of a peer without a view.
 
 Each question ends with an answer, or after so many silences that the peer counts as gone.  A peer that answers as a
 member for the first time is *seen*.  A peer is *lost* if it falls silent, says goodbye, or answers that it is no member
@@ -14,10 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from p2prdf import keys
-from p2prdf.overlay.chord_contacts import Contacts
-from p2prdf.overlay.chord_messages import (
+from p2prdf.overlay.contacts import Contacts
+from p2prdf.overlay.membership import Packet, Post
+from p2prdf.overlay.questions import Open, Requests
+from p2prdf.overlay.routed_messages import (
     Answer,
-    FindSuccessor,
+    FindOwners,
     GetRing,
     Names,
     NotMember,
@@ -29,14 +31,12 @@ from p2prdf.overlay.chord_messages import (
     RingEffect,
     RingMessage,
 )
-from p2prdf.overlay.chord_requests import Open, Requests
-from p2prdf.overlay.membership import Packet, Post
 from p2prdf.wire.contract import ContactLost, ContactSeen, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2prdf.overlay.chord_config import ChordConfig
+    from p2prdf.overlay.routed_config import RoutedConfig
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Pointers", "Talk"]
@@ -44,7 +44,7 @@ __all__ = ["Pointers", "Talk"]
 _ANSWERS: Final[dict[type[Question], tuple[type[Answer], ...]]] = {
     Ping: (Pong,),
     GetRing: (Ring, RingBusy, NotMember),
-    FindSuccessor: (Names, NotMember),
+    FindOwners: (Names, NotMember),
 }
 
 
@@ -70,7 +70,7 @@ class Talk:
     def __init__(
         self,
         own: Contact,
-        config: ChordConfig,
+        config: RoutedConfig,
         pointers: Pointers,
         *,
         first_request: int,
