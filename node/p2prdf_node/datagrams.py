@@ -133,11 +133,8 @@ class Datagrams(asyncio.DatagramProtocol, Generic[P]):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.sendto(datagram, address)
 
-    async def ask(self, make: Callable[[int], P], address: Address, receiver: int = 0) -> P | None:
-        """Send the packet that ``make`` returns for a number; return the answer, or None after a timeout.
-
-        ``receiver``: key of the peer at the address (0: unknown).
-        """
+    async def ask(self, make: Callable[[int], P], address: Address) -> P | None:
+        """Send the packet that ``make`` returns for a number; return the answer, or None after a timeout."""
         if len(self._questions) >= QUESTIONS_MAX or self.closed:
             return None
         number = OWN_QUESTION | secrets.randbits(63)
@@ -145,7 +142,7 @@ class Datagrams(asyncio.DatagramProtocol, Generic[P]):
         question = self._questions[number] = _Question[P](loop.create_future(), self._environment.now())
         seconds = self._environment.config.ping_timeout_seconds
         try:
-            self._send(make(number), address, receiver)
+            self._send(make(number), address, 0)
             for _ in range(2):
                 began = loop.time()
                 await asyncio.wait([question.answer], timeout=seconds)

@@ -1,4 +1,4 @@
-"""The part that all memberships of a node have in common: the daemon's interface, joining, and driving a state machine.
+"""The part that all memberships have in common: the daemon's interface, joining, and driving a state machine.
 
 *Joining.*  A node without bootstrap addresses begins an overlay.  Otherwise it pings them, and joins through a member
 that answers.  Without a member, one node begins an overlay: if all addresses answer, the node with the lowest key; if
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import structlog
 
-from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
+from p2prdf.overlay.membership import Broken, Create, Leave, Post
 from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, OwnersFound, SeedsReached, Trace
 from p2prdf.wire.messages import Contact
 from p2prdf_node.datagrams import Datagrams, P
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from p2prdf_node.datagram_codec import Codec
     from p2prdf_node.seal import Keyring
 
-__all__ = ["CONFIRM_PINGS", "CREATE_SECONDS", "Environment", "MachineMembers", "Members", "Spawn"]
+__all__ = ["CONFIRM_PINGS", "CREATE_SECONDS", "Environment", "Members", "Spawn"]
 
 CONFIRM_PINGS: Final = 8
 """Pings of a peer that connects, before it is refused; it may be busy sending."""
@@ -100,22 +100,26 @@ class Environment:
 class Members(ABC, Generic[P]):
     """The overlay as one node sees it: live peers and owners of keys.
 
-    ``joined`` is set once another node is known.  ``entered`` is set once this node is a member: it has reached another
-    node, or begins an overlay.  ``fenced``: reason why this node must take no new work, or None.
+    ``machine`` decides (:mod:`p2prdf.overlay.membership`); this class gives it packets, requests and the time, and
+    carries out its effects.  ``joined`` is set once another node is known.  ``entered`` is set once this node is a
+    member: it has reached another node, or begins an overlay.
     """
 
     def __init__(
-        self, environment: Environment, kind: str, codec: Codec[P], *, answers: tuple[type, ...],
+        self, environment: Environment, machine: Any, kind: str, codec: Codec[P], *, answers: tuple[type, ...],
         untimely: Callable[[P], None] | None = None,
     ):  # fmt: skip
         self.environment = environment
         self.contact = environment.contact
         self.joined, self.entered = asyncio.Event(), asyncio.Event()
+        self._machine = machine
         self._began = time.monotonic()
         self._seeds = Seeds(environment.config.bootstrap)
         self._datagrams = Datagrams(
             environment, kind, codec, answers=answers, received=self._received, untimely=untimely
         )
+
+    # --- calls of the daemon -------------------------------------------------------------------------
 
     @property
     def fenced(self) -> str | None:
@@ -132,30 +136,20 @@ class Members(ABC, Generic[P]):
         self._seeds.use(bound)
         await self._datagrams.start(bound)
 
-    @abstractmethod
     def stop(self, *, in_order: bool = True) -> None:
         """Announce that this node leaves, and close; ``in_order``: others have its copies, so it is not missing."""
+        self._submit(Leave(in_order))
+        self.entered.set()
+        self._datagrams.close()
 
-    @abstractmethod
     def contacts(self) -> list[Contact]:
         """Return the live peers that this node monitors."""
+        found: list[Contact] = self._machine.contacts()
+        return found
 
     @abstractmethod
     async def find_owners(self, key: int) -> OwnersFound:
         """Look up the live peers closest to a key, once this node is a member: alone it would seem to own all keys."""
-
-    @abstractmethod
-    def suspect(self, key: int) -> None:
-        """Test at once whether a peer lives, because a connection with it broke or was refused."""
-
-    def status(self) -> dict[str, Any]:
-        """Return counts for people and monitoring."""
-        return {
-            "overlay": self.environment.config.overlay,
-            "peers": len(self.contacts()),
-            "joining": self.joining,
-            "datagrams_refused": self._datagrams.refused,
-        }
 
     async def confirm(self, contact: Contact) -> bool:
         """Tell whether the peer ``contact`` answers at its claimed address."""
@@ -167,47 +161,62 @@ class Members(ABC, Generic[P]):
                 return self._sender(answer) == contact
         return False
 
+    def suspect(self, key: int) -> None:
+        """Test at once whether a peer lives, because a connection with it broke or was refused."""
+        self._submit(Broken(key))
+
+    def status(self) -> dict[str, Any]:
+        """Return counts for people and monitoring."""
+        return {
+            "overlay": self.environment.config.overlay,
+            "peers": len(self.contacts()),
+            "joining": self.joining,
+            "datagrams_refused": self._datagrams.refused,
+        }
+
     # --- parts of each membership ----------------------------------------------------------------
 
+    @property
     @abstractmethod
-    def _received(self, packet: P) -> None:
-        """Handle a packet."""
+    def _is_inside(self) -> bool:
+        """Whether this node is a member at this time, and needs none to admit it."""
 
     @abstractmethod
     def _question(self, number: int) -> P:
         """Return the packet that pings any peer."""
 
     @abstractmethod
-    def _begin(self, met: str) -> None:
-        """Begin an overlay of this node alone, after this outcome of pings."""
+    def _is_member(self, answer: P) -> bool:
+        """Tell whether the peer that sent an answer can admit this node."""
 
     @abstractmethod
-    def _introduce(self, contact: Contact) -> None:
-        """Join through a peer that has answered, or find out whether it knows other members."""
+    def _note_answers(self, answers: dict[Address, P | None], found: dict[Contact, bool]) -> None:
+        """Introduce peers that have answered; ``found`` tells which are members, ``answers`` who was asked where."""
 
-    @property
-    def _is_inside(self) -> bool:
-        """Whether this node is a member at this time."""
-        return self.entered.is_set()
+    @abstractmethod
+    def _effect(self, effect: Any) -> None:
+        """Carry out an effect that only this machine has."""
+
+    def _note_lost(self, contact: Contact) -> None:
+        """Note that a peer is gone."""
 
     def _sender(self, packet: P) -> Contact:
         contact: Contact = packet.sender
         return contact
 
-    def _is_member(self, answer: P) -> bool:  # noqa: ARG002
-        """Tell whether the peer that sent an answer can admit this node."""
-        return True
-
-    async def _ping(self, address: Address, receiver: int = 0) -> P | None:
-        """Return the answer of the peer at an address; None after a timeout."""
-        return await self._datagrams.ask(self._question, address, receiver)
+    def _begin(self, met: str) -> None:  # noqa: ARG002
+        """Begin an overlay of this node alone, after this outcome of pings."""
+        self._submit(Create())
 
     # --- joining ---------------------------------------------------------------------------------
 
+    async def _ping(self, address: Address) -> P | None:
+        """Return the answer of the peer at an address; None after a timeout."""
+        return await self._datagrams.ask(self._question, address)
+
     async def run(self) -> None:
         """Join an overlay, later find and merge others; runs until cancelled."""
-        config = self.environment.config
-        if not config.bootstrap:
+        if not self.environment.config.bootstrap:
             self._begin("")
         pause = RETRY_SECONDS_MIN
         share = random.uniform(1, 2)  # noqa: S311 - guards nothing
@@ -258,12 +267,11 @@ class Members(ABC, Generic[P]):
         own = self.contact.host, self.contact.port
         asked = [each for each in addresses if each != own and self._is_asked(each, known)]
         answers = dict(zip(asked, await asyncio.gather(*map(self._ping, asked)), strict=True))
-        self._note_seeds(answers)
-        if self._seeds.only(own) and all(address == own for address in addresses):
-            return "only itself"
         found = {self._sender(each): self._is_member(each) for each in answers.values() if each is not None}
         found.pop(self.contact, None)
-        await self._note_answers(found)
+        self._note_answers(answers, found)
+        if self._seeds.only(own) and all(address == own for address in addresses):
+            return "only itself"
         if any(found.values()):
             return "a member"
         if not found:
@@ -273,46 +281,7 @@ class Members(ABC, Generic[P]):
             return "only higher keys"
         return "a majority" if self._seeds.majority(len(found), own) else "a minority"
 
-    def _note_seeds(self, answers: dict[Address, P | None]) -> None:
-        """Note which seeds have answered just now."""
-
-    async def _note_answers(self, found: dict[Contact, bool]) -> None:
-        """Introduce the peers that have answered; the value tells whether a peer is a member."""
-        for contact in found:
-            self._introduce(contact)
-
-    def _enter(self) -> None:
-        """Report once that this node is a member."""
-        if not self.entered.is_set():
-            self.entered.set()
-            self.environment.known(ClusterEntered())
-
-
-class MachineMembers(Members[P]):
-    """A membership that a state machine (:mod:`p2prdf.overlay.membership`) decides about; a subclass makes it."""
-
-    _machine: Any
-
-    def stop(self, *, in_order: bool = True) -> None:
-        """Announce that this peer leaves, and close; ``in_order``: others have its copies."""
-        self._submit(Leave(in_order))
-        self.entered.set()
-        self._datagrams.close()
-
-    def contacts(self) -> list[Contact]:
-        """Return the live peers."""
-        found: list[Contact] = self._machine.contacts()
-        return found
-
-    def suspect(self, key: int) -> None:
-        """Test a peer at once, because a connection with it broke or was refused."""
-        self._submit(Broken(key))
-
-    def _begin(self, met: str) -> None:  # noqa: ARG002
-        self._submit(Create())
-
-    def _introduce(self, contact: Contact) -> None:
-        self._submit(Introduce(contact))
+    # --- driving the state machine -------------------------------------------------------------------
 
     def _submit(self, request: Any) -> None:
         if not self._datagrams.closed:
@@ -343,18 +312,10 @@ class MachineMembers(Members[P]):
                         getattr(log, level)(event, **fields)
                 case _:
                     self._effect(effect)
-        if not self.entered.is_set() and self._is_complete:
+        if not self.entered.is_set() and self._machine.member:
             self._enter()
 
-    @property
-    def _is_complete(self) -> bool:
-        """Whether the machine can answer lookups."""
-        complete: bool = self._machine.member
-        return complete
-
-    @abstractmethod
-    def _effect(self, effect: Any) -> None:
-        """Carry out an effect that only this machine has."""
-
-    def _note_lost(self, contact: Contact) -> None:
-        """Note that a peer is gone."""
+    def _enter(self) -> None:
+        """Report that this node is a member."""
+        self.entered.set()
+        self.environment.known(ClusterEntered())

@@ -20,16 +20,17 @@ from kademlia.routing import RoutingTable
 from p2prdf.overlay.chord import Chord, ChordConfig
 from p2prdf.overlay.chord_lookup import WAYS_ON
 from p2prdf.overlay.kademlia_peer import BUCKET_PEERS, Kademlia
-from p2prdf.overlay.membership import Packet
+from p2prdf.overlay.membership import Introduce, Packet
 from p2prdf.overlay.routed_config import SUCCESSORS_MAX, RoutedConfig
 from p2prdf.overlay.routed_messages import RING_MESSAGES, Ping, Pong
 from p2prdf.wire.contract import FindOwner, OwnersFound
 from p2prdf_node.datagram_codec import Codec
 from p2prdf_node.datagrams import OWN_QUESTION
-from p2prdf_node.members import Environment, MachineMembers
+from p2prdf_node.members import Environment, Members
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
+    from p2prdf_node.seeds import Address
 
 __all__ = ["CODEC", "CONTACTS_MAX", "RoutedMembership"]
 
@@ -66,24 +67,25 @@ def _node(contact: Contact) -> Any:
     return Node(contact.key.to_bytes(8, "big") + bytes(12), contact.host, contact.port)
 
 
-class RoutedMembership(MachineMembers[Packet]):
+class RoutedMembership(Members[Packet]):
     """Membership of one peer that knows some others, in the overlay of the settings."""
 
+    _machine: Chord | Kademlia
+
     def __init__(self, environment: Environment):
-        config = environment.config
-        super().__init__(environment, config.overlay, CODEC, answers=(Pong,))
+        config, own = environment.config, environment.contact
         times: dict[str, Any] = {
             "tend_seconds": config.ping_seconds,
             "timeout_seconds": config.ping_timeout_seconds,
             "silences": config.ping_strikes,
         }
-        own: dict[str, Any] = {"first_request": secrets.randbits(62), "patience": self._silences}
-        self._machine: Chord | Kademlia
-        if config.overlay == "chord":
-            self._machine = Chord(self.contact, ChordConfig(stabilise_seconds=config.ping_seconds, **times), **own)
-        else:
-            settings = RoutedConfig(contacts_max=0, **times)
-            self._machine = Kademlia(self.contact, _Buckets(self.contact), settings, **own)
+        choices: dict[str, Any] = {"first_request": secrets.randbits(62), "patience": self._silences}
+        machine = (
+            Chord(own, ChordConfig(stabilise_seconds=config.ping_seconds, **times), **choices)
+            if config.overlay == "chord"
+            else Kademlia(own, _Buckets(own), RoutedConfig(contacts_max=0, **times), **choices)
+        )
+        super().__init__(environment, machine, config.overlay, CODEC, answers=(Pong,))
         self._callers: set[int] = set()
         self._finding: dict[int, list[asyncio.Future[OwnersFound]]] = {}
 
@@ -121,9 +123,10 @@ class RoutedMembership(MachineMembers[Packet]):
     def _is_member(self, answer: Packet) -> bool:
         return bool(answer.message.member)
 
-    async def _note_answers(self, found: dict[Contact, bool]) -> None:
+    def _note_answers(self, answers: dict[Address, Packet | None], found: dict[Contact, bool]) -> None:  # noqa: ARG002
         self._callers.clear()
-        await super()._note_answers(found)
+        for contact in found:
+            self._submit(Introduce(contact))
 
     def _received(self, packet: Packet) -> None:
         message, sender = packet.message, packet.sender
@@ -131,7 +134,7 @@ class RoutedMembership(MachineMembers[Packet]):
             return
         if isinstance(message, Ping) and not self.entered.is_set() and sender.key not in self._callers:
             self._callers.add(sender.key)  # the caller has this node's address; this node itself may have no seed
-            self._introduce(sender)
+            self._submit(Introduce(sender))
         super()._received(packet)
 
     def _effect(self, effect: OwnersFound) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from p2prdf.overlay.membership import Introduce
 from p2prdf.overlay.swim import Swim
 from p2prdf.overlay.swim_config import SwimConfig, is_zone
 from p2prdf.overlay.swim_messages import (
@@ -33,7 +34,7 @@ from p2prdf.overlay.swim_messages import (
 )
 from p2prdf.wire.contract import OwnersFound, SeedsReached
 from p2prdf_node.datagram_codec import Codec, array_of, number, read_contact
-from p2prdf_node.members import Environment, MachineMembers
+from p2prdf_node.members import Environment, Members
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
@@ -88,22 +89,25 @@ def settings_of(config: NodeConfig) -> SwimConfig:
     )
 
 
-class SwimMembership(MachineMembers[Packet]):
+class SwimMembership(Members[Packet]):
     """SWIM membership of one peer.
 
     ``Environment.known`` receives all members once, when the view has become complete, and ``SeedsReached`` when all
     nodes behind the bootstrap addresses are in the view and answer; the latter again after a member was lost.
     """
 
+    _machine: Swim
+
     def __init__(self, environment: Environment):
         config = environment.config
-        super().__init__(
-            environment, f"{config.overlay} view", CODEC, answers=(Answer,), untimely=self._hear_stranger
-        )
-        self._machine: Swim = Swim(
-            self.contact, settings_of(config), now=environment.now(), zone=config.zone, linked=environment.linked,
+        machine = Swim(
+            environment.contact, settings_of(config), now=environment.now(), zone=config.zone,
+            linked=environment.linked,
             entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - the order of probes guards nothing
         )  # fmt: skip
+        super().__init__(
+            environment, machine, f"{config.overlay} view", CODEC, answers=(Answer,), untimely=self._hear_stranger
+        )
         self._asked_time: dict[int, float] = {}
         self._introduced: set[int] = set()
         self._seeds_reached = False
@@ -157,6 +161,10 @@ class SwimMembership(MachineMembers[Packet]):
 
     # --- joining ---------------------------------------------------------------------------------
 
+    @property
+    def _is_inside(self) -> bool:
+        return self.entered.is_set()
+
     def _packet(self, message: Any) -> Packet:
         return Packet(self._machine.greeting, int(self.environment.now() * 1e6), message, ())
 
@@ -177,6 +185,11 @@ class SwimMembership(MachineMembers[Packet]):
     def _is_asked(self, address: Address, known: set[Address]) -> bool:
         return super()._is_asked(address, known) or (not self._seeds_reached and address in self._seeds.named)
 
+    def _note_answers(self, answers: dict[Address, Packet | None], found: dict[Contact, bool]) -> None:
+        self._note_seeds(answers)
+        for contact in [contact for contact, is_member in found.items() if is_member]:
+            self._submit(Introduce(contact))
+
     def _note_seeds(self, answers: dict[Address, Packet | None]) -> None:
         """Report once that all nodes behind the bootstrap addresses are in the view and have just answered."""
         if self._seeds_reached or self._seeds.unresolved or not (self._seeds.named and self.entered.is_set()):
@@ -187,10 +200,6 @@ class SwimMembership(MachineMembers[Packet]):
         if all(each is not None and each.sender.contact in here for each in answered):
             self._seeds_reached = True
             self.environment.known(SeedsReached())
-
-    async def _note_answers(self, found: dict[Contact, bool]) -> None:
-        """Introduce the members that have answered."""
-        await super()._note_answers({contact: True for contact, is_member in found.items() if is_member})
 
     # --- packets and effects ---------------------------------------------------------------------
 
@@ -206,11 +215,7 @@ class SwimMembership(MachineMembers[Packet]):
         sender = packet.sender
         if not self._machine.member and sender.incarnation and sender.key not in self._introduced:
             self._introduced.add(sender.key)  # the sender has this node's address; this node itself may have no seed
-            self._introduce(sender.contact)
-
-    @property
-    def _is_complete(self) -> bool:
-        return self._machine.complete
+            self._submit(Introduce(sender.contact))
 
     def _enter(self) -> None:
         self.environment.known(self._owners(self.contact.key))
