@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.overlay.chord_join import Joining
 from p2prdf.overlay.chord_lookup import ChordTable, ahead, between, successor_list
 from p2prdf.overlay.chord_search import Searches
-from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet
 from p2prdf.overlay.routed_config import ChordConfig
 from p2prdf.overlay.routed_messages import (
-    Answer,
     Changed,
     FindOwners,
     GetRing,
@@ -40,10 +38,9 @@ from p2prdf.overlay.routed_messages import (
     RingBusy,
     RingEffect,
     RingMessage,
-    RingRequest,
 )
+from p2prdf.overlay.routed_peer import RoutedPeer
 from p2prdf.overlay.talk import Talk
-from p2prdf.wire.contract import FindOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +61,7 @@ class _Query:
     began_at: float
 
 
-class Chord:
+class Chord(RoutedPeer):
     """One peer of a ring, without input or output.
 
     ``first_request``: a random number below 2^63, so that no answer to an earlier process of this peer is accepted.
@@ -86,7 +83,7 @@ class Chord:
         self.successors: tuple[Contact, ...] = (own,)
         self._left = False
         self._talk = Talk(own, self.config, self, first_request=first_request, patience=patience)
-        self._searches = Searches(self._talk, self)
+        self._searches: Searches = Searches(self._talk, self)
         self._table: ChordTable | None = None
         self._query: _Query | None = None
         self._notifier: Contact | None = None
@@ -108,41 +105,7 @@ class Chord:
             **dict.fromkeys((Pong, Ring, RingBusy, Names, NotMember), self._talk.answer),
         }
 
-    # --- the contract ----------------------------------------------------------------------------
-
-    def submit(self, request: RingRequest, *, now: float) -> list[RingEffect]:
-        """Handle a request of the driver."""
-        self._talk.observe(now)
-        match request:
-            case Create():
-                if not self.member and not self._left:
-                    self._become_member((self.own,))
-            case Introduce(contact):
-                self._introduce(contact)
-            case FindOwner(key):
-                self._searches.find_owner(key)
-            case Broken(key):
-                suspected = self._talk.contacts.find(key)
-                if suspected is not None:
-                    self._talk.ping(suspected)
-            case Leave():
-                self._leave()
-            case _:
-                assert_never(request)
-        return self._talk.flush()
-
-    def receive(self, packet: Packet, *, now: float) -> list[RingEffect]:
-        """Handle a message of another peer.  No content makes this raise."""
-        self._talk.observe(now)
-        sender, message = packet.sender, packet.message
-        if sender.key == self.own.key:
-            self._from_own_position(message, sender)
-        else:
-            self._talk.contacts.spoke(sender)
-            self._handlers[type(message)](message, sender)
-            if not isinstance(message, Answer | Leaving):  # answers and goodbyes have been evaluated already
-                self._talk.meet(sender)
-        return self._talk.flush()
+    # --- time ------------------------------------------------------------------------------------
 
     def wake(self, *, now: float) -> list[RingEffect]:
         """Run the actions that are due."""
@@ -177,14 +140,6 @@ class Chord:
     def fingers(self) -> dict[int, Contact]:
         """The known fingers beyond the successor list, by exponent of their distance 2^i."""
         return dict(self._searches.fingers)
-
-    def contacts(self) -> list[Contact]:
-        """Return the live peers: those that have answered as members."""
-        return self._talk.contacts.live()
-
-    def fell_silent(self, contact: Contact) -> bool:
-        """Return whether a peer has recently stopped answering without a goodbye."""
-        return self._talk.contacts.is_silent(contact, self._talk.now)
 
     def status(self) -> dict[str, Any]:
         """Return pointers and counters for people and monitoring."""
@@ -240,8 +195,12 @@ class Chord:
 
     # --- membership ------------------------------------------------------------------------------
 
+    def _create(self) -> None:
+        if not self.member and not self._left:
+            self._become_member((self.own,))
+
     def _introduce(self, contact: Contact) -> None:
-        if contact.key == self.own.key or self._left:
+        if self._left:
             return
         if self.member:
             self._searches.probe(contact, self._hint)
@@ -449,9 +408,6 @@ class Chord:
 
     # --- answers ---------------------------------------------------------------------------------
 
-    def _on_ping(self, message: Ping, sender: Contact) -> None:
-        self._talk.post(sender, Pong(message.request, self.member))
-
     def _on_get_ring(self, message: GetRing, sender: Contact) -> None:
         if not self.member:
             self._talk.post(sender, NotMember(message.request))
@@ -465,17 +421,6 @@ class Chord:
             self._talk.post(sender, Names(message.request, self.table.answer(message.key)))
         else:
             self._talk.post(sender, NotMember(message.request))
-
-    def _from_own_position(self, message: RingMessage, sender: Contact) -> None:
-        """Answer pings of another peer with this peer's position, so that it finds the conflict; ignore the rest."""
-        if sender == self.own:
-            return
-        if isinstance(message, Ping):
-            self._on_ping(message, sender)
-        elif isinstance(message, Pong):
-            self._talk.answer(message, sender)
-        else:
-            self._talk.trace("position_taken", by=str(sender))
 
     # --- leaving ---------------------------------------------------------------------------------
 

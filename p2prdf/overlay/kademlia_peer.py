@@ -11,12 +11,11 @@ contact in turn for the peers closest to this peer, or to a random key.  The fir
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from p2prdf import keys
 from p2prdf.overlay.kademlia import Lookup, closest
 from p2prdf.overlay.lookups import Lookups
-from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Packet
 from p2prdf.overlay.routed_config import RoutedConfig
 from p2prdf.overlay.routed_messages import (
     Answer,
@@ -28,10 +27,9 @@ from p2prdf.overlay.routed_messages import (
     Pong,
     RingEffect,
     RingMessage,
-    RingRequest,
 )
+from p2prdf.overlay.routed_peer import RoutedPeer
 from p2prdf.overlay.talk import Talk
-from p2prdf.wire.contract import FindOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +63,7 @@ class Buckets(Protocol):
         ...
 
 
-class Kademlia:
+class Kademlia(RoutedPeer):
     """One peer of a Kademlia overlay, without input or output.
 
     ``first_request`` and ``patience``: as in :class:`~p2prdf.overlay.chord.Chord`.
@@ -86,50 +84,17 @@ class Kademlia:
         self._left = False
         self._buckets = buckets
         self._talk = Talk(own, self.config, self, first_request=first_request, patience=patience)
-        self._lookups = Lookups(self._talk, self, self._lookup)
+        self._searches = Lookups(self._talk, self, self._lookup)
         self._rounds = 0
         self._tend_at: float | None = None
         self._handlers: dict[type[RingMessage], Callable[[Any, Contact], None]] = {
-            Ping: lambda message, sender: self._talk.post(sender, Pong(message.request, self.member)),
+            Ping: self._on_ping,
             FindOwners: self._on_find_owners,
             Leaving: lambda _, sender: self._talk.lose(sender, "left"),
             **dict.fromkeys((Pong, Names, NotMember), self._talk.answer),
         }
 
-    # --- the contract ----------------------------------------------------------------------------
-
-    def submit(self, request: RingRequest, *, now: float) -> list[RingEffect]:
-        """Handle a request of the driver."""
-        self._talk.observe(now)
-        match request:
-            case Create():
-                self._become_member()
-            case Introduce(contact):
-                if contact.key != self.own.key:
-                    self._talk.ping(contact)
-            case FindOwner(key):
-                self._lookups.find_owner(key)
-            case Broken(key):
-                suspected = self._talk.contacts.find(key)
-                if suspected is not None:
-                    self._talk.ping(suspected)
-            case Leave():
-                self._leave()
-            case _:
-                assert_never(request)
-        return self._talk.flush()
-
-    def receive(self, packet: Packet, *, now: float) -> list[RingEffect]:
-        """Handle a message of another peer.  No content makes this raise."""
-        self._talk.observe(now)
-        sender, message = packet.sender, packet.message
-        handler = self._handlers.get(type(message))
-        if handler is not None and sender.key != self.own.key:
-            self._talk.contacts.spoke(sender)
-            handler(message, sender)
-            if not isinstance(message, Answer | Leaving):
-                self._talk.meet(sender)
-        return self._talk.flush()
+    # --- time ------------------------------------------------------------------------------------
 
     def wake(self, *, now: float) -> list[RingEffect]:
         """Run the actions that are due."""
@@ -144,20 +109,12 @@ class Kademlia:
         """The time of the next call of :meth:`wake`."""
         return min((at for at in (self._talk.deadline, self._tend_at) if at is not None), default=None)
 
-    def contacts(self) -> list[Contact]:
-        """Return the live peers: those that have answered as members."""
-        return self._talk.contacts.live()
-
-    def fell_silent(self, contact: Contact) -> bool:
-        """Return whether a peer has recently stopped answering without a goodbye."""
-        return self._talk.contacts.is_silent(contact, self._talk.now)
-
     def status(self) -> dict[str, Any]:
         """Return counters for people and monitoring."""
         return {
             "member": self.member,
             "questions": self._talk.waiting,
-            "lookups_waiting": self._lookups.waiting,
+            "lookups_waiting": self._searches.waiting,
             "counts": dict(self._talk.counts),
         }
 
@@ -171,7 +128,7 @@ class Kademlia:
     def met(self, contact: Contact) -> None:
         """Add a live peer to the routing table."""
         self._buckets.add(contact)
-        self._become_member()
+        self._create()
 
     def drop(self, contact: Contact) -> None:
         """Remove a lost peer from the routing table."""
@@ -179,13 +136,16 @@ class Kademlia:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _become_member(self) -> None:
+    def _create(self) -> None:
         if not self.member and not self._left:
             self.member = True
             self._tend_at = self._talk.now
-            self._lookups.start()
+            self._searches.start()
             for flipped in _DISTANT if self.contacts() else ():
-                self._lookups.search(self._lookup(self.own.key ^ flipped << 56), self._looked_around)
+                self._searches.search(self._lookup(self.own.key ^ flipped << 56), self._looked_around)
+
+    def _introduce(self, contact: Contact) -> None:
+        self._talk.ping(contact)
 
     def _looked_around(self, _lookup: Lookup) -> None:
         """Do nothing: the answers have introduced this peer and others."""
@@ -229,4 +189,4 @@ class Kademlia:
         self.member = False
         self._tend_at = None
         self._talk.stop()
-        self._lookups.stop()
+        self._searches.stop()
