@@ -1,7 +1,7 @@
 """The node as a process: builds the components, starts them, supervises them, stops them.
 
     datagrams  Members ───┐                       ┌─ Links ── peers
-    TCP in     Greeter ─┬─ PeerInlet ─── Driver ──┤
+    TCP in     Daemon ──┬─ PeerInlet ─── Driver ──┤
                         └─ ClientSession ─┘  │    └─ ClientSession ── clients
                                             Peer
 
@@ -145,8 +145,8 @@ def _print_ready(line: str) -> None:
     print(line, flush=True)
 
 
-class Daemon:
-    """One node."""
+class Daemon(Handler):
+    """One node; the handler of a connection until its first frame tells a peer from a client."""
 
     def __init__(self, config: NodeConfig, fork_server: ForkServer | None = None):
         config.validate()
@@ -500,10 +500,24 @@ class Daemon:
     # --- connections and contacts --------------------------------------------------------------------
 
     def _accept(self) -> asyncio.Protocol:
-        connection = Connection(self.connections, self._codec, _Greeter(self), secure=self.tls is not None)
+        connection = Connection(self.connections, self._codec, self, secure=self.tls is not None)
         return connection if self.tls is None else self.tls.accepted(connection)
 
-    def greet_peer(self, connection: Connection, hello: PeerHello) -> None:
+    def take(self, connection: Connection, message: Any) -> None:
+        """Pass a connection to the handler for a peer or a client."""
+        if isinstance(message, PeerHello):
+            self._greet_peer(connection, message)
+        elif isinstance(message, ClientHello):
+            self._greet_client(connection, message)
+        else:
+            raise RemoteProtocolError(f"the first frame is {type(message).__name__}, not a hello")
+        connection.identified = True
+
+    def refused(self, connection: Connection, error: P2PRDFError) -> None:
+        """Send the error as to a client."""
+        connection.send([client_error(error)])
+
+    def _greet_peer(self, connection: Connection, hello: PeerHello) -> None:
         """Receive envelopes on a connection from now on.  Raises TlsRefused, NotAllowed."""
         if self.tls is not None:
             self.tls.check_peer(connection.identity, hello.sender.key)
@@ -514,7 +528,7 @@ class Daemon:
         )  # fmt: skip
         self._inlets[inlet] = inlet.sender.key
 
-    def greet_client(self, connection: Connection, hello: ClientHello) -> None:
+    def _greet_client(self, connection: Connection, hello: ClientHello) -> None:
         """Begin a client session on a connection.  Raises NodeLeaving, NotAllowed."""
         if self._stop.is_set():
             raise NodeLeaving
@@ -576,27 +590,6 @@ class Daemon:
 
     def _status_text(self) -> str:
         return json.dumps(self.status())
-
-
-class _Greeter(Handler):
-    """Handler of a connection until its first frame tells a peer from a client."""
-
-    def __init__(self, daemon: Daemon):
-        self._daemon = daemon
-
-    def take(self, connection: Connection, message: Any) -> None:
-        """Pass the connection to the handler for a peer or a client."""
-        if isinstance(message, PeerHello):
-            self._daemon.greet_peer(connection, message)
-        elif isinstance(message, ClientHello):
-            self._daemon.greet_client(connection, message)
-        else:
-            raise RemoteProtocolError(f"the first frame is {type(message).__name__}, not a hello")
-        connection.identified = True
-
-    def refused(self, connection: Connection, error: P2PRDFError) -> None:
-        """Send the error as to a client."""
-        connection.send([client_error(error)])
 
 
 def _node_of(connection: Connection) -> int:

@@ -9,7 +9,7 @@ timeout, but a peer that came back would be missing.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from p2prdf.overlay.chord_lookup import ChordTable, Lookup, ahead
 from p2prdf.overlay.lookups import Lookups
@@ -17,37 +17,20 @@ from p2prdf.overlay.lookups import Lookups
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from p2prdf.overlay.routed_config import ChordConfig
+    from p2prdf.overlay.chord import Chord
     from p2prdf.overlay.talk import Talk
     from p2prdf.wire.messages import Contact
 
-__all__ = ["Place", "Searches"]
+__all__ = ["Searches"]
 
 _RING: Final = 1 << 64
 _PROBES_MAX: Final = 16
 
 
-class Place(Protocol):
-    """The ring state that searches use."""
-
-    config: ChordConfig
-    member: bool
-    successors: tuple[Contact, ...]
-
-    @property
-    def table(self) -> ChordTable:
-        """The routing table."""
-        ...
-
-    def changed(self) -> None:
-        """Note that a finger has changed."""
-        ...
-
-
 class Searches(Lookups[Lookup]):
     """All lookups of one peer."""
 
-    def __init__(self, talk: Talk, place: Place):
+    def __init__(self, talk: Talk, place: Chord):
         super().__init__(talk, place, lambda key: self._lookup(key, place.table))
         self.fingers: dict[int, Contact] = {}
         """The first peer at distance 2^i or more, by i, for distances beyond the successor list."""

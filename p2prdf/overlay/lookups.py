@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from p2prdf.overlay.routed_messages import Answer, FindOwners, Names
 from p2prdf.overlay.search import Search
@@ -13,6 +13,7 @@ from p2prdf.wire.contract import OwnersFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from p2prdf.overlay.routed_peer import RoutedPeer
     from p2prdf.overlay.talk import Talk
     from p2prdf.wire.messages import Contact
 
@@ -24,16 +25,10 @@ _SILENCES: Final = 2
 S = TypeVar("S", bound=Search)
 
 
-class Member(Protocol):
-    """The peer, as this module needs it: lookups start while it is a member."""
-
-    member: bool
-
-
 class Lookups(Generic[S]):
     """The lookups of one peer, as ``make`` begins them."""
 
-    def __init__(self, talk: Talk, peer: Member, make: Callable[[int], S]):
+    def __init__(self, talk: Talk, peer: RoutedPeer, make: Callable[[int], S]):
         self._talk = talk
         self._peer = peer
         self._make = make

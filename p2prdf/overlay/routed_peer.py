@@ -85,6 +85,18 @@ class RoutedPeer(ABC):
             self._talk.trace("position_taken", by=str(sender))
 
     @abstractmethod
+    def wants(self, contact: Contact) -> bool:
+        """Return whether the routing table needs a peer, even if the contacts are full."""
+
+    @abstractmethod
+    def met(self, contact: Contact) -> None:
+        """Note that a peer is live."""
+
+    @abstractmethod
+    def drop(self, contact: Contact) -> None:
+        """Remove a lost peer from the routing table."""
+
+    @abstractmethod
     def _create(self) -> None: ...
 
     @abstractmethod
