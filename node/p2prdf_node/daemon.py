@@ -282,7 +282,7 @@ class Daemon(Handler):
             status=self._status_text, spawn=self.spawn, others=self._others, listed=self.driver.listed,
             expulsions=self.driver.expulsions, introduced=self.driver.introduced, short=lambda: peer.short_of_peers,
             merging=lambda: peer.cluster.merging,
-            permissions=lambda: None if self.permissions is None else self.permissions.table,
+            permissions=lambda: None if self.permissions is None else self.permissions.value,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore(0.0 if self._lock is None else self._lock.downtime_seconds)

@@ -4,7 +4,7 @@ A client may do everything that one of its *grants* allows.  Statements to publi
 if a grant is narrower, by predicate and subject: each distinct term once, and all rows together.  Queries are checked
 pattern by pattern (:mod:`p2prdf.rdf.reach`).  A refusal names the refused statement or pattern.
 
-:mod:`p2prdf_node.permissions_text` reads permissions from a file.  This module does not know connections;
+:mod:`p2prdf_node.permissions_file` reads permissions from a file.  This module does not know connections;
 :mod:`p2prdf_node.accounts` identifies clients.
 """
 

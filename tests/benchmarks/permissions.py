@@ -29,7 +29,7 @@ from p2prdf.client import Client
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf_lab.workloads.paths import path_triples
-from p2prdf_node.permissions_text import read_permissions
+from p2prdf_node.permissions_file import read_permissions
 
 GRAPHS = 100
 _NARROW = "predicates = ['urn:']\nsubjects = ['urn:']\n"

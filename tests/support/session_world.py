@@ -15,7 +15,7 @@ from p2prdf.wire import contract, messages
 from p2prdf.wire.messages import CLIENT_VERSION, Contact
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig
-from p2prdf_node.permissions_text import read_permissions
+from p2prdf_node.permissions_file import read_permissions
 from p2prdf_node.session import ClientSession
 
 __all__ = ["OTHERS", "OWN", "QUERY", "Parser", "Wire", "World", "identity"]

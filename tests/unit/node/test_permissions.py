@@ -14,8 +14,7 @@ from p2prdf.rdf.reach import ANY, Reach
 from p2prdf.rdf.standing.insertion import parse_insertion
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf_node.permissions import ALL, Action, Permissions
-from p2prdf_node.permissions_file import PermissionsFile
-from p2prdf_node.permissions_text import read_permissions
+from p2prdf_node.permissions_file import PermissionsFile, read_permissions
 
 PLANT = """
 [groups.readers]
@@ -250,7 +249,7 @@ async def test_a_file_is_read_again_and_a_bad_one_leaves_the_permissions_in_use(
     assert not await file.poll(), "it may be half written"
     assert await file.poll()
     assert not await file.poll()
-    assert Action.OBSERVE in file.table.of("a").actions
+    assert Action.OBSERVE in file.value.of("a").actions
     for bad in ("[clients.a]\nmay = ['fly']\n", None, "\ud800"):
         if bad is None:
             path.unlink()
@@ -258,11 +257,11 @@ async def test_a_file_is_read_again_and_a_bad_one_leaves_the_permissions_in_use(
             path.write_bytes(bad.encode("utf-8", "surrogatepass"))
         assert not [await file.poll(), await file.poll()][1]
         assert str(path) in file.status()["problem"]
-        assert Action.OBSERVE in file.table.of("a").actions
+        assert Action.OBSERVE in file.value.of("a").actions
     path.write_text("[clients.b]\nmay = ['query']\n")
     assert [await file.poll(), await file.poll()] == [False, True]
     assert file.status() == {"clients": 1, "renewed": 2, "problem": None}
-    assert not file.table.of("a").actions
+    assert not file.value.of("a").actions
 
 
 def test_a_bad_file_is_none_to_begin_with(tmp_path) -> None:
