@@ -121,6 +121,15 @@ class Overlay:
         """Return the number of frames that nodes have sent each other."""
         return sum(state["transport"]["frames"] for state in [await client.status() for client in self.clients])
 
+    async def counts(self) -> Counter[str]:
+        """Return the numbers of turns, frames to other nodes and commits of all nodes."""
+        found: Counter[str] = Counter()
+        for state in [await client.status() for client in self.clients]:
+            found["turns"] += state["counts"]["turns"]
+            found["frames"] += state["transport"]["frames"]
+            found["commits"] += state["storage"].get("written", {}).get("commits", 0)
+        return found
+
     def bytes_kept(self) -> int:
         """Return the size of everything in the data directories."""
         return sum(path.stat().st_size for path in Path(self._folder.name).glob("data*/**/*") if path.is_file())
@@ -221,9 +230,7 @@ async def still(counted: Counter[int]) -> None:
         await asyncio.sleep(QUIET_SECONDS)
 
 
-async def once(
-    indexes: str, texts: list[list[str]], queries: list[str], *, with_tls: bool = False
-) -> Run:
+async def once(indexes: str, texts: list[list[str]], queries: list[str], *, with_tls: bool = False) -> Run:
     """Publish everything through a fresh overlay."""
     async with Overlay("--indexes", indexes, with_data=True, with_tls=with_tls) as overlay:
         subscriptions, _ = await subscribe(overlay, queries)

@@ -1,7 +1,8 @@
 """Small publications: one triple at a time, acknowledged before the next, at all nodes at once.
 
 The cost here is not that of the data but that of each message: turns, acknowledgements, syncs, frames.  So the
-table has the CPU time of the five daemons per publication beside the rate, and a publisher's waiting time.
+table has these counts and the CPU time of the five daemons per publication beside the rate, and a publisher's waiting
+time.
 Kinds take turns, as in the section ``durability``.
 """
 
@@ -31,6 +32,8 @@ class Run(NamedTuple):
 
     per_second: float
     cpu_ms: float
+    counts: dict[str, float]
+    """Turns, frames and commits of all daemons per publication."""
     waits_ms: list[float]
     answers: int
 
@@ -51,17 +54,20 @@ async def _once(options: tuple[str, ...], texts: list[tuple[str, str, str]], que
         counted: Counter[int] = Counter()
         tasks = [asyncio.create_task(daemons.count(each, counted, at)) for at, each in enumerate(subscriptions)]
         await overlay.quiet()
+        counts = await overlay.counts()
         cpu, start = overlay.daemons_cpu_seconds(), time.perf_counter()
         parts = [texts[at :: daemons.NODES] for at in range(daemons.NODES)]
         waits = await asyncio.gather(*map(_publish, overlay.clients, parts))
         took = time.perf_counter() - start
         await overlay.quiet()
         used = overlay.daemons_cpu_seconds() - cpu
+        counts = await overlay.counts() - counts
         await daemons.still(counted)
         for task in tasks:
             task.cancel()
     every = [wait for part in waits for wait in part]
-    return Run(len(texts) / took, 1000 * used / len(texts), every, counted.total())
+    each = {name: counts[name] / len(texts) for name in ("turns", "frames", "commits")}
+    return Run(len(texts) / took, 1000 * used / len(texts), each, every, counted.total())
 
 
 async def _compare(console: Console, quick: bool) -> bool:
@@ -80,14 +86,26 @@ async def _compare(console: Console, quick: bool) -> bool:
         f"paths, {rounds} interleaved rounds"
     )
     table.add_column("")
-    for column in ("publications/s", "runs", "CPU ms of 5 nodes each", "wait p50 ms", "p99", "answers"):
+    for column in (
+        "publications/s",
+        "runs",
+        "CPU ms of 5 nodes each",
+        "turns",
+        "frames",
+        "commits",
+        "wait p50 ms",
+        "p99",
+        "answers",
+    ):
         table.add_column(column, justify="right")
     for kind, found in runs.items():
         waits = sorted(wait for run in found for wait in run.waits_ms)
         table.add_row(
             kind, f"{statistics.median(run.per_second for run in found):,.0f}",
             " ".join(f"{run.per_second:,.0f}" for run in found),
-            f"{statistics.median(run.cpu_ms for run in found):.1f}", f"{waits[len(waits) // 2]:.1f}",
+            f"{statistics.median(run.cpu_ms for run in found):.1f}",
+            *(f"{statistics.median(run.counts[name] for run in found):.1f}" for name in found[0].counts),
+            f"{waits[len(waits) // 2]:.1f}",
             f"{waits[len(waits) * 99 // 100]:.1f}", f"{found[0].answers:,}",
         )  # fmt: skip
     console.print(table)
