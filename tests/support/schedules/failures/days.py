@@ -65,6 +65,17 @@ def _removals_and_disks(day: BadDay) -> BadDay:
     return with_removals(_many(day, weights, publisher_crash_probability=0.4, kept_probability=0.2))
 
 
+def _replacements(day: BadDay) -> BadDay:
+    """Delete more than is published, while peers crash, come back, and leave and enter views, with quiet between."""
+    weights = {
+        "crash": 5.0, "failpoint": 3.0, "cut": 3.0, "suspicion": 3.0, "disk-loss": 1.0, "join": 1.0, "compaction": 2.0,
+        "power-cut": 0.5, "subscriber-crash": 1.0,
+    }  # fmt: skip
+    times = {"down_max_seconds": 4.0, "detect_max_seconds": 2.0, "span_seconds": 24.0}
+    day = replace(with_removals(_many(day, weights, replaced=True, **times)), per_event=False)
+    return replace(day, failures=replace(day.failures, happenings_min=2, happenings_max=7))
+
+
 def _of_copies(day: BadDay, replicas: int, copies_min: int) -> BadDay:
     """Return a schedule with these numbers of replicas, unless its peers have the configuration of daemons."""
     if day.daemons:
@@ -367,6 +378,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": with_features,
     "plain": lambda day: day,
     "removals": with_removals,
+    "replacements": _replacements,
     "standing queries": lambda day: with_standing(with_removals(day)),
     "bookmarks": _bookmarks,
     "crashes": lambda day: _many(day, {"crash": 6.0, "failpoint": 8.0, "subscriber-crash": 2.0}),

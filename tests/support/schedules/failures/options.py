@@ -47,7 +47,8 @@ class Failures:
     are not counted then, and no disk should be lost).  ``handle_seconds_max``: time in which a subscriber stores
     answers with its token.  ``absent_*``: downtime of a crashed subscriber.
 
-    ``bookmarks``: subscribers request bookmarks; ``hurried``: urgently.  ``removals``: clients also delete triples.
+    ``bookmarks``: subscribers request bookmarks; ``hurried``: urgently.  ``removals``: clients also delete triples;
+    ``replaced``: they delete most batches, some twice, and publish many of them again.
     ``standing``: some queries are not only conjunctive.  ``texts``: there are texts, and queries with conditions on
     them.  ``eager``: most publications happen just after a query became live.  ``shared``: several clients subscribe to
     each query, at different times.  ``again``: few triples, published repeatedly.  ``late``: no subscriptions in the
@@ -99,6 +100,7 @@ class Failures:
     absent_max_seconds: float = 3.0
     bookmarks: bool = False
     removals: bool = False
+    replaced: bool = False
     standing: bool = False
     texts: bool = False
     eager: bool = False

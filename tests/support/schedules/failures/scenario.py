@@ -95,6 +95,9 @@ _SLOW_SECONDS: Final = 0.25
 REMOVALS_SHARE: Final = 0.4
 """Share of schedules with deletions."""
 _REMOVALS_PER_BATCH: Final = 0.35
+_REPLACED_SECONDS: Final = 6.0
+"""The longest time until the next deletion or publication of a batch that is replaced."""
+_PUBLISHED_AGAIN: Final = 0.6
 _HISTORY: Final = 0.4
 """Share of queries with history, among those that may have it."""
 STANDING_SHARE: Final = 0.4
@@ -471,6 +474,18 @@ class _Story:
                 late = other.choice((at, other.uniform(at, 0.9 * span)))
                 some = dict.fromkeys([other.choice(batch), *other.choices(data, k=other.choice((0, 0, 1, 2)))])
                 other.choice(self._publishers).publish(late, list(some), removed=True)
+            if self.day.failures.replaced:
+                self._replace(batch, at, span, other)
+
+    def _replace(self, batch: Sequence[tuple[str, str, str]], at: float, span: float, rng: Random) -> None:
+        """Delete a batch after its publication, often twice; publish and delete it again, some times."""
+        for _ in range(rng.choice((1, 2, 3))):
+            for _ in range(rng.choice((1, 1, 2))):
+                at = rng.uniform(at, min(at + _REPLACED_SECONDS, span))
+                rng.choice(self._publishers).publish(at, batch, removed=True)
+            if rng.random() < _PUBLISHED_AGAIN:
+                at = rng.uniform(at, min(at + _REPLACED_SECONDS, span))
+                rng.choice(self._publishers).publish(at, batch)
 
     def _publish_held_back(self, count: int) -> None:
         """Publish some waiting publications at once, at different peers."""
