@@ -193,7 +193,7 @@ def _contents(graph: str) -> str:
 def _reads(query: str) -> list[str]:
     """Return the graphs that a query reads, as the registry names them.  Raises QueryRefused."""
     from p2prdf.rdf.algebra import Form  # imported late: the parser is slow to load
-    from p2prdf.rdf.graphs_read import ANY, graphs_read
+    from p2prdf.rdf.reach import ANY, graphs_read
     from p2prdf.reasoning.ruled_query import parse_ruled
 
     parsed = parse_ruled(query)

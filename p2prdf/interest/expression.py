@@ -192,8 +192,8 @@ class _Reading:
                 case syntax.Triples(found):
                     for triple in found:
                         triples.setdefault(self._pattern(triple), triple)
-                case syntax.FilterBy(condition):
-                    conditions.append(condition)
+                case syntax.Expression():
+                    conditions.append(element)
                 case syntax.OptionalGroup():
                     optionals.append(element)
                 case syntax.Group(at=at):

@@ -20,7 +20,7 @@ from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import Counted, Leaf, StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern
 
-__all__ = ["ANY", "Access", "Reach", "accesses", "reach_of"]
+__all__ = ["ANY", "Access", "Reach", "accesses", "graphs_read", "reach_of"]
 
 ANY: Final = "*"
 """All graphs and streams, including future ones."""
@@ -73,6 +73,14 @@ def accesses(query: ConjunctiveQuery | StandingQuery) -> Iterator[Access]:
             yield Access(stream, f"all elements of the stream {_shown(stream)}", stream=True)
         elif isinstance(operator, Leaf):
             yield from _Reader(operator.query, {}).accesses()
+
+
+def graphs_read(query: StandingQuery) -> frozenset[str]:
+    """Return the graphs in which a change can affect a query's solutions.
+
+    The result contains IRIs, ``quads.DEFAULT`` and ``ANY``.  Streams and the conclusions of rules are not included.
+    """
+    return frozenset(each.place for each in accesses(query) if not (each.stream or each.writes))
 
 
 class _Reader:

@@ -128,13 +128,13 @@ def _names(element: syntax.Element, graph: str, *, joined: bool) -> bool:
             return in_group(group, joined=False)
         case syntax.GraphGroup(name, group):
             return (name == graph and not joined) or in_group(group, joined=joined and name == graph)
-        case syntax.FilterBy(expression):
-            return _in_expression(expression, graph)
+        case syntax.Expression():
+            return _in_expression(element, graph)
         case syntax.Bind(expression, name):
             return "?" + name == graph or _in_expression(expression, graph)
         case syntax.InlineData(names):
             return graph[1:] in names
-        case syntax.SubSelect():
+        case syntax.Select():
             return graph[1:] in syntax.visible(syntax.Group([element], 0))
 
 

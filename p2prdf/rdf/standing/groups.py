@@ -11,7 +11,6 @@ from p2prdf.rdf.standing.expressions import ExpressionReader
 from p2prdf.rdf.standing.syntax import (
     Bind,
     Element,
-    FilterBy,
     GraphGroup,
     Group,
     InlineData,
@@ -19,7 +18,6 @@ from p2prdf.rdf.standing.syntax import (
     OptionalGroup,
     Select,
     StreamWindow,
-    SubSelect,
     Triples,
     UnionGroups,
     WindowGroup,
@@ -64,7 +62,7 @@ class GroupReader:
         cursor.basic += 1
         found = Group([], opening.at)
         if cursor.sees_word("SELECT"):
-            found.elements.append(SubSelect(self._select()))
+            found.elements.append(self._select())
         else:
             while not cursor.sees_mark("}"):
                 found.elements.append(self._element())
@@ -116,7 +114,7 @@ class GroupReader:
                     self._filters += 1
                     if self._filters > FILTERS_MAX:
                         raise cursor.refusal(word.at, "FILTER", f"a query has at most {FILTERS_MAX} filters")
-                    return FilterBy(self.expressions.constraint())
+                    return self.expressions.constraint()
                 case "BIND":
                     return self._bind(word.at)
                 case "VALUES":

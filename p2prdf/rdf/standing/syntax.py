@@ -14,9 +14,9 @@ from p2prdf.rdf.algebra import CountWindow, Form, Function, Reported, Window
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
-    "AggregateCall", "Alternative", "Bind", "Continuous", "Element", "Expression", "FilterBy", "GraphGroup", "Group",
+    "AggregateCall", "Alternative", "Bind", "Continuous", "Element", "Expression", "GraphGroup", "Group",
     "InlineData", "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat",
-    "Select", "Sequence", "StreamWindow", "SubSelect", "Triple", "Triples", "UnionGroups", "WindowGroup", "is_variable",
+    "Select", "Sequence", "StreamWindow", "Triple", "Triples", "UnionGroups", "WindowGroup", "is_variable",
     "visible",
 ]  # fmt: skip
 
@@ -183,13 +183,6 @@ class WindowGroup:
 
 
 @dataclasses.dataclass(slots=True)
-class FilterBy:
-    """``FILTER``."""
-
-    condition: Expression
-
-
-@dataclasses.dataclass(slots=True)
 class Bind:
     """``BIND (expression AS ?name)``."""
 
@@ -207,24 +200,11 @@ class InlineData:
 
 
 @dataclasses.dataclass(slots=True)
-class SubSelect:
-    """``{ SELECT }``."""
-
-    select: Select
-
-
-@dataclasses.dataclass(slots=True)
 class Group:
     """``{ }``."""
 
     elements: list[Element]
     at: int
-
-
-Element: TypeAlias = (
-    Triples | Group | OptionalGroup | UnionGroups | MinusGroup | GraphGroup | WindowGroup | FilterBy | Bind | InlineData
-    | SubSelect
-)  # fmt: skip
 
 
 # --- queries -------------------------------------------------------------------------------------
@@ -257,6 +237,13 @@ class Select:
     limit: int | None = None
     data: InlineData | None = None
     """The VALUES clause at the end."""
+
+
+Element: TypeAlias = (
+    Triples | Group | OptionalGroup | UnionGroups | MinusGroup | GraphGroup | WindowGroup | Expression | Bind
+    | InlineData | Select
+)  # fmt: skip
+"""An element of a group; an expression is the condition of a FILTER."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -305,12 +292,11 @@ def visible(group: Group) -> Iterator[str]:
                 yield name
             case InlineData(names):
                 yield from names
-            case SubSelect(select):
-                if select.projection is None:
-                    yield from visible(select.group)
-                else:
-                    yield from (projected.name for projected in select.projection)
-            case FilterBy() | MinusGroup():
+            case Select(group=inner, projection=None):
+                yield from visible(inner)
+            case Select():
+                yield from (projected.name for projected in element.projection or ())
+            case Expression() | MinusGroup():
                 pass
 
 

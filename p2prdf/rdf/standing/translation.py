@@ -51,8 +51,8 @@ class GroupTranslator:
         conditions: list[_Part] = []
         for element in group.elements:
             match element:
-                case syntax.FilterBy(condition):
-                    conditions += self.parts(condition)
+                case syntax.Expression():
+                    conditions += self.parts(element)
                 case syntax.OptionalGroup(inner):
                     relation = self._optional(relation, inner, names)
                 case syntax.MinusGroup(inner):
@@ -74,7 +74,7 @@ class GroupTranslator:
     def _operand(
         self,
         element: syntax.Group | syntax.UnionGroups | syntax.GraphGroup | syntax.WindowGroup | syntax.InlineData
-        | syntax.SubSelect,
+        | syntax.Select,
         names: Scope,
     ) -> Relation:  # fmt: skip
         match element:
@@ -90,7 +90,7 @@ class GroupTranslator:
                 return union
             case syntax.InlineData(variables_named, rows):
                 return relations.Table(tuple(map(names, variables_named)), rows)
-        return self._select(element.select, names)
+        return self._select(element, names)
 
     def _graph(self, element: syntax.GraphGroup, names: Scope) -> Relation:
         """Return the solutions of a group in one graph, or in each graph."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.rdf.graphs_read import ANY, graphs_read
 from p2prdf.rdf.quads import DEFAULT
+from p2prdf.rdf.reach import ANY, graphs_read
 from p2prdf.rdf.standing.query import parse_query
 
 G, H = "<x:g>", "<x:h>"

@@ -29,8 +29,8 @@ from p2prdf.rdf.algebra import (
     Window,
     Windowed,
 )
-from p2prdf.rdf.graphs_read import graphs_read
 from p2prdf.rdf.quads import graph_of, qualified, stream_parts_of, streamed
+from p2prdf.rdf.reach import graphs_read
 from p2prdf.rdf.spelling import Names, spell_pattern
 from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.form import canonical_bytes, decode, encode
