@@ -6,22 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from p2prdf.rdf.query import FILTERS_MAX
+from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.expressions import ExpressionReader
-from p2prdf.rdf.standing.syntax import (
-    Bind,
-    Element,
-    GraphGroup,
-    Group,
-    InlineData,
-    MinusGroup,
-    OptionalGroup,
-    Select,
-    StreamWindow,
-    Triples,
-    UnionGroups,
-    WindowGroup,
-)
 from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.rdf.standing.windows import WindowReader
 from p2prdf.rdf.terms import XSD
@@ -41,7 +28,7 @@ Parts are the elements of its groups, and the computed columns, keys and conditi
 class GroupReader:
     """Reads groups; ``select`` reads a sub-query, ``windows`` holds the windows declared before."""
 
-    def __init__(self, cursor: Cursor, select: Callable[[], Select], windows: WindowReader):
+    def __init__(self, cursor: Cursor, select: Callable[[], syntax.Select], windows: WindowReader):
         self._cursor = cursor
         self._select = select
         self._windows = windows
@@ -52,7 +39,7 @@ class GroupReader:
         self._parts = 0
         self.expressions = ExpressionReader(cursor, self.group)
 
-    def group(self) -> Group:
+    def group(self) -> syntax.Group:
         """Read ``{ }``."""
         cursor = self._cursor
         opening = cursor.expect_mark("{")
@@ -60,7 +47,7 @@ class GroupReader:
         if self._groups > GROUPS_MAX:
             raise cursor.refusal(opening.at, "groups", f"a query has at most {GROUPS_MAX}")
         cursor.basic += 1
-        found = Group([], opening.at)
+        found = syntax.Group([], opening.at)
         if cursor.sees_word("SELECT"):
             found.elements.append(self._select())
         else:
@@ -78,34 +65,34 @@ class GroupReader:
             at = len(self._cursor.text) if symbol is None else symbol.at
             raise self._cursor.refusal(at, "query size", f"a query has at most {PARTS_MAX} parts")
 
-    def _element(self) -> Element:
+    def _element(self) -> syntax.Element:
         cursor = self._cursor
         self.count()
         triples = TriplesReader(cursor)
         if triples.sees_term():
-            return Triples(triples.read())
+            return syntax.Triples(triples.read())
         if cursor.sees_mark("{"):
-            element: Element = self._group_or_union()
+            element: syntax.Element = self._group_or_union()
         else:
             element = self._by_word()
         cursor.take_mark(".")
         return element
 
-    def _group_or_union(self) -> Group | UnionGroups:
+    def _group_or_union(self) -> syntax.Group | syntax.UnionGroups:
         groups = [self.group()]
         while self._cursor.take_word("UNION"):
             groups.append(self.group())
-        return groups[0] if len(groups) == 1 else UnionGroups(groups)
+        return groups[0] if len(groups) == 1 else syntax.UnionGroups(groups)
 
-    def _by_word(self) -> Element:
+    def _by_word(self) -> syntax.Element:
         cursor = self._cursor
         word = cursor.next()
         if word.kind == "word":
             match word.value.upper():
                 case "OPTIONAL":
-                    return OptionalGroup(self.group(), word.at)
+                    return syntax.OptionalGroup(self.group(), word.at)
                 case "MINUS":
-                    return MinusGroup(self.group())
+                    return syntax.MinusGroup(self.group())
                 case "GRAPH":
                     return self._about_graph(word)
                 case "WINDOW" | "STREAM":
@@ -121,7 +108,7 @@ class GroupReader:
                     return self.inline_data()
         raise cursor.misplaced(word)
 
-    def _about_graph(self, word: Symbol) -> GraphGroup | WindowGroup:
+    def _about_graph(self, word: Symbol) -> syntax.GraphGroup | syntax.WindowGroup:
         """Read an IRI or a variable, and a group, after GRAPH."""
         symbol = self._cursor.next()
         if symbol.kind not in ("iri", "var"):
@@ -133,21 +120,21 @@ class GroupReader:
             reason = "elements of a window have no graphs; write it outside of the braces of the window"
             raise self._cursor.refusal(word.at, "GRAPH in WINDOW", reason)
         name = symbol.value if symbol.kind == "iri" else "?" + symbol.value
-        return GraphGroup(name, self._inner("GRAPH"), word.at)
+        return syntax.GraphGroup(name, self._inner("GRAPH"), word.at)
 
-    def _about_window(self, window: StreamWindow, word: Symbol) -> WindowGroup:
+    def _about_window(self, window: syntax.StreamWindow, word: Symbol) -> syntax.WindowGroup:
         if self._within:
             reason = "a pattern reads one window or one graph; write it outside of the other braces"
             raise self._cursor.refusal(word.at, f"{word.value.upper()} in {self._within}", reason)
-        return WindowGroup(window, self._inner("WINDOW"))
+        return syntax.WindowGroup(window, self._inner("WINDOW"))
 
-    def _inner(self, within: str) -> Group:
+    def _inner(self, within: str) -> syntax.Group:
         outer, self._within = self._within, within
         group = self.group()
         self._within = outer
         return group
 
-    def _bind(self, at: int) -> Bind:
+    def _bind(self, at: int) -> syntax.Bind:
         cursor = self._cursor
         cursor.basic += 1
         cursor.expect_mark("(")
@@ -155,9 +142,9 @@ class GroupReader:
         cursor.expect_word("AS")
         name = cursor.expect_variable().value
         cursor.expect_mark(")")
-        return Bind(expression, name, at)
+        return syntax.Bind(expression, name, at)
 
-    def inline_data(self) -> InlineData:
+    def inline_data(self) -> syntax.InlineData:
         """Read the variables and rows after VALUES."""
         cursor = self._cursor
         single = not cursor.take_mark("(")
@@ -173,7 +160,7 @@ class GroupReader:
             rows.append((self._datum(),) if single else self._row(len(names)))
         cursor.next()
         cursor.basic += 1
-        return InlineData(tuple(names), tuple(rows))
+        return syntax.InlineData(tuple(names), tuple(rows))
 
     def _row(self, width: int) -> tuple[str | None, ...]:
         cursor = self._cursor

@@ -16,19 +16,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from p2prdf.rdf import quads
-from p2prdf.rdf.standing import graphs, laws
+from p2prdf.rdf.standing import graphs, laws, syntax
 from p2prdf.rdf.standing.relations import Basic, Condition, PathPattern, Relation, Table, Union, names_in
-from p2prdf.rdf.standing.syntax import (
-    Alternative,
-    Inverse,
-    Link,
-    Negated,
-    Path,
-    Repeat,
-    Sequence,
-    StreamWindow,
-    is_variable,
-)
+from p2prdf.rdf.standing.syntax import Path, StreamWindow, is_variable
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats", "takes_any"]
@@ -36,8 +26,8 @@ __all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats",
 
 def renamed(path: Path, names: Callable[[str], str]) -> Path:
     """Return a path in which a variable predicate has its name in the whole query."""
-    if isinstance(path, Link) and is_variable(path.predicate):
-        return Link("?" + names(path.predicate[1:]))
+    if isinstance(path, syntax.Link) and is_variable(path.predicate):
+        return syntax.Link("?" + names(path.predicate[1:]))
     return path
 
 
@@ -47,19 +37,19 @@ def normal(path: Path) -> Path:
     ``(p?)+`` and ``(p*)*`` become ``p*``, and ``(p?|q)*`` becomes ``(p|q)*``: they relate the same nodes.
     """
     match path:
-        case Inverse(inner):
-            return Inverse(normal(inner))
-        case Sequence(paths):
-            return Sequence(tuple(map(normal, paths)))
-        case Alternative(paths):
-            return Alternative(tuple(map(normal, paths)))
-        case Repeat(inner, sign):
+        case syntax.Inverse(inner):
+            return syntax.Inverse(normal(inner))
+        case syntax.Sequence(paths):
+            return syntax.Sequence(tuple(map(normal, paths)))
+        case syntax.Alternative(paths):
+            return syntax.Alternative(tuple(map(normal, paths)))
+        case syntax.Repeat(inner, sign):
             inner = normal(inner)
             if may_be_empty(inner):
                 inner, sign = _with_a_step(inner), "?" if sign == "?" else "*"
-            if isinstance(inner, Repeat) and inner.sign == "+":
-                return Repeat(inner.path, "+" if sign == "+" else "*")
-            return Repeat(inner, sign)
+            if isinstance(inner, syntax.Repeat) and inner.sign == "+":
+                return syntax.Repeat(inner.path, "+" if sign == "+" else "*")
+            return syntax.Repeat(inner, sign)
     return path
 
 
@@ -69,17 +59,18 @@ def _with_a_step(path: Path) -> Path:
     If that is impossible, return the path itself.
     """
     match path:
-        case Repeat(inner, "*"):
-            return Repeat(inner, "+")
-        case Repeat(inner, "?"):
+        case syntax.Repeat(inner, "*"):
+            return syntax.Repeat(inner, "+")
+        case syntax.Repeat(inner, "?"):
             return inner
-        case Inverse(inner):
-            return Inverse(_with_a_step(inner))
-        case Alternative(paths):
-            return Alternative(tuple(map(_with_a_step, paths)))
-        case Sequence(paths) if may_be_empty(path) and _links(path) <= _SPLIT_MAX:
-            first, rest = _with_a_step(paths[0]), _with_a_step(Sequence(paths[1:]) if len(paths) > 2 else paths[1])
-            return Alternative((first, rest, Sequence((first, rest))))
+        case syntax.Inverse(inner):
+            return syntax.Inverse(_with_a_step(inner))
+        case syntax.Alternative(paths):
+            return syntax.Alternative(tuple(map(_with_a_step, paths)))
+        case syntax.Sequence(paths) if may_be_empty(path) and _links(path) <= _SPLIT_MAX:
+            first = _with_a_step(paths[0])
+            rest = _with_a_step(syntax.Sequence(paths[1:]) if len(paths) > 2 else paths[1])
+            return syntax.Alternative((first, rest, syntax.Sequence((first, rest))))
     return path
 
 
@@ -89,9 +80,9 @@ _SPLIT_MAX: Final = 4
 
 def _links(path: Path) -> int:
     match path:
-        case Sequence(paths) | Alternative(paths):
+        case syntax.Sequence(paths) | syntax.Alternative(paths):
             return sum(map(_links, paths))
-        case Inverse(inner) | Repeat(inner):
+        case syntax.Inverse(inner) | syntax.Repeat(inner):
             return _links(inner)
     return 1
 
@@ -99,13 +90,13 @@ def _links(path: Path) -> int:
 def may_be_empty(path: Path) -> bool:
     """Tell whether a path matches without any step."""
     match path:
-        case Repeat(inner, sign):
+        case syntax.Repeat(inner, sign):
             return sign != "+" or may_be_empty(inner)
-        case Inverse(inner):
+        case syntax.Inverse(inner):
             return may_be_empty(inner)
-        case Sequence(paths):
+        case syntax.Sequence(paths):
             return all(map(may_be_empty, paths))
-        case Alternative(paths):
+        case syntax.Alternative(paths):
             return any(map(may_be_empty, paths))
     return False
 
@@ -113,11 +104,11 @@ def may_be_empty(path: Path) -> bool:
 def repeats(path: Path) -> bool:
     """Tell whether a part of a path is repeated, or may be left out."""
     match path:
-        case Repeat():
+        case syntax.Repeat():
             return True
-        case Inverse(inner):
+        case syntax.Inverse(inner):
             return repeats(inner)
-        case Sequence(paths) | Alternative(paths):
+        case syntax.Sequence(paths) | syntax.Alternative(paths):
             return any(map(repeats, paths))
     return False
 
@@ -125,11 +116,11 @@ def repeats(path: Path) -> bool:
 def takes_any(path: Path) -> bool:
     """Tell whether some step of a path has no constant predicate: a variable, or a negated set."""
     match path:
-        case Link(predicate):
+        case syntax.Link(predicate):
             return is_variable(predicate)
-        case Negated():
+        case syntax.Negated():
             return True
-        case Inverse(inner) | Repeat(inner):
+        case syntax.Inverse(inner) | syntax.Repeat(inner):
             return takes_any(inner)
     return any(map(takes_any, path.paths))
 
@@ -154,22 +145,22 @@ class _Between:
 
     def relation(self, s: str, path: Path, o: str) -> Relation:
         match path:
-            case Link(predicate):
+            case syntax.Link(predicate):
                 return self._basic(s, predicate, o)
-            case Inverse(inner):
+            case syntax.Inverse(inner):
                 return self.relation(o, inner, s)
-            case Sequence(paths):
+            case syntax.Sequence(paths):
                 found: Relation = Basic()
                 for number, inner in enumerate(paths):
                     after = o if number == len(paths) - 1 else next(self._steps)
                     found = laws.join(found, self.relation(s, inner, after))
                     s = after
                 return found
-            case Negated(forward, backward):
+            case syntax.Negated(forward, backward):
                 ways = [] if forward is None else [self._except(s, forward, o)]
                 ways += [] if backward is None else [self._except(o, backward, s)]
                 return ways[0] if len(ways) == 1 else Union(tuple(ways))
-        if isinstance(path, Alternative) and not may_be_empty(path):
+        if isinstance(path, syntax.Alternative) and not may_be_empty(path):
             return Union(tuple(self.relation(s, inner, o) for inner in path.paths))
         return PathPattern(s, path, o, self._at, self._graph, self._window)
 
