@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import run
-from p2prdf_cli.options import (
-    PEER_DEFAULT,
-    RECONNECT_DEFAULT,
-    TIMEOUT_DEFAULT,
-    Json,
-    Peer,
-    PrefixFile,
-    Reconnect,
-    Since,
-    StateFolder,
-    Timeout,
-    point_in_time,
-    subscription_name,
-)
-from p2prdf_cli.subscribe import Wanted, subscribe_named, subscribe_once
+from p2prdf_cli.options import TIMEOUT_DEFAULT, Timeout, with_options
+from p2prdf_cli.subscribe import SubscriptionOptions, Wanted, subscribed
 
 if TYPE_CHECKING:
     from p2prdf.client import Gap, Solution
@@ -33,38 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["subscribe"]
 
 
-def subscribe(
-    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Name of the channel.")],
-    peer: Peer = PEER_DEFAULT,
-    prefix_file: PrefixFile = None,
-    since: Since = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options(SubscriptionOptions):
+    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Name of the channel.")]
     withdrawn: Annotated[
         bool, typer.Option("--withdrawn", help="Also write bindings that a deletion retracts.")
-    ] = False,
-    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N bindings.")] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", callback=subscription_name, help="Durable subscription; the same name continues it."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Append the bindings to a file.")
-    ] = None,
-    state: StateFolder = None,
-    renew: Annotated[bool, typer.Option("--renew", help="With --name: start again from an empty state.")] = False,
-    lease: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            metavar="SECONDS",
-            help="Lifetime without a subscriber. (default: 60; with --name 86400)",
-        ),
-    ] = None,
-    reconnect: Reconnect = RECONNECT_DEFAULT,
-    timeout: Timeout = TIMEOUT_DEFAULT,
-    as_json: Json = False,
-) -> None:
+    ] = False
+    timeout: Timeout = TIMEOUT_DEFAULT
+
+
+@with_options(_Options)
+def subscribe(options: _Options) -> None:
     """Write the bindings of a channel, then new ones as they come.
 
     Each line begins with a level: initial (held at the start), tentative (predicted,
@@ -77,19 +43,13 @@ def subscribe(
       p2prdf channel subscribe people --since now --withdrawn --json
       p2prdf channel subscribe people --name mine --output people.tsv
     """
-    if name is None and (renew or state is not None):
-        raise typer.BadParameter("--renew and --state go with --name")
 
     async def action() -> None:
-
-        async with connect(peer, reconnect_seconds=reconnect) as client:
-            query, names = await client.channels.query_of(channel, timeout_seconds=timeout)
-        wanted = Wanted(
-            query, None, prefix_file, "csbv", False, count, lease, False, None, as_json, name, output, state, renew,
-            reconnect, False, "beginning" if since is None else point_in_time(since),
-            shown=_Channel(names, removed=withdrawn),
-        )  # fmt: skip
-        await (subscribe_once(wanted, peer) if name is None else subscribe_named(name, wanted, peer))
+        async with connect(options.peer, reconnect_seconds=options.reconnect) as client:
+            query, names = await client.channels.query_of(options.channel, timeout_seconds=options.timeout)
+        shared = {each.name: getattr(options, each.name) for each in fields(SubscriptionOptions)}
+        shared["since"] = options.since or "beginning"
+        await subscribed(Wanted(**shared, query=query, shown=_Channel(names, removed=options.withdrawn)))
 
     run(action())
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +20,7 @@ from p2prdf_cli.options import (
     PrefixFile,
     QueryFile,
     Timeout,
+    with_options,
 )
 from p2prdf_cli.rule_files import Ontologies, Profile, ProfileName, RuleFiles, read_rules
 
@@ -37,22 +37,36 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXIT_CODES_HELP)(derive)
 
 
-def derive(
-    graph: Annotated[str, typer.Option(metavar="IRI", help="The derived graph; p2prdf alone writes to it.")],
-    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: CONSTRUCT.")] = None,
-    peer: Peer = PEER_DEFAULT,
-    file: QueryFile = None,
-    prefix_file: PrefixFile = None,
-    rules: RuleFiles = None,
-    ontology: Ontologies = None,
-    profile: ProfileName = Profile.owl_rl,
-    in_network: Annotated[bool, typer.Option("--in-network", help="Let the nodes evaluate the rules.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the graph is up to date.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Empty and unregister the derived graph.")] = False,
-    algorithm: Algorithm = AlgorithmName.csbv,
-    timeout: Timeout = TIMEOUT_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    graph: Annotated[str, typer.Option(metavar="IRI", help="The derived graph; p2prdf alone writes to it.")]
+    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: CONSTRUCT.")] = None
+    peer: Peer = field(default_factory=PEER_DEFAULT.copy)
+    file: QueryFile = None
+    prefix_file: PrefixFile = None
+    rules: RuleFiles = None
+    ontology: Ontologies = None
+    profile: ProfileName = Profile.owl_rl
+    in_network: Annotated[bool, typer.Option("--in-network", help="Let the nodes evaluate the rules.")] = False
+    once: Annotated[bool, typer.Option("--once", help="Stop when the graph is up to date.")] = False
+    remove: Annotated[bool, typer.Option("--remove", help="Empty and unregister the derived graph.")] = False
+    algorithm: Algorithm = AlgorithmName.csbv
+    timeout: Timeout = TIMEOUT_DEFAULT
+    as_json: Json = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that contradict each other."""
+        by_rules, by_query = bool(self.rules or self.ontology), self.query is not None or self.file is not None
+        if self.remove and (by_query or by_rules or self.once):
+            raise typer.BadParameter("--remove goes without a query, rules and --once")
+        if self.in_network and (not by_rules or self.once):
+            raise typer.BadParameter("--in-network goes with rules, and without --once")
+        if by_rules and (by_query or self.prefix_file is not None):
+            raise typer.BadParameter("give either a query or --rules and --ontology")
+
+
+@with_options(_Options)
+def derive(options: _Options) -> None:
     """Keep a named graph equal to the result of a CONSTRUCT query or of rules.
 
     Runs until stopped; a restart compares the graph with the result first. A query
@@ -69,96 +83,64 @@ def derive(
       p2prdf derive --graph urn:places --rules places.rules --in-network
       p2prdf derive --graph urn:near --remove
     """
-    by_rules = bool(rules or ontology)
-    if remove and (query is not None or file is not None or by_rules or once):
-        raise typer.BadParameter("--remove goes without a query, rules and --once")
-    if in_network and (not by_rules or once):
-        raise typer.BadParameter("--in-network goes with rules, and without --once")
-    if by_rules and (query is not None or file is not None or prefix_file is not None):
-        raise typer.BadParameter("give either a query or --rules and --ontology")
-    what = _What(query, file, prefix_file, rules or [], ontology or [], profile.value)
-    wanted = _Wanted(graph, what, once, remove, algorithm.value, timeout, as_json)
-    run(_conclude(wanted, peer) if in_network else _derive(wanted, peer))
+    run(_conclude(options) if options.in_network else _derive(options))
 
 
-@dataclass(frozen=True, slots=True)
-class _What:
-    """The query or rules that the graph is derived by."""
-
-    query: str | None
-    file: Path | None
-    prefix_file: Path | None
-    rules: list[Path]
-    ontologies: list[str]
-    profile: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    graph: str
-    what: _What
-    once: bool
-    remove: bool
-    algorithm: str
-    timeout: float
-    as_json: bool
-
-
-async def _derive(wanted: _Wanted, peer: list[str]) -> None:
+async def _derive(options: _Options) -> None:
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_reported
 
-    graph = terms.iri(wanted.graph)
-    begin = None if wanted.remove else _derivation(wanted, graph)
+    graph = terms.iri(options.graph)
+    begin = None if options.remove else _derivation(options, graph)
     with reconnections_reported():
-        async with connect(peer) as client:
+        async with connect(options.peer) as client:
             if begin is None:
-                count = await client.drop_derived(graph, timeout_seconds=wanted.timeout)
-                _report({"removed": count}, f"{count:,} deleted", as_json=wanted.as_json)
+                count = await client.drop_derived(graph, timeout_seconds=options.timeout)
+                _report({"removed": count}, f"{count:,} deleted", as_json=options.as_json)
             else:
-                await _keep(begin(client), wanted)
+                await _keep(begin(client), options)
 
 
-async def _conclude(wanted: _Wanted, peer: list[str]) -> None:
+async def _conclude(options: _Options) -> None:
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_reported
 
-    graph, what = terms.iri(wanted.graph), wanted.what
-    rules, facts, _ = read_rules(what.rules, what.ontologies, what.profile)
+    graph = terms.iri(options.graph)
+    rules, facts, _ = read_rules(options.rules or [], options.ontology or [], options.profile.value)
     if facts:
         reason = f"the ontology has {len(facts)} statements about individuals: publish them separately"
         raise typer.BadParameter(reason)
     with reconnections_reported():
         async with (
-            connect(peer) as client,
-            client.conclude(rules, graph, timeout_seconds=wanted.timeout) as concluding,
+            connect(options.peer) as client,
+            client.conclude(rules, graph, timeout_seconds=options.timeout) as concluding,
         ):
-            _report({"rules": concluding.rules}, f"{concluding.rules:,} rules in use", as_json=wanted.as_json)
+            _report({"rules": concluding.rules}, f"{concluding.rules:,} rules in use", as_json=options.as_json)
             await concluding.watch()
 
 
-def _derivation(wanted: _Wanted, graph: str) -> Callable[[Client], AsyncGenerator[Derived, None]]:
+def _derivation(options: _Options, graph: str) -> Callable[[Client], AsyncGenerator[Derived, None]]:
     """Return a function that begins the derivation, after all inputs have been read and validated."""
     from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
 
-    what, algorithm, timeout = wanted.what, wanted.algorithm, wanted.timeout
-    if what.rules or what.ontologies:
-        rules, facts, unsaid = read_rules(what.rules, what.ontologies, what.profile)
+    algorithm, timeout = options.algorithm.value, options.timeout
+    if options.rules or options.ontology:
+        rules, facts, unsaid = read_rules(options.rules or [], options.ontology or [], options.profile.value)
         return lambda client: client.derive_by_rules(
             rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout
         )
-    query = with_prefixes(read_query(what.query, what.file), prefixes_of(what.prefix_file))
+    query = with_prefixes(read_query(options.query, options.file), prefixes_of(options.prefix_file))
     return lambda client: client.derive(query, graph, algorithm=algorithm, timeout_seconds=timeout)
 
 
-async def _keep(derivation: AsyncGenerator[Derived, None], wanted: _Wanted) -> None:
+async def _keep(derivation: AsyncGenerator[Derived, None], options: _Options) -> None:
     first = True
     async with contextlib.aclosing(derivation) as steps:
         async for step in steps:
             if first or step.added or step.removed:
-                _report_step(step, as_json=wanted.as_json)
+                _report_step(step, as_json=options.as_json)
             first = False
-            if wanted.once:
+            if options.once:
                 return
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import enum
+import functools
+import inspect
 import re
 import time
+from collections.abc import Callable
+from dataclasses import MISSING, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
 __all__ = [
     "PEER_DEFAULT", "RECONNECT_DEFAULT", "TIMEOUT_DEFAULT", "Algorithm", "AlgorithmName", "Json", "Peer", "PrefixFile",
     "QueryFile", "Reconnect", "Since", "StateFolder", "Timeout", "addresses", "point_in_time", "subscription_name",
-    "subscription_number",
+    "subscription_number", "with_options",
 ]  # fmt: skip
+
+_Options = TypeVar("_Options")
 
 PEER_DEFAULT: Final = ["127.0.0.1:7400"]
 
@@ -25,6 +31,36 @@ class AlgorithmName(enum.StrEnum):
 
     csbv = "csbv"
     cqc = "cqc"
+
+
+def with_options(kind: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
+    """Turn a function of one object into a command with an option for each annotated field of the object's dataclass.
+
+    A field without an annotation for typer is no option.  Inherited fields follow the others.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    every = sorted(fields(kind), key=lambda each: each.name not in kind.__annotations__)  # type: ignore[arg-type]
+    options = {each.name: each for each in every if hasattr(hints[each.name], "__metadata__")}
+
+    def default(name: str) -> Any:
+        field = options[name]
+        if field.default_factory is not MISSING:
+            return field.default_factory()
+        return inspect.Parameter.empty if field.default is MISSING else field.default
+
+    def decorate(command: Callable[[_Options], None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def called(**given: Any) -> None:
+            command(kind(**given))
+
+        called.__annotations__ = {name: hints[name] for name in options}
+        called.__signature__ = inspect.Signature([  # type: ignore[attr-defined]  # typer reads it
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default(name), annotation=hints[name])
+            for name in options
+        ])  # fmt: skip
+        return called
+
+    return decorate
 
 
 def addresses(given: list[str]) -> list[str]:

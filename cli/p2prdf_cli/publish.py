@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,7 +13,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
-from p2prdf_cli.options import PEER_DEFAULT, RECONNECT_DEFAULT, Json, Peer, Reconnect
+from p2prdf_cli.options import PEER_DEFAULT, RECONNECT_DEFAULT, Json, Peer, Reconnect, with_options
 from p2prdf_cli.publish_stream import StreamOptions, publish_elements
 
 if TYPE_CHECKING:
@@ -51,58 +51,69 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXIT_CODES_HELP)(publish)
 
 
-def publish(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILE...", help="RDF: .nt .nq .ttl .trig .rdf .owl, also .gz; - is standard input."),
-    ],
-    peer: Peer = PEER_DEFAULT,
+    ]
+    peer: Peer = field(default_factory=PEER_DEFAULT.copy)
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first malformed line; without, skip it.")
-    ] = False,
-    syntax: Annotated[SyntaxName | None, typer.Option(help="Format. (default: by the file name, else nt)")] = None,
+    ] = False
+    syntax: Annotated[SyntaxName | None, typer.Option(help="Format. (default: by the file name, else nt)")] = None
     base: Annotated[
         str | None,
         typer.Option(metavar="IRI", help="Base IRI for relative IRIs."),
-    ] = None,
+    ] = None
     state: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File for the progress. (default: ~/.local/state/p2prdf/publish.json)"),
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Forget the progress; publish from the start.")] = False,
-    reconnect: Reconnect = RECONNECT_DEFAULT,
+    ] = None
+    restart: Annotated[bool, typer.Option("--restart", help="Forget the progress; publish from the start.")] = False
+    reconnect: Reconnect = RECONNECT_DEFAULT
     ack: Annotated[
         Level, typer.Option(help="Acknowledge when indexed at all owners, or durably staged.")
-    ] = Level.indexed,
+    ] = Level.indexed
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the triples; solutions made of them are retracted.")
-    ] = False,
+    ] = False
     graph: Annotated[
         str | None, typer.Option(metavar="IRI", help="Graph of triples that name none. (default: the default graph)")
-    ] = None,
+    ] = None
     trace: Annotated[
         str | None,
         typer.Option(metavar="TRACEPARENT|new", help="Trace the publications under this W3C traceparent."),
-    ] = None,
+    ] = None
     stream: Annotated[
         str | None, typer.Option(metavar="IRI", help="Publish the statements as elements of this stream.")
-    ] = None,
+    ] = None
     timed: Annotated[
         bool, typer.Option("--timed", help="Lines are TIME<TAB>statement; TIME: epoch seconds or xsd:dateTime.")
-    ] = False,
+    ] = False
     event_time: Annotated[
         str | None, typer.Option("--time", metavar="TIME|now", help="Event time of all elements. (default: now)")
-    ] = None,
-    lateness: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Largest disorder of event times.")] = 0.0,
+    ] = None
+    lateness: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Largest disorder of event times.")] = 0.0
     pace: Annotated[
         float, typer.Option(min=0, metavar="FACTOR", help="Speed-up over event times; 0: as fast as possible.")
-    ] = 0.0,
+    ] = 0.0
     upto: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Final watermark. (default: the last event time)"),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+    ] = None
+    as_json: Json = False
+    elements: StreamOptions | None = None
+    """The checked options of a stream."""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether lines have event times."""
+        return self.elements is not None and self.elements.time is None
+
+
+@with_options(_Settings)
+def publish(settings: _Settings) -> None:
     """Publish RDF; acknowledged when indexed at all owners.
 
     After an interruption, run the same command again: it continues after the last
@@ -116,50 +127,28 @@ def publish(
       p2prdf publish --graph http://example.org/today news.ttl
       p2prdf publish --stream urn:example:readings --timed readings.tsv --lateness 2
     """
-    named = syntax.value if syntax else None
+    plain = not settings.delete and settings.graph is None and settings.trace is None
     elements = StreamOptions.of(
-        stream, event_time=event_time, timed=timed, lateness=lateness, pace=pace, upto=upto, files=len(files),
-        without=delete or graph is not None or trace is not None or ack is not Level.indexed,
+        settings.stream, event_time=settings.event_time, timed=settings.timed, lateness=settings.lateness,
+        pace=settings.pace, upto=settings.upto, files=len(settings.files),
+        without=not plain or settings.ack is not Level.indexed,
     )  # fmt: skip
-    settings = _Settings(
-        strict, named, base, state, restart, reconnect, as_json, ack.value, delete, graph, elements, trace
-    )  # fmt: skip
-    run(_publish_all(files, peer, settings))
+    run(_publish_all(replace(settings, elements=elements)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    strict: bool
-    syntax: str | None
-    base: str | None
-    state: Path | None
-    restart: bool
-    reconnect_seconds: float
-    as_json: bool
-    ack: str
-    delete: bool
-    graph: str | None
-    stream: StreamOptions | None
-    trace: str | None
-
-    @property
-    def timed(self) -> bool:
-        """Whether lines have event times."""
-        return self.stream is not None and self.stream.time is None
-
-
-async def _publish_all(files: list[str], peer: list[str], settings: _Settings) -> None:
+async def _publish_all(settings: _Settings) -> None:
     from p2prdf.rdf import terms
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import StateFile, default_state_file
     from p2prdf_cli.render import reconnections_reported
     from p2prdf_cli.sources import choose_input
 
-    inputs = [choose_input(name, settings.syntax, timed=settings.timed) for name in files]
+    syntax = None if settings.syntax is None else settings.syntax.value
+    inputs = [choose_input(name, syntax, timed=settings.is_timed) for name in settings.files]
     graph = None if settings.graph is None else terms.iri(settings.graph)
     settings = replace(settings, trace=_traceparent(settings.trace))
     store = StateFile(settings.state or default_state_file())
-    async with connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
+    async with connect(settings.peer, reconnect_seconds=settings.reconnect) as client:
         with PublishBar() as bar, reconnections_reported(bar.say):
             for source in inputs:
                 await _Publication(client, source, store, settings, graph, bar).run()
@@ -231,12 +220,12 @@ class _Publication:
 
     async def _send(self, feeder: Feeder, entry: Entry, progress: Callable[..., None]) -> None:
         settings = self._settings
-        if settings.stream is not None:
-            self._stream = await publish_elements(self._client, settings.stream, feeder, entry, progress)
+        if settings.elements is not None:
+            self._stream = await publish_elements(self._client, settings.elements, feeder, entry, progress)
             return
         await (self._client.retract if settings.delete else self._client.publish)(
             feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
-            acknowledge=settings.ack, graph=self._graph, trace=settings.trace,
+            acknowledge=settings.ack.value, graph=self._graph, trace=settings.trace,
         )  # fmt: skip
 
     def _entry(self) -> Entry:
@@ -244,7 +233,7 @@ class _Publication:
         from p2prdf_cli.publish_state import Entry, FileIdentity, new_publisher
         from p2prdf_cli.render import remark
 
-        stream = self._settings.stream
+        stream = self._settings.elements
         began = None if stream is None else stream.began()
         if self._source.path is None or self._source.live:  # the next run reads other data
             return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0, began)

@@ -6,8 +6,7 @@ import enum
 import io
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +23,7 @@ from p2prdf_cli.options import (
     PrefixFile,
     QueryFile,
     Timeout,
+    with_options,
 )
 from p2prdf_cli.rule_files import RulesWanted, rules_wanted
 
@@ -51,22 +51,26 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXIT_CODES_HELP)(query)
 
 
-def query(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
     query: Annotated[
         str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
-    ] = None,
-    peer: Peer = PEER_DEFAULT,
-    file: QueryFile = None,
-    prefix_file: PrefixFile = None,
-    rules: RulesWanted = None,
-    wanted: Annotated[
+    ] = None
+    peer: Peer = field(default_factory=PEER_DEFAULT.copy)
+    file: QueryFile = None
+    prefix_file: PrefixFile = None
+    rules: RulesWanted = None
+    format: Annotated[
         FormatName | None,
         typer.Option("--format", help="Output format. (default: table on a terminal, else tsv, or nt for CONSTRUCT)"),
-    ] = None,
-    algorithm: Algorithm = AlgorithmName.csbv,
-    timeout: Timeout = TIMEOUT_DEFAULT,
-    as_json: Json = False,
-) -> None:
+    ] = None
+    algorithm: Algorithm = AlgorithmName.csbv
+    timeout: Timeout = TIMEOUT_DEFAULT
+    as_json: Json = False
+
+
+@with_options(_Options)
+def query(options: _Options) -> None:
     """Answer a query once, over all triples that are published and not deleted.
 
     All publications count that were acknowledged before, at any node. Nodes with
@@ -78,24 +82,12 @@ def query(
       p2prdf query -f query.rq --prefix-file prefixes.ttl --format csv > result.csv
       p2prdf query 'CONSTRUCT { ?a <urn:near> ?b } WHERE { ?a <urn:next>+ ?b }' > near.nt
     """
-    if as_json and wanted not in (None, FormatName.json):
-        raise typer.BadParameter(f"--json is --format json, not {wanted}")
-    named = "json" if as_json else None if wanted is None else wanted.value
-    run(_query(_Wanted(query, file, prefix_file, rules, named, algorithm.value, timeout), peer))
+    if options.as_json and options.format not in (None, FormatName.json):
+        raise typer.BadParameter(f"--json is --format json, not {options.format}")
+    run(_query(options))
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    query: str | None
-    file: Path | None
-    prefix_file: Path | None
-    rules: str | None
-    format: str | None
-    algorithm: str
-    timeout: float
-
-
-async def _query(wanted: _Wanted, peer: list[str]) -> None:
+async def _query(options: _Options) -> None:
     from p2prdf.errors import QueryRefused
     from p2prdf.rdf.algebra import Form
     from p2prdf.rdf.result_formats import Format
@@ -103,15 +95,18 @@ async def _query(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_reported
 
-    given, rules = prefixes_of(wanted.prefix_file), rules_wanted(wanted.rules)
-    text = with_prefixes(read_query(wanted.query, wanted.file), given)
+    given, rules = prefixes_of(options.prefix_file), rules_wanted(options.rules)
+    text = with_prefixes(read_query(options.query, options.file), given)
     form = parse_ruled(text).form
-    chosen = _default_format(form) if wanted.format is None else Format(wanted.format)
+    named = FormatName.json if options.as_json else options.format
+    chosen = _default_format(form) if named is None else Format(named.value)
     if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
         raise QueryRefused("format nt is for CONSTRUCT only; choose another --format", construct=form.name)
     with reconnections_reported():
-        async with connect(peer) as client:
-            result = await client.query(text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout, rules=rules)
+        async with connect(options.peer) as client:
+            result = await client.query(
+                text, algorithm=options.algorithm.value, timeout_seconds=options.timeout, rules=rules
+            )
     write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))
 
 

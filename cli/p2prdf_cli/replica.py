@@ -7,7 +7,7 @@ import contextlib
 import enum
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,9 +17,9 @@ from p2prdf_cli.changesets import BlankScope, Changes, StartAt, warn_of_clear
 from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
-from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, QueryFile
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, QueryFile, with_options
 from p2prdf_cli.query_text import read_query
-from p2prdf_cli.replica_target import HOSTS_VARIABLE, Reach, matching, open_target, source_of
+from p2prdf_cli.replica_target import Reach, WritingReach, matching, open_target, source_of
 
 if TYPE_CHECKING:
     from p2prdf.replica.replica import Replica
@@ -55,31 +55,6 @@ TargetName = Annotated[
     ),
 ]  # fmt: skip
 StateFile = Annotated[Path, typer.Option("--state", metavar="FILE", help="State file of the replica.")]
-QueryUrl = Annotated[
-    str | None,
-    typer.Option("--query-url", metavar="URL", help="Query endpoint. (default: .../query for .../update)"),
-]
-Graph = Annotated[
-    str | None,
-    typer.Option("--graph", metavar="IRI", help="Target graph. (default: the default graph)"),
-]
-Dataset = Annotated[str, typer.Option("--dataset", metavar="IRI", help="Dataset; names the cursor at the target.")]
-AuthFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--auth-file", metavar="FILE",
-        help="Credentials of the endpoint. (default: P2PRDF_ENDPOINT_AUTH)",
-    ),
-]  # fmt: skip
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-host", metavar="HOST[:PORT]",
-        help=f"Permitted hosts; repeatable. (default: {HOSTS_VARIABLE}, else the target's)",
-    ),
-]  # fmt: skip
-Private = Annotated[bool, typer.Option("--allow-private", help="Permit private and loopback addresses.")]
-UpdateTriples = Annotated[int, typer.Option(min=1, metavar="N", help="Largest update, in triples.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -92,42 +67,39 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="replica", help=_HELP)
 
 
-def apply(
-    changes: Changes,
-    target: TargetName,
-    state: StateFile,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Apply(WritingReach):
+    changes: Changes
+    target: TargetName
+    state: StateFile
     interest: Annotated[
         list[Path] | None,
         typer.Option("--file", "-f", metavar="FILE", help="File with the interest, for the first run."),
-    ] = None,
+    ] = None
     start: Annotated[
         str | None,
         typer.Option("--start", metavar="FILE|URL", help="Dataset before the changesets: dump or query endpoint."),
-    ] = None,
-    start_at: StartAt = None,
+    ] = None
+    start_at: StartAt = None
     source_graph: Annotated[
         str | None, typer.Option(metavar="IRI", help="Graph of the dataset at the endpoint of --start.")
-    ] = None,
+    ] = None
     potential: Annotated[
         Potential, typer.Option(help="Whether to load potentially interesting triples at the start.")
-    ] = Potential.source,
-    graph: Graph = None,
-    dataset: Dataset = "urn:p2prdf:dataset",
-    query_url: QueryUrl = None,
-    auth_file: AuthFile = None,
-    allow_host: AllowHost = None,
-    allow_private: Private = False,
-    update_triples: UpdateTriples = 5000,
+    ] = Potential.source
     save_every: Annotated[
         int, typer.Option(min=1, metavar="N", help="Changesets between two saves of the state.")
-    ] = 100,
-    follow: Annotated[bool, typer.Option("--follow", help="Continue with new changesets until stopped.")] = False,
+    ] = 100
+    follow: Annotated[bool, typer.Option("--follow", help="Continue with new changesets until stopped.")] = False
     interval: Annotated[
         float, typer.Option(min=0.05, metavar="SECONDS", help="Polling interval for new changesets.")
-    ] = 5.0,
-    blank_scope: BlankScope = None,
-    as_json: Json = False,
-) -> None:
+    ] = 5.0
+    blank_scope: BlankScope = None
+    as_json: Json = False
+
+
+@with_options(_Apply)
+def apply(options: _Apply) -> None:
     """Apply changesets to a target under an interest, after the last applied one.
 
     Folders have the layout of DBpedia Live (year/month/day/hour/NNNNNN.added.nt.gz
@@ -141,39 +113,34 @@ def apply(
       p2prdf replica apply changes --target store:football.db --state football.state --follow
     """
 
-    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
-    beginning = _Beginning(interest or [], start, start_at, source_graph, blank_scope, potential is Potential.source)
-
     async def action() -> ExitCode:
         from p2prdf.replica.changeset_files import checked_position
         from p2prdf.replica.sources import open_sources
 
-        first = None if start_at is None else checked_position(start_at)
-        async with contextlib.aclosing(open_sources(changes, blank_scope=blank_scope)) as sources:
-            replica = await _ready(open_target(target, reach), state, beginning, reach)
+        first = None if options.start_at is None else checked_position(options.start_at)
+        async with contextlib.aclosing(open_sources(options.changes, blank_scope=options.blank_scope)) as sources:
+            replica = await _ready(open_target(options.target, options), options)
             try:
-                return await _apply_all(replica, sources, first, save_every, interval if follow else None, as_json)
+                return await _apply_all(replica, sources, first, options)
             finally:
                 await replica.close()
 
     run(action())
 
 
-def follow_dataset(
-    target: TargetName,
-    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="Graph of the dataset in the cluster.")],
-    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Interest: a SPARQL query.")] = None,
-    file: QueryFile = None,
-    peer: Peer = PEER_DEFAULT,
-    graph: Graph = None,
-    query_url: QueryUrl = None,
-    auth_file: AuthFile = None,
-    allow_host: AllowHost = None,
-    allow_private: Private = False,
-    update_triples: UpdateTriples = 5000,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the target is up to date.")] = False,
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Follow(WritingReach):
+    target: TargetName
+    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="Graph of the dataset in the cluster.")]
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Interest: a SPARQL query.")] = None
+    file: QueryFile = None
+    peer: Peer = field(default_factory=PEER_DEFAULT.copy)
+    once: Annotated[bool, typer.Option("--once", help="Stop when the target is up to date.")] = False
+    as_json: Json = False
+
+
+@with_options(_Follow)
+def follow_dataset(options: _Follow) -> None:
     """Keep a part of a dataset in the cluster up to date at a target, until stopped.
 
     The interest is a standing query; the only state is a cursor at the target. A
@@ -185,7 +152,6 @@ def follow_dataset(
           --target http://localhost:3030/ds/update
       p2prdf replica follow --dataset urn:example:places -f a.rq --target store:places.db --once
     """
-    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
 
     async def action() -> ExitCode:
         from p2prdf.interest import parse_interest
@@ -193,13 +159,13 @@ def follow_dataset(
         from p2prdf.replica.following import follow
         from p2prdf_cli.progress import SliceBar
 
-        wanted = parse_interest(read_query(query, file))
-        opened = open_target(target, reach)
+        wanted = parse_interest(read_query(options.query, options.file))
+        opened = open_target(options.target, options)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                client = await stack.enter_async_context(connect(peer))
-                bar = stack.enter_context(SliceBar(f"first slice of {dataset}"))
-                followed = follow(client, wanted, terms.iri(dataset), opened, on_solutions=bar.advance)
+                client = await stack.enter_async_context(connect(options.peer))
+                bar = stack.enter_context(SliceBar(f"first slice of {options.dataset}"))
+                followed = follow(client, wanted, terms.iri(options.dataset), opened, on_solutions=bar.advance)
                 steps = await stack.enter_async_context(contextlib.aclosing(followed))
                 async for step in steps:
                     bar.stop()  # the first slice is complete
@@ -207,8 +173,8 @@ def follow_dataset(
                         told: dict[str, object] = {
                             "removed": step.removed, "added": step.added, "as_of": step.as_of,
                         }  # fmt: skip
-                        _report(told, f"{step.removed:,} removed, {step.added:,} added", as_json=as_json)
-                    if once:
+                        _report(told, f"{step.removed:,} removed, {step.added:,} added", as_json=options.as_json)
+                    if options.once:
                         return ExitCode.OK
         finally:
             await opened.close()
@@ -217,54 +183,47 @@ def follow_dataset(
     run(action())
 
 
-def verify(
-    target: TargetName,
-    state: StateFile,
-    graph: Graph = None,
-    dataset: Dataset = "urn:p2prdf:dataset",
-    query_url: QueryUrl = None,
-    auth_file: AuthFile = None,
-    allow_host: AllowHost = None,
-    allow_private: Private = False,
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verify(Reach):
+    target: TargetName
+    state: StateFile
+    as_json: Json = False
+
+
+@with_options(_Verify)
+def verify(options: _Verify) -> None:
     """Compare a target with its dataset; exit code 1 if they differ.
 
     \b
     Examples:
       p2prdf replica verify --target http://localhost:3030/ds/update --state football.state
     """
-    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private)
-    run(_compare(target, reach, state, mend=False, as_json=as_json))
+    run(_compare(options, mend=False))
 
 
-def repair(
-    target: TargetName,
-    state: StateFile,
-    graph: Graph = None,
-    dataset: Dataset = "urn:p2prdf:dataset",
-    query_url: QueryUrl = None,
-    auth_file: AuthFile = None,
-    allow_host: AllowHost = None,
-    allow_private: Private = False,
-    update_triples: UpdateTriples = 5000,
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repair(WritingReach):
+    target: TargetName
+    state: StateFile
+    as_json: Json = False
+
+
+@with_options(_Repair)
+def repair(options: _Repair) -> None:
     """Repair a target: insert missing triples and delete wrong ones.
 
     \b
     Examples:
       p2prdf replica repair --target http://localhost:3030/ds/update --state football.state
     """
-    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
-    run(_compare(target, reach, state, mend=True, as_json=as_json))
+    run(_compare(options, mend=True))
 
 
-async def _compare(name: str, reach: Reach, state: Path, *, mend: bool, as_json: bool) -> ExitCode:
+async def _compare(options: _Verify | _Repair, *, mend: bool) -> ExitCode:
     from p2prdf.errors import LocalProtocolError
     from p2prdf.replica.replica import Replica
 
-    target = open_target(name, reach)
+    target, state = open_target(options.target, options), options.state
     try:
         replica = Replica.load(state, target)
         if replica is None:
@@ -275,26 +234,14 @@ async def _compare(name: str, reach: Reach, state: Path, *, mend: bool, as_json:
     told: dict[str, object] = {"expected": found.expected, "found": found.found, "equal": found.equal}
     if mend:
         told |= {"lacking": found.lacking, "foreign": found.foreign}
-        _report(told, f"{found.lacking:,} triples inserted, {found.foreign:,} deleted", as_json=as_json)
+        _report(told, f"{found.lacking:,} triples inserted, {found.foreign:,} deleted", as_json=options.as_json)
         return ExitCode.OK
     text = "the target is correct" if found.equal else "the target differs"
-    _report(told, f"{text}: {found.found:,} triples, {found.expected:,} expected", as_json=as_json)
+    _report(told, f"{text}: {found.found:,} triples, {found.expected:,} expected", as_json=options.as_json)
     return ExitCode.OK if found.equal else ExitCode.FAILURE
 
 
-@dataclass(frozen=True, slots=True)
-class _Beginning:
-    """Inputs of a replica without a state."""
-
-    files: list[Path]
-    start: str | None
-    start_at: str | None
-    source_graph: str | None
-    blank_scope: str | None
-    potential: bool
-
-
-async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reach) -> Replica:
+async def _ready(target: Target, options: _Apply) -> Replica:
     """Return the saved replica, or a new one."""
     from p2prdf.errors import LocalProtocolError
     from p2prdf.interest import Interests, parse_interest
@@ -302,7 +249,8 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     from p2prdf.replica.replica import START, Replica
     from p2prdf_cli.progress import SliceBar
 
-    wanted = [parse_interest(path.read_text("utf-8-sig")) for path in beginning.files]
+    state = options.state
+    wanted = [parse_interest(path.read_text("utf-8-sig")) for path in options.interest or ()]
     texts = [interest.text for interest in wanted]
     replica = Replica.load(state, target)
     if replica is not None:
@@ -310,38 +258,36 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
             raise LocalProtocolError(f"{state}: the replica was begun with another interest; give it another state")
         await replica.resume()
         return replica
-    if not texts or beginning.start is None:
+    if not texts or options.start is None:
         raise LocalProtocolError(f"{state}: there is no such state yet: begin with --file and --start")
     interests = Interests()
     for number, interest in enumerate(wanted):
         interests.add(str(number), interest)
     replica = Replica(interests, target, state=state)
-    position = beginning.start_at or START
-    if beginning.start.startswith(("http://", "https://")):
-        source = source_of(beginning.start, beginning.source_graph, reach)
+    position, potential = options.start_at or START, options.potential is Potential.source
+    if options.start.startswith(("http://", "https://")):
+        source = source_of(options.start, options.source_graph, options)
         try:
-            triples = matching(source, interests, matched=not beginning.potential)
-            with SliceBar(f"first slice from {beginning.start}") as bar:
+            triples = matching(source, interests, matched=not potential)
+            with SliceBar(f"first slice from {options.start}") as bar:
                 begun = bar.counted(triples)
-                count = await replica.begin(begun, potential=beginning.potential, position=position)
+                count = await replica.begin(begun, potential=potential, position=position)
         finally:
             await source.close()
     else:
-        dump = read_file(Path(beginning.start), blank_scope=beginning.blank_scope, triples_max=None)
-        with SliceBar(f"first slice from {beginning.start}") as bar:
-            count = await replica.begin(bar.counted(dump), potential=beginning.potential, position=position)
+        dump = read_file(Path(options.start), blank_scope=options.blank_scope, triples_max=None)
+        with SliceBar(f"first slice from {options.start}") as bar:
+            count = await replica.begin(bar.counted(dump), potential=potential, position=position)
     print(f"p2prdf: the target begins with {count:,} triples", file=sys.stderr)
     return replica
 
 
-async def _apply_all(
-    replica: Replica, sources: Source, first: str | None, save_every: int, interval: float | None, as_json: bool
-) -> ExitCode:
-    """Apply the present changesets; with an interval, poll for more."""
+async def _apply_all(replica: Replica, sources: Source, first: str | None, options: _Apply) -> ExitCode:
+    """Apply the present changesets; with ``--follow``, poll for more."""
     since_saved = 0
     while True:
         gap = None
-        growing = interval is not None
+        growing = options.follow
         after = replica.last_changeset or first
         async with contextlib.aclosing(sources.changesets(after, growing=growing)) as given:
             async for position, changeset in given:
@@ -353,18 +299,19 @@ async def _apply_all(
                     "position": position, "changeset": len(changeset),
                     "removed": applied.removed, "added": applied.added, **warn_of_clear(changeset),
                 }  # fmt: skip
-                _report(told, f"{position}: {applied.removed:,} removed, {applied.added:,} added", as_json=as_json)
+                text = f"{position}: {applied.removed:,} removed, {applied.added:,} added"
+                _report(told, text, as_json=options.as_json)
                 since_saved += 1
-                if since_saved >= save_every:
+                if since_saved >= options.save_every:
                     await asyncio.to_thread(replica.save)
                     since_saved = 0
-        if interval is None:
+        if not options.follow:
             if gap is not None:
                 print(f"p2prdf: {gap} is missing: later changesets were not applied", file=sys.stderr)
             return ExitCode.OK if gap is None else ExitCode.FAILURE
         if not replica.is_saved:
             await asyncio.to_thread(replica.save)
-        await asyncio.sleep(interval)
+        await asyncio.sleep(options.interval)
 
 
 def _report(told: dict[str, object], text: str, *, as_json: bool) -> None:

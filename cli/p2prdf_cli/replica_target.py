@@ -6,29 +6,58 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
 
 if TYPE_CHECKING:
     from p2prdf.interest import Interests, Triple
     from p2prdf.replica.endpoint import Endpoint
     from p2prdf.replica.target import Target
 
-__all__ = ["HOSTS_VARIABLE", "Reach", "matching", "open_target", "source_of"]
+__all__ = ["HOSTS_VARIABLE", "Reach", "WritingReach", "matching", "open_target", "source_of"]
 
 HOSTS_VARIABLE: Final = "P2PRDF_ENDPOINT_HOSTS"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     """Options of a command about endpoints."""
 
-    dataset: str
-    graph: str | None
-    query_url: str | None
-    auth_file: Path | None
-    allow_host: list[str] | None
-    allow_private: bool
+    dataset: Annotated[
+        str, typer.Option("--dataset", metavar="IRI", help="Dataset; names the cursor at the target.")
+    ] = "urn:p2prdf:dataset"
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="IRI", help="Target graph. (default: the default graph)")
+    ] = None
+    query_url: Annotated[
+        str | None,
+        typer.Option("--query-url", metavar="URL", help="Query endpoint. (default: .../query for .../update)"),
+    ] = None
+    auth_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--auth-file", metavar="FILE", help="Credentials of the endpoint. (default: P2PRDF_ENDPOINT_AUTH)"
+        ),
+    ] = None
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="HOST[:PORT]",
+            help=f"Permitted hosts; repeatable. (default: {HOSTS_VARIABLE}, else the target's)",
+        ),
+    ] = None  # fmt: skip
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Permit private and loopback addresses.")
+    ] = False
     update_triples: int = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingReach(Reach):
+    """Options of a command that writes to endpoints."""
+
+    update_triples: Annotated[int, typer.Option(min=1, metavar="N", help="Largest update, in triples.")] = 5000
 
 
 def open_target(name: str, reach: Reach) -> Target:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from p2prdf import errors
 from p2prdf.errors import LocalProtocolError
 from p2prdf_cli.connecting import tls_in_use
 from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
-from p2prdf_cli.options import PEER_DEFAULT, Json, addresses
+from p2prdf_cli.options import PEER_DEFAULT, Json, addresses, with_options
 
 __all__ = ["register"]
 
@@ -25,14 +25,15 @@ def register(app: typer.Typer) -> None:
     app.command("spark-publish", epilog=EXIT_CODES_HELP)(spark_publish)
 
 
-def spark_publish(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="INPUT...",
             help="RDF files, folders, globs: .nt .nq (.gz .bz2 .zst) .ttl .trig .rdf .owl (.gz).",
         ),
-    ] = None,
+    ] = None
     peer: Annotated[
         list[str],
         typer.Option(
@@ -43,33 +44,36 @@ def spark_publish(
             callback=addresses,
             help="Nodes to publish at; repeatable.",
         ),
-    ] = PEER_DEFAULT,
+    ] = field(default_factory=PEER_DEFAULT.copy)
     master: Annotated[
         str, typer.Option(metavar="URL", help="Master of Spark: local[*], spark://..., yarn, k8s://...")
-    ] = "local[*]",
+    ] = "local[*]"
     stream: Annotated[
         str | None, typer.Option(metavar="DIR", help="Publish files that appear in this folder, until interrupted.")
-    ] = None,
+    ] = None
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Progress of --stream. (default: DIR/.p2prdf-checkpoint)")
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="With --stream: publish the present files, then stop.")] = False,
-    rate: Annotated[float, typer.Option(min=0, metavar="N", help="Most triples per second; 0: no limit.")] = 0,
+    ] = None
+    once: Annotated[bool, typer.Option("--once", help="With --stream: publish the present files, then stop.")] = False
+    rate: Annotated[float, typer.Option(min=0, metavar="N", help="Most triples per second; 0: no limit.")] = 0
     graph: Annotated[
         str | None, typer.Option(metavar="IRI", help="Graph of triples that name none. (default: the default graph)")
-    ] = None,
+    ] = None
     job: Annotated[
         str | None, typer.Option(metavar="NAME", help="A repeated job with this name publishes no event twice.")
-    ] = None,
+    ] = None
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first malformed line; without, skip it.")
-    ] = False,
-    bad: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for skipped lines and rows.")] = None,
+    ] = False
+    bad: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for skipped lines and rows.")] = None
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Setting of Spark; repeatable.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
+    ] = None
+    as_json: Json = False
+
+
+@with_options(_Settings)
+def spark_publish(settings: _Settings) -> None:
     """Publish RDF through Spark; done when all triples are indexed at all owners.
 
     Needs the extra spark (pip install 'p2prdf[spark]'); Java is included. Files are
@@ -82,45 +86,13 @@ def spark_publish(
       p2prdf spark-publish 'hdfs:///dumps/*.nq.gz' --master yarn --peer node1:7400
       p2prdf spark-publish --stream incoming --rate 5000
     """
-    chosen = _Settings(
-        inputs or [],
-        ",".join(peer),
-        master,
-        stream,
-        checkpoint,
-        once,
-        rate,
-        graph,
-        job,
-        strict,
-        bad,
-        conf or [],
-        as_json,
-    )
-    run_plain(lambda: _run(chosen))
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    inputs: list[str]
-    peers: str
-    master: str
-    stream: str | None
-    checkpoint: Path | None
-    once: bool
-    rate: float
-    graph: str | None
-    job: str | None
-    strict: bool
-    bad: Path | None
-    conf: list[str]
-    as_json: bool
+    run_plain(lambda: _run(settings))
 
 
 def _run(settings: _Settings) -> None:
     if bool(settings.inputs) == bool(settings.stream):
         raise LocalProtocolError("name either files to publish or, with --stream, a folder to watch")
-    pairs = [each.partition("=") for each in settings.conf]
+    pairs = [each.partition("=") for each in settings.conf or ()]
     for key, equals, _ in pairs:
         if not key or not equals:
             raise LocalProtocolError(f"--conf {key}: a setting of Spark is KEY=VALUE")
@@ -148,7 +120,7 @@ def _publish(spark: Any, settings: _Settings, report: Path) -> None:
         "publication": settings.job or "",
     }  # fmt: skip
     options = {
-        "peers": settings.peers, "badRows": "fail" if settings.strict else "skip", "report": str(report),
+        "peers": ",".join(settings.peer), "badRows": "fail" if settings.strict else "skip", "report": str(report),
         **({"graph": settings.graph} if settings.graph else {}), **({"job": settings.job} if settings.job else {}),
         **({"badRowsPath": str(settings.bad)} if settings.bad and not settings.strict else {}),
         **_tls_options(),
@@ -158,7 +130,7 @@ def _publish(spark: Any, settings: _Settings, report: Path) -> None:
         options["partitionRate"] = f"{settings.rate / slots:g}"
     try:
         if settings.stream is None:
-            frame = read_rdf(spark, settings.inputs, **how)
+            frame = read_rdf(spark, settings.inputs or [], **how)
             _paced(frame, settings, slots).write.format("p2prdf").mode("append").options(**options).save()
         else:
             frame = _paced(stream_rdf(spark, settings.stream, **how), settings, slots)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol, TextIO
 
@@ -32,6 +32,7 @@ from p2prdf_cli.options import (
     point_in_time,
     subscription_name,
     subscription_number,
+    with_options,
 )
 from p2prdf_cli.rule_files import RulesWanted, rules_wanted
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from p2prdf_cli.render import SolutionWriter
     from p2prdf_cli.subscribe_state import OutputFile
 
-__all__ = ["Shown", "Wanted", "register", "subscribe_named", "subscribe_once"]
+__all__ = ["Shown", "SubscriptionOptions", "Wanted", "register", "subscribed"]
 
 LEASE_SECONDS: Final = 60.0
 """Lease of a subscription without a name."""
@@ -51,109 +52,6 @@ GOODBYE_SECONDS: Final = 3.0
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=EXIT_CODES_HELP)(subscribe)
-
-
-def subscribe(
-    query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
-    ] = None,
-    peer: Peer = PEER_DEFAULT,
-    file: QueryFile = None,
-    prefix_file: PrefixFile = None,
-    rules: RulesWanted = None,
-    algorithm: Algorithm = AlgorithmName.csbv,
-    per_event: Annotated[
-        bool, typer.Option("--per-event", help="Answer events: a repeated triple gives a new solution.")
-    ] = False,
-    since: Since = None,
-    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N solutions.")] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", callback=subscription_name, help="Durable subscription; the same name continues it."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Append the solutions to a file.")
-    ] = None,
-    state: StateFolder = None,
-    renew: Annotated[bool, typer.Option("--renew", help="With --name: start again from an empty state.")] = False,
-    lease: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            metavar="SECONDS",
-            help="Lifetime without a subscriber. (default: 60; with --name 86400)",
-        ),
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the subscription for --attach.")] = False,
-    attach: Annotated[
-        str | None,
-        typer.Option(metavar="ID", callback=subscription_number, help="Continue a kept subscription, at any node."),
-    ] = None,
-    bookmarks: Annotated[
-        bool,
-        typer.Option("--bookmarks", help="With --json: write a completeness bookmark each second."),
-    ] = False,
-    reconnect: Reconnect = RECONNECT_DEFAULT,
-    as_json: Json = False,
-) -> None:
-    """Subscribe to a query; write each solution when it becomes true.
-
-    Publications from now on count; with --since also earlier ones. With --name
-    the subscription is durable: the same command continues after the last
-    solution, and --output then holds each solution exactly once.
-
-    \b
-    Examples:
-      p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
-      p2prdf subscribe --since beginning 'SELECT (COUNT(*) AS ?n) { ?s a ?c }'
-      p2prdf subscribe --name athletes --output athletes.tsv -f query.rq
-      p2prdf subscribe --attach 00c0ffee00c0ffee
-    """
-    if name is None and (renew or state is not None):
-        raise typer.BadParameter("--renew and --state go with --name")
-    if name is not None and (attach is not None or keep):
-        raise typer.BadParameter("--name keeps and continues its subscription: use it without --attach and --keep")
-    if bookmarks and (name is not None or not as_json):
-        raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
-    if attach is not None and any(each is not None for each in (query, file, since, rules)):
-        raise typer.BadParameter(
-            "--attach takes up a subscription with the query, --since and --rules it has: give no other"
-        )
-    wanted = Wanted(
-        query, file, prefix_file, algorithm.value, per_event, count, lease, keep,
-        None if attach is None else int(attach, 16), as_json, name, output, state, renew, reconnect, bookmarks,
-        None if since is None else point_in_time(since), rules,
-    )  # fmt: skip
-    run(subscribe_once(wanted, peer) if name is None else subscribe_named(name, wanted, peer))
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Options of the command."""
-
-    query: str | None
-    file: Path | None
-    prefix_file: Path | None
-    algorithm: str
-    per_event: bool
-    count: int | None
-    lease: float | None
-    keep: bool
-    attach: int | None
-    as_json: bool
-    name: str | None
-    output: Path | None
-    state: Path | None
-    renew: bool
-    reconnect_seconds: float
-    bookmarks: bool
-    since: float | str | None
-    """None: not given."""
-    rules: str | None = None
-    shown: Shown | None = None
-    """Alternative display of solutions; None: as they are."""
 
 
 class Shown(Protocol):
@@ -169,11 +67,105 @@ class Shown(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionOptions:
+    """Options of the commands that subscribe."""
+
+    peer: Peer = field(default_factory=PEER_DEFAULT.copy)
+    prefix_file: PrefixFile = None
+    since: Since = None
+    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N solutions.")] = None
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", callback=subscription_name, help="Durable subscription; the same name continues it."
+        ),
+    ] = None
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Append the solutions to a file.")
+    ] = None
+    state: StateFolder = None
+    renew: Annotated[bool, typer.Option("--renew", help="With --name: start again from an empty state.")] = False
+    lease: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="Lifetime without a subscriber. (default: 60; with --name 86400)"),
+    ] = None
+    reconnect: Reconnect = RECONNECT_DEFAULT
+    as_json: Json = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that contradict each other."""
+        if self.name is None and (self.renew or self.state is not None):
+            raise typer.BadParameter("--renew and --state go with --name")
+
+    @property
+    def start(self) -> float | str | None:
+        """The first publication time that counts; None: not given."""
+        return None if self.since is None else point_in_time(self.since)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted(SubscriptionOptions):
+    """Options of ``p2prdf subscribe``."""
+
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
+    ] = None
+    file: QueryFile = None
+    rules: RulesWanted = None
+    algorithm: Algorithm = AlgorithmName.csbv
+    per_event: Annotated[
+        bool, typer.Option("--per-event", help="Answer events: a repeated triple gives a new solution.")
+    ] = False
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the subscription for --attach.")] = False
+    attach: Annotated[
+        str | None,
+        typer.Option(metavar="ID", callback=subscription_number, help="Continue a kept subscription, at any node."),
+    ] = None
+    bookmarks: Annotated[
+        bool, typer.Option("--bookmarks", help="With --json: write a completeness bookmark each second.")
+    ] = False
+    shown: Shown | None = None
+    """Alternative display of solutions; None: as they are."""
+
+
+@with_options(Wanted)
+def subscribe(wanted: Wanted) -> None:
+    """Subscribe to a query; write each solution when it becomes true.
+
+    Publications from now on count; with --since also earlier ones. With --name
+    the subscription is durable: the same command continues after the last
+    solution, and --output then holds each solution exactly once.
+
+    \b
+    Examples:
+      p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
+      p2prdf subscribe --since beginning 'SELECT (COUNT(*) AS ?n) { ?s a ?c }'
+      p2prdf subscribe --name athletes --output athletes.tsv -f query.rq
+      p2prdf subscribe --attach 00c0ffee00c0ffee
+    """
+    given = wanted.attach is not None
+    if wanted.name is not None and (given or wanted.keep):
+        raise typer.BadParameter("--name keeps and continues its subscription: use it without --attach and --keep")
+    if wanted.bookmarks and (wanted.name is not None or not wanted.as_json):
+        raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
+    if given and any(each is not None for each in (wanted.query, wanted.file, wanted.since, wanted.rules)):
+        raise typer.BadParameter(
+            "--attach takes up a subscription with the query, --since and --rules it has: give no other"
+        )
+    run(subscribed(wanted))
+
+
 def _shown(wanted: Wanted, names: Sequence[str], make: Callable[[Sequence[str]], SolutionWriter]) -> SolutionWriter:
     return make(names) if wanted.shown is None else wanted.shown.writer(make(wanted.shown.names))
 
 
-async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
+async def subscribed(wanted: Wanted) -> None:
+    """Subscribe, under the name if there is one, and write the solutions."""
+    await (_subscribe_once(wanted) if wanted.name is None else _subscribe_named(wanted.name, wanted))
+
+
+async def _subscribe_once(wanted: Wanted) -> None:
     """Subscribe to a query and write its solutions, up to ``count``."""
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_reported, remark, solution_writer
@@ -191,23 +183,25 @@ async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
             lambda shown: solution_writer(shown, prefixes, as_json=wanted.as_json, stream=stream, header=header),
         )  # fmt: skip
 
-    connecting = connect(peer, reconnect_seconds=wanted.reconnect_seconds)
+    connecting = connect(wanted.peer, reconnect_seconds=wanted.reconnect)
     with reconnections_reported(), contextlib.nullcontext() if output is None else contextlib.closing(output):
         async with connecting as client:
             if wanted.attach is not None:
-                subscription = await client.attach(wanted.attach, auto_acknowledge=False, bookmarks=wanted.bookmarks)
+                subscription = await client.attach(
+                    int(wanted.attach, 16), auto_acknowledge=False, bookmarks=wanted.bookmarks
+                )
             else:
                 subscription = await client.subscribe(
                     with_prefixes(query, given),
-                    algorithm=wanted.algorithm,
+                    algorithm=wanted.algorithm.value,
                     per_event=wanted.per_event,
                     lease_seconds=wanted.lease or LEASE_SECONDS,
                     auto_acknowledge=False,
                     bookmarks=wanted.bookmarks,
-                    since="now" if wanted.since is None else wanted.since,
+                    since=wanted.start or "now",
                     rules=rules,
                 )
-            remark(f"subscription {subscription.id:016x} at {','.join(peer)}")
+            remark(f"subscription {subscription.id:016x} at {','.join(wanted.peer)}")
             try:
                 await _write(subscription, wanted, make_writer, output)
             except P2PRDFError:
@@ -246,7 +240,7 @@ async def _write(
             return
 
 
-async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
+async def _subscribe_named(name: str, wanted: Wanted) -> None:
     """Open the named subscription, or continue it, and write its solutions."""
     from p2prdf_cli import named
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
@@ -265,8 +259,8 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
 
         query = with_rules(query, rules)
     options = named.Options(
-        query, wanted.algorithm, wanted.per_event, wanted.output, wanted.as_json,
-        wanted.lease or named.LEASE_SECONDS, wanted.renew, wanted.count, wanted.since,
+        query, wanted.algorithm.value, wanted.per_event, wanted.output, wanted.as_json,
+        wanted.lease or named.LEASE_SECONDS, wanted.renew, wanted.count, wanted.start,
     )  # fmt: skip
     with NamedState(wanted.state or default_folder(), name) as state, contextlib.closing(
         named.Named(state, options)
@@ -281,9 +275,9 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
 
         def began(subscription: Subscription) -> None:
             after = f", after solution {subscription.acknowledged:,}" if subscription.acknowledged else ""
-            remark(f"subscription {subscription.id:016x} at {','.join(peer)}: {name}{after}")
+            remark(f"subscription {subscription.id:016x} at {','.join(wanted.peer)}: {name}{after}")
 
-        async with connect(peer, reconnect_seconds=wanted.reconnect_seconds) as client:
+        async with connect(wanted.peer, reconnect_seconds=wanted.reconnect) as client:
             try:
                 await work.run(client, make_writer, began)
             except Unavailable:

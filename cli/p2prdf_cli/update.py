@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +10,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
-from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, PrefixFile, Timeout
+from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, PrefixFile, Timeout, with_options
 
 __all__ = ["register"]
 
@@ -20,20 +20,24 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXIT_CODES_HELP)(update)
 
 
-def update(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
     update: Annotated[
         str | None,
         typer.Argument(metavar="UPDATE", help="INSERT DATA, DELETE DATA or DELETE WHERE; several with ;"),
-    ] = None,
-    peer: Peer = PEER_DEFAULT,
+    ] = None
+    peer: Peer = field(default_factory=PEER_DEFAULT.copy)
     file: Annotated[
         Path | None,
         typer.Option("--file", "-f", metavar="U.ru", help="File with the update; - is standard input."),
-    ] = None,
-    prefix_file: PrefixFile = None,
-    timeout: Timeout = TIMEOUT_DEFAULT,
-    as_json: Json = False,
-) -> None:
+    ] = None
+    prefix_file: PrefixFile = None
+    timeout: Timeout = TIMEOUT_DEFAULT
+    as_json: Json = False
+
+
+@with_options(_Options)
+def update(options: _Options) -> None:
     """Insert and delete triples by SPARQL Update; done when all is acknowledged.
 
     The operations are executed in order and are not atomic: other clients may read
@@ -45,27 +49,18 @@ def update(
       p2prdf update 'DELETE WHERE { ?s <urn:p> ?o }'
       p2prdf update -f changes.ru --prefix-file prefixes.ttl
     """
-    run(_update(_Wanted(update, file, prefix_file, timeout, as_json), peer))
+    run(_update(options))
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    update: str | None
-    file: Path | None
-    prefix_file: Path | None
-    timeout: float
-    as_json: bool
-
-
-async def _update(wanted: _Wanted, peer: list[str]) -> None:
+async def _update(options: _Options) -> None:
     from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_reported, write_json
 
-    text = with_prefixes(read_query(wanted.update, wanted.file, "update"), prefixes_of(wanted.prefix_file))
+    text = with_prefixes(read_query(options.update, options.file, "update"), prefixes_of(options.prefix_file))
     with reconnections_reported():
-        async with connect(peer) as client:
-            done = await client.update(text, timeout_seconds=wanted.timeout)
-    if wanted.as_json:
+        async with connect(options.peer) as client:
+            done = await client.update(text, timeout_seconds=options.timeout)
+    if options.as_json:
         write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)
     else:
         print(f"{_triples(done.inserted)} published, {_triples(done.deleted)} deleted")

@@ -219,7 +219,7 @@ async def test_an_endpoint_is_exact_though_nodes_endpoint_and_follower_are_kille
                 endpoint.kill()
                 endpoint.start()
         expected = slice_of(days[-1][2])
-        target = open_target(f"{endpoint.url}/update", Reach(dataset[1:-1], None, None, None, None, False))
+        target = open_target(f"{endpoint.url}/update", Reach(dataset=dataset[1:-1]))
         async with asyncio.timeout(SECONDS):
             while await triples_of(target) != expected:
                 await asyncio.sleep(0.1)
