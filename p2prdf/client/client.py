@@ -16,7 +16,7 @@ from p2prdf.client.feed import LINGER_SECONDS
 from p2prdf.client.interest_store import InterestStore
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.pieces import Quad, Source, Triple
-from p2prdf.client.publishing import Effort, Progress, Publisher
+from p2prdf.client.publishing import Effort, Progress, Publisher, PublishOptions
 from p2prdf.client.query import Result, answer_once
 from p2prdf.client.rule_store import add_rules, named_rules, remove_rules
 from p2prdf.client.ruled import derive_by_rules
@@ -26,9 +26,7 @@ from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
 from p2prdf.client.update import Updated, carry_out
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
-from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
-from p2prdf.wire.trace_context import parse_traceparent
 
 if TYPE_CHECKING:
     import ssl
@@ -250,11 +248,11 @@ class Client:
 
         Raises DataRefused, Busy, Unavailable.
         """
-        return await self._publish(
-            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph,
-            removed=False, by_content=by_content, effort=effort, on_refused=on_refused, trace=trace,
-            linger=linger_seconds,
-        )  # fmt: skip
+        return await self._publish(triples, PublishOptions(
+            publisher=publisher, first_event=first_event, batch_triples=batch_triples, acknowledge=acknowledge,
+            busy_seconds=busy_seconds, on_progress=on_progress, graph=graph, by_content=by_content, effort=effort,
+            on_refused=on_refused, trace=trace, linger_seconds=linger_seconds,
+        ))  # fmt: skip
 
     async def retract(
         self,
@@ -277,40 +275,16 @@ class Client:
         triple that was never published is allowed. A deletion from one graph does not affect other graphs.
         Arguments and errors are those of :meth:`publish`.
         """
-        return await self._publish(
-            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=True,
-            trace=trace, linger=linger_seconds,
-        )  # fmt: skip
+        return await self._publish(triples, PublishOptions(
+            removed=True, publisher=publisher, first_event=first_event, batch_triples=batch_triples,
+            acknowledge=acknowledge, busy_seconds=busy_seconds, on_progress=on_progress, graph=graph, trace=trace,
+            linger_seconds=linger_seconds,
+        ))  # fmt: skip
 
-    async def _publish(
-        self, triples: Source, publisher: int | None, first_event: int, batch_triples: int, acknowledge: str,
-        busy_seconds: float, on_progress: Callable[[Progress], None] | None, graph: str | None, *, removed: bool,
-        by_content: bool = False, effort: Effort | None = None,
-        on_refused: Callable[[Quad, DataRefused], None] | None = None, trace: str | None = None,
-        linger: float | None = None,
-    ) -> int:  # fmt: skip
-        if batch_triples < 1 or first_event < 0:
-            raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
-        if by_content and first_event:
-            raise LocalProtocolError("by_content and first_event exclude each other")
-        if acknowledge not in messages.LEVELS:
-            raise LocalProtocolError(f"level {acknowledge!r} is neither {' nor '.join(messages.LEVELS)}")
-        context = None if trace is None else parse_traceparent(trace)
-        work = Publisher(
-            self._sessions,
-            publisher=secrets.randbits(64) if publisher is None else publisher,
-            first_event=first_event,
-            busy_seconds=busy_seconds,
-            on_progress=on_progress,
-            level=acknowledge,
-            removed=removed,
-            graph=graph or DEFAULT,
-            by_content=by_content,
-            effort=effort,
-            on_refused=on_refused,
-            traceparent="" if context is None else str(context),
-        )
-        return await work.run(triples, batch_triples, self._linger_seconds if linger is None else _linger(linger))
+    async def _publish(self, triples: Source, options: PublishOptions) -> int:
+        linger = options.linger_seconds
+        work = Publisher(self._sessions, options)
+        return await work.run(triples, self._linger_seconds if linger is None else _linger(linger))
 
     def stream(
         self,

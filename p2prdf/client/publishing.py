@@ -17,6 +17,7 @@ not depend on the division into pieces.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -27,15 +28,16 @@ from typing import TYPE_CHECKING, Any, Final
 from p2prdf.client.pieces import Piece, Quad, Source, pieces_of
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
-from p2prdf.errors import Busy, DataRefused, StampRefused, Unavailable
+from p2prdf.errors import Busy, DataRefused, LocalProtocolError, StampRefused, Unavailable
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
-from p2prdf.wire.messages import INDEXED, ClientPublish
+from p2prdf.wire.messages import INDEXED, LEVELS, ClientPublish
+from p2prdf.wire.trace_context import parse_traceparent
 
 if TYPE_CHECKING:
     from p2prdf.client.session import Session
 
-__all__ = ["TRACED_FRAMES", "Effort", "Progress", "Publisher"]
+__all__ = ["TRACED_FRAMES", "Effort", "Progress", "PublishOptions", "Publisher"]
 
 TRACED_FRAMES: Final = 4
 """Number of frames traced per publication: the first ones. To a node, each frame is a publication."""
@@ -97,52 +99,58 @@ class _Frame:
         return not isinstance(answer.exception(), Busy | Unavailable)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOptions:
+    """Options of :meth:`p2prdf.client.Client.publish`; ``removed``: delete the triples instead."""
+
+    removed: bool = False
+    publisher: int | None = None
+    first_event: int = 0
+    batch_triples: int = 1000
+    acknowledge: str = INDEXED
+    busy_seconds: float = 60.0
+    on_progress: Callable[[Progress], None] | None = None
+    graph: str | None = None
+    by_content: bool = False
+    effort: Effort | None = None
+    on_refused: Callable[[Quad, DataRefused], None] | None = None
+    trace: str | None = None
+    linger_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that make no sense.  Raises LocalProtocolError."""
+        if self.batch_triples < 1 or self.first_event < 0:
+            raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
+        if self.by_content and self.first_event:
+            raise LocalProtocolError("by_content and first_event exclude each other")
+        if self.acknowledge not in LEVELS:
+            raise LocalProtocolError(f"level {self.acknowledge!r} is neither {' nor '.join(LEVELS)}")
+
+
 class Publisher:
     """One publication: sends pieces within the credit, awaits the answers in order, and retries."""
 
-    def __init__(
-        self,
-        sessions: Sessions,
-        *,
-        publisher: int,
-        first_event: int,
-        busy_seconds: float,
-        on_progress: Callable[[Progress], None] | None,
-        level: str = INDEXED,
-        removed: bool = False,
-        graph: str = DEFAULT,
-        by_content: bool = False,
-        effort: Effort | None = None,
-        on_refused: Callable[[Quad, DataRefused], None] | None = None,
-        traceparent: str = "",
-    ):
-        """``removed``: delete the triples instead; ``graph``: the graph of statements that name none.
-
-        ``by_content``: as in ClientPublish. ``on_refused``: called with each refused statement; without it, a
-        refusal ends the publication. ``traceparent``: the trace of the first ``TRACED_FRAMES`` frames.
-        """
+    def __init__(self, sessions: Sessions, options: PublishOptions):
         self._sessions = sessions
-        self._publisher = publisher
-        self._by_content = by_content
-        self._next_event = {False: first_event, True: first_event}
+        self._options = options
+        self._publisher = secrets.randbits(64) if options.publisher is None else options.publisher
+        self._next_event = {False: options.first_event, True: options.first_event}
         """Event numbers of additions (False) and of deletions (True)."""
-        self._effort = Effort() if effort is None else effort
-        self._on_refused = on_refused
-        self._busy_seconds = busy_seconds
-        self._on_progress = on_progress
-        self._level = level
-        self._removed = removed
-        self._graph = graph
+        self._effort = options.effort or Effort()
         self._under_way: deque[_Frame] = deque()
         """In order. All have been sent except perhaps the last or, after a reconnection, several last ones."""
         self._session: Session | None = None
         self._progress = Progress(0, 0)
-        self._traceparent = traceparent
-        self._traced_left = TRACED_FRAMES if traceparent else 0
+        context = None if options.trace is None else parse_traceparent(options.trace)
+        self._traceparent = "" if context is None else str(context)
+        self._traced_left = TRACED_FRAMES if self._traceparent else 0
 
-    async def run(self, source: Source, batch_triples: int, linger_seconds: float) -> int:
+    async def run(self, source: Source, linger_seconds: float) -> int:
         """Publish everything; return the number of triples acknowledged."""
-        async with aclosing(pieces_of(source, batch_triples, self._graph, linger_seconds)) as pieces:
+        options = self._options
+        async with aclosing(
+            pieces_of(source, options.batch_triples, options.graph or DEFAULT, linger_seconds)
+        ) as pieces:
             while (piece := await self._next(pieces)) is not None:
                 waited, packed = time.perf_counter(), self._effort.packing_seconds
                 await self._begin(piece)
@@ -155,15 +163,15 @@ class Publisher:
 
     async def _begin(self, piece: Piece) -> None:
         """Send a piece; return when the next one may follow.  Raises DataRefused for an invalid RDF term."""
-        removed = self._removed or piece.removed
+        removed = self._options.removed or piece.removed
         try:
             terms.check_all(piece.texts())
         except DataRefused as error:
-            if self._on_refused is None:
+            if self._options.on_refused is None:
                 raise
             if len(piece) == 1:
                 self._next_event[removed] += 1
-                self._on_refused(piece.first(), error)
+                self._options.on_refused(piece.first(), error)
                 return
             for half in piece.halves():
                 await self._begin(half)
@@ -173,7 +181,7 @@ class Publisher:
             await self._take_first()
         while self._under_way and self._under_way[-1].removed != removed:
             await self._take_first()
-        frame = _Frame(piece, 0 if self._by_content else self._next_event[removed], removed)
+        frame = _Frame(piece, 0 if self._options.by_content else self._next_event[removed], removed)
         if self._traced_left:
             self._traced_left -= 1
             frame.traceparent = self._traceparent
@@ -243,8 +251,8 @@ class Publisher:
         try:
             frame.answer = session.start(
                 lambda request: ClientPublish(
-                    request, self._publisher, frame.first_event, s, p, o, self._level, frame.removed,
-                    self._sessions.latest, graph, self._by_content, frame.piece.times,
+                    request, self._publisher, frame.first_event, s, p, o, self._options.acknowledge, frame.removed,
+                    self._sessions.latest, graph, self._options.by_content, frame.piece.times,
                 ),
                 names, traceparent=frame.traceparent,
             )  # fmt: skip
@@ -260,7 +268,7 @@ class Publisher:
     async def _take_first(self) -> None:
         """Wait until the oldest piece is acknowledged, or was refused and split."""
         frame = self._under_way[0]
-        retry = Retry(self._sessions, busy_seconds=self._busy_seconds)
+        retry = Retry(self._sessions, busy_seconds=self._options.busy_seconds)
         while not frame.acknowledged:
             session = await self._current()
             if frame.answer is None and await session.publications.wait():
@@ -270,9 +278,9 @@ class Publisher:
             try:
                 await self._answer(frame.answer)
             except DataRefused as error:
-                if self._on_refused is None:
+                if self._options.on_refused is None:
                     raise
-                self._narrow_down(frame, error, self._on_refused)
+                self._narrow_down(frame, error, self._options.on_refused)
                 return
             except (Busy, Unavailable) as error:
                 if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
@@ -286,8 +294,8 @@ class Publisher:
         self._progress = Progress(
             self._progress.triples + len(frame.piece), frame.piece.statements or self._progress.statements
         )
-        if self._on_progress is not None:
-            self._on_progress(self._progress)
+        if self._options.on_progress is not None:
+            self._options.on_progress(self._progress)
 
     def _narrow_down(self, frame: _Frame, error: DataRefused, tell: Callable[[Quad, DataRefused], None]) -> None:
         """Replace the oldest piece, which was refused, by its halves; report it if it is one statement."""
@@ -296,7 +304,7 @@ class Publisher:
             tell(frame.piece.first(), error)
             return
         one, two = frame.piece.halves()
-        after = 0 if self._by_content else frame.first_event + len(one)
+        after = 0 if self._options.by_content else frame.first_event + len(one)
         self._under_way.appendleft(_Frame(two, after, frame.removed, sent=True))
         self._under_way.appendleft(_Frame(one, frame.first_event, frame.removed, sent=True))
 
