@@ -9,8 +9,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import LocalProtocolError, P2PRDFError, SubscriptionGone
@@ -21,8 +20,9 @@ if TYPE_CHECKING:
 
     from p2prdf.client import Client, Subscription
     from p2prdf_cli.render import SolutionWriter
+    from p2prdf_cli.subscribe import Wanted
 
-__all__ = ["LEASE_SECONDS", "Named", "Options", "end_named"]
+__all__ = ["LEASE_SECONDS", "Named", "end_named"]
 
 LEASE_SECONDS: Final = 86_400.0
 """Lease of a named subscription without a subscriber: a day, the default maximum of nodes."""
@@ -34,28 +34,15 @@ MakeWriter = Callable[[Sequence[str], "TextIO | None", bool], "SolutionWriter"]
 """Makes a writer from the names, the stream (None: standard output), and whether a header is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of the command.  ``query``, ``since``: None to continue with those of the name."""
-
-    query: str | None
-    algorithm: str
-    per_event: bool
-    output: Path | None
-    as_json: bool
-    lease_seconds: float
-    renew: bool
-    count: int | None
-    since: float | str | None
-
-
 class Named:
     """One run of the command for a name with a locked state.
 
     Raises LocalProtocolError if the options differ from those of the name, or if its output was changed.
     """
 
-    def __init__(self, state: NamedState, options: Options):
+    def __init__(self, state: NamedState, options: Wanted, query: str | None):
+        """``query``: the query with its prefixes and rules; None to continue that of the name."""
+        self._query = query
         self._state = state
         self._options = options
         self._record = self._read()
@@ -99,20 +86,20 @@ class Named:
         try:
             return self._state.read()
         except LocalProtocolError:
-            if self._options.renew and self._options.query is not None:
+            if self._options.renew and self._query is not None:
                 return None
             raise
 
     def _wish(self) -> Wish:
         options, record = self._options, self._record
         output = None if options.output is None else options.output.absolute()
-        if options.query is not None:
-            since = NOW if options.since is None else options.since
-            return Wish(options.query, options.algorithm, options.per_event, output, options.as_json, since)
+        if self._query is not None:
+            since = NOW if options.start is None else options.start
+            return Wish(self._query, options.algorithm.value, options.per_event, output, options.as_json, since)
         if record is None:
             raise LocalProtocolError(f"there is no subscription {self._state.name} yet: give it a query")
         was = record.wish
-        since = was.since if options.since is None else options.since
+        since = was.since if options.start is None else options.start
         return replace(was, output=output or was.output, as_json=options.as_json or was.as_json, since=since)
 
     async def _begin(self, client: Client) -> Subscription:
@@ -131,7 +118,7 @@ class Named:
                 output.cut_torn(record.length)
         return await client.subscribe(
             self.wish.query, algorithm=self.wish.algorithm, per_event=self.wish.per_event,
-            lease_seconds=self._options.lease_seconds, auto_acknowledge=False, since=self.wish.since,
+            lease_seconds=self._options.lease or LEASE_SECONDS, auto_acknowledge=False, since=self.wish.since,
         )  # fmt: skip
 
     async def _write(self, subscription: Subscription, writer: SolutionWriter) -> None:

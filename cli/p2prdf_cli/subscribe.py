@@ -258,12 +258,8 @@ async def _subscribe_named(name: str, wanted: Wanted) -> None:
         from p2prdf.reasoning.ruled_query import with_rules
 
         query = with_rules(query, rules)
-    options = named.Options(
-        query, wanted.algorithm.value, wanted.per_event, wanted.output, wanted.as_json,
-        wanted.lease or named.LEASE_SECONDS, wanted.renew, wanted.count, wanted.start,
-    )  # fmt: skip
     with NamedState(wanted.state or default_folder(), name) as state, contextlib.closing(
-        named.Named(state, options)
+        named.Named(state, wanted, query)
     ) as work, reconnections_reported():  # fmt: skip
         prefixes = given | declared_prefixes(work.wish.query)
 
