@@ -425,11 +425,7 @@ class Engine(Component):
         tables, full = self._tables, self._columns.full
         match message:
             case IndexTriples():
-                batch = TripleBatch(
-                    message.s, message.p, message.o, message.time, message.event, message.roles, 0, (), None,
-                    message.origin, message.published, message.began, message.complete, message.stamp, message.words,
-                    message.introducer,
-                )  # fmt: skip
+                batch = TripleBatch.received(message, introducer=message.introducer)
                 self.introductions.restore(message)
                 self.redelivery.note(batch)
                 indexed = union(batch.roles) != 0  # 0: the triples are staged only
@@ -469,11 +465,8 @@ class Engine(Component):
 
     def _accept_triples(self, sender: Contact, message: IndexTriples, arrival: Arrival | None) -> None:
         """Keep the triples that this peer owns; pass the others on and correct the sender."""
-        batch = TripleBatch(
-            message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
-            message.origin, message.published, message.began, message.complete, message.stamp, message.words,
-            self.introductions.received(sender.key, message),
-        )  # fmt: skip
+        introducer = self.introductions.received(sender.key, message)
+        batch = TripleBatch.received(message, hops=message.hops, sender=sender, introducer=introducer)
         roles = union(message.roles)
         if not roles:
             self._keep_whole(batch)
@@ -726,19 +719,31 @@ class Engine(Component):
     ) -> list[int]:
         """Split rows by destination; return the contact numbers of the other peers."""
         away = []
-        for owner, index in self._columns.split(owners):
-            part = part_of(rows, index, self._columns)
-            if self._traces.current and owner >= 0:
-                self._traces.routed(JOIN, self._messenger.contact(owner).key)
+        again = partial(self._route_by_key, hops=hops, tokens=tokens)
+        for owner, part in self._parts(rows, ring, owners, JOIN, again, tokens):
             if owner == 0:
                 (self._kept if kept else self._todo).add(part)
-            elif owner == UNKNOWN:
-                wanted = self._placement.wanted(as_list(self._columns.take(ring, index)))
-                self._messenger.park(wanted, partial(self._route_by_key, part, hops, tokens), tokens)
-            elif owner != NOBODY:
+            else:
                 self._out.add_rows(owner, part, hops, tokens, kept=kept)
                 away.append(owner)
         return away
+
+    def _parts(
+        self, rows: Derived, ring: Column, owners: Column, work: int, again: Callable[[Derived], None],
+        tokens: tuple[int, ...] = (),
+    ) -> Iterator[tuple[int, Derived]]:  # fmt: skip
+        """Yield the rows for each known destination; ``again`` routes the others when lookups have found theirs."""
+        for owner, index in self._columns.split(owners):
+            if owner == NOBODY:
+                continue
+            part = part_of(rows, index, self._columns)
+            if owner == UNKNOWN:
+                wanted = self._placement.wanted(as_list(self._columns.take(ring, index)))
+                self._messenger.park(wanted, partial(again, part), tokens)
+                continue
+            if self._traces.current:
+                self._traces.routed(work, self._messenger.contact(owner).key)
+            yield owner, part
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """Let a row that waits for any triple wait at every bucket."""
@@ -812,7 +817,11 @@ class Engine(Component):
         """Send solutions to the coordinators of their groups."""
         rows, homes = self._with_homes(rows)
         for owners in self._placement.owners(homes):
-            self._split_answers(rows, homes, owners)
+            for owner, part in self._parts(rows, homes, owners, ANSWER, self.route):
+                if owner == 0:
+                    self._on_answers(*self._out.answer_columns([part]))
+                else:
+                    self._out.add_answers(owner, part)
 
     def _with_homes(self, rows: Derived) -> tuple[Derived, Column]:
         """Return solutions with their identities at coordinators, and the keys of these coordinators."""
@@ -826,19 +835,6 @@ class Engine(Component):
             shift = np.uint64(GROUP_BITS)
             homes = ids >> shift << shift
         return rows, homes
-
-    def _split_answers(self, rows: Derived, homes: Column, owners: Column) -> None:
-        for owner, index in self._columns.split(owners):
-            part = part_of(rows, index, self._columns)
-            if self._traces.current and owner >= 0:
-                self._traces.routed(ANSWER, self._messenger.contact(owner).key)
-            if owner == 0:
-                self._on_answers(*self._out.answer_columns([part]))
-            elif owner == UNKNOWN:
-                wanted = self._placement.wanted(as_list(self._columns.take(homes, index)))
-                self._messenger.park(wanted, partial(self.route, part))
-            else:
-                self._out.add_answers(owner, part)
 
     def _still_true(self, rows: Derived) -> Derived:
         """Return the solutions without retracted ones: another derivation of an equal solution may be valid."""
@@ -871,11 +867,7 @@ class Engine(Component):
         Its hop count stays (see the outbox).
         """
         if isinstance(message, IndexTriples):
-            batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens,
-                None, message.origin, message.published, message.began, message.complete, message.stamp, message.words,
-            )  # fmt: skip
-            self.route_triples(batch)
+            self.route_triples(TripleBatch.received(message, hops=message.hops, tokens=tokens))
             return True
         if isinstance(message, Forward):
             if message.copied:  # the owner of the key has the rows, and copies them to the present holders
@@ -897,12 +889,8 @@ class Engine(Component):
         Each group is routed alone: without address cache only one coordinator is known at a time.
         """
         ids = as_list(message.groups)
-        take, rows = self._columns.take, message.rows
-        for place, index in self._columns.split(rows.group):
-            part = Rows(
-                self._columns.full(len(index), 0, np.uint32), take(rows.identity, index), take(rows.oldest, index),
-                take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
-            )  # fmt: skip
+        for place, index in self._columns.split(message.rows.group):
+            part = self.chunker.of_one_group(message.rows, index)
             groups, home = self._columns.column([ids[place]]), ids[place] >> GROUP_BITS << GROUP_BITS
             owners = self._messenger.placement.replica_set(home)
             if owners is None:

@@ -60,6 +60,18 @@ class TripleBatch:
         return IndexTriples(*self.columns(), hops, view, *said)
 
     @classmethod
+    def received(
+        cls, message: IndexTriples, *, hops: int = 0, tokens: tuple[int, ...] = (), sender: Contact | None = None,
+        introducer: int = 0,
+    ) -> TripleBatch:  # fmt: skip
+        """Return the triples of a message as a batch."""
+        return cls(
+            message.s, message.p, message.o, message.time, message.event, message.roles, hops, tokens, sender,
+            message.origin, message.published, message.began, message.complete, message.stamp, message.words,
+            introducer,
+        )  # fmt: skip
+
+    @classmethod
     def of(cls, columns: Iterable[Column], hops: int, tokens: tuple[int, ...]) -> TripleBatch:
         """Make a batch of six columns."""
         s, p, o, time, event, roles = columns

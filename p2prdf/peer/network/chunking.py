@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from p2prdf.columns import Column, Columns
+from p2prdf.columns import Column, Columns, Index
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import Rows
@@ -66,10 +66,17 @@ class Chunker:
 
     def without(self, rows: Rows, places: set[int]) -> Rows:
         """Return rows except those at some places."""
-        take = self._columns.take
         index = self._columns.column([at for at in range(len(rows)) if at not in places], "int64")
+        return self._taken(rows, index, self._columns.take(rows.group, index))
+
+    def of_one_group(self, rows: Rows, index: Index) -> Rows:
+        """Return the rows at some places, all of one group, as rows of the only group of a message."""
+        return self._taken(rows, index, self._columns.full(len(index), 0, "uint32"))
+
+    def _taken(self, rows: Rows, index: Index, group: Column) -> Rows:
+        take = self._columns.take
         return Rows(
-            take(rows.group, index), take(rows.identity, index), take(rows.oldest, index), take(rows.born, index),
+            group, take(rows.identity, index), take(rows.oldest, index), take(rows.born, index),
             tuple(take(column, index) for column in rows.bindings),
         )  # fmt: skip
 

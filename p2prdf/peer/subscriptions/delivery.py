@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
@@ -159,7 +158,7 @@ class Delivery:
             self._check(ids[place], len(rows.bindings))
         for place, index in parts:
             group = self._home.find(ids[place])
-            part = self._part(rows, index)
+            part = self._engine.chunker.of_one_group(rows, index)
             if group is not None and isinstance(group.query, StandingQuery):
                 held |= self._record_leaf(self._home.leaf(ids[place]), part)
             elif group is not None:
@@ -212,14 +211,6 @@ class Delivery:
             self._messenger.persist(message)
         else:
             self._messenger.inbox.refuse()
-
-    def _part(self, rows: Rows, index: Any) -> Rows:
-        """Return the rows at some places as rows of one group."""
-        take = self._columns.take
-        return Rows(
-            self._columns.full(len(index), 0, "uint32"), take(rows.identity, index), take(rows.oldest, index),
-            take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
-        )  # fmt: skip
 
     def take_held(self, message: Answers | KeepRetracted) -> None:
         """Record held solutions of a group that has become known, or offer them to its coordinator, another peer."""
