@@ -188,7 +188,7 @@ class PeerSettings:
     )
     hot_keys: bool = setting(True, "Split keys with too much load; off: only follow the splits of other nodes.")
     hot_interval_seconds: float = setting(30.0, "Interval between decisions about splits.")
-    hot_rate_min: int = setting(10_000, "Least number of triples under a key in an interval for a split.")
+    hot_rate_min: int = setting(10_000, "Least number of triples under a key in an interval for a split.", least=0)
     hot_share: float = setting(0.5, "Largest load of one sub-key, as a share of the mean load of all nodes.")
     keyword_routing: bool = setting(
         False, "Index queries with text conditions by keyword, if they cover only later publications, not by predicate."

@@ -79,7 +79,7 @@ def test_a_message_that_vanishes_although_acknowledged_is_missed(kind: type):
 
 def test_a_token_that_is_never_released_is_a_leftover():
     problem = _caught(lambda world: world.nodes[0].peer._messenger.token(lambda: None), {"leftover"})
-    assert "undertakings = 1" in problem.text
+    assert "operations_pending = 1" in problem.text
 
 
 def test_a_split_that_is_never_reported_is_a_leftover(monkeypatch: pytest.MonkeyPatch):
