@@ -43,7 +43,7 @@ def channels(
         from p2prdf.channel_workers.worker_metrics import exposition
 
         tell = event_reporter(as_json=as_json)
-        host = ChannelWorker(
+        worker = ChannelWorker(
             # A connection attempt to a silent address must end well before the lease.
             lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
@@ -51,8 +51,8 @@ def channels(
             ChannelWorkerConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),
             tell=tell,
         )
-        async with sign_of_life(alive), monitored(metrics, host, lambda: exposition(host), tell):
-            await host.run(wait=wait)
+        async with sign_of_life(alive), monitored(metrics, worker, lambda: exposition(worker), tell):
+            await worker.run(wait=wait)
         return ExitCode.OK
 
     run(action())

@@ -315,7 +315,7 @@ def test_status_shows_peers_and_shares_of_keys(node: str) -> None:
     assert {report["key"] for report in reports} == {reports[0]["key"], reports[0]["peers"][0]["key"]}
 
 
-def test_status_in_step_is_0_where_a_node_does_all_of_its_work(node: str) -> None:
+def test_status_in_sync_is_0_where_a_node_does_all_of_its_work(node: str) -> None:
     shown = _run("status", "--peer", node, "--in-sync", "--json")
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["peer"]["in_sync"] is True

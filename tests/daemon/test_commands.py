@@ -70,11 +70,11 @@ async def cluster(launcher, until, status):
     """Four nodes that keep three copies of everything, in sync."""
     nodes = launcher.overlay(4, hello_seconds=1)
 
-    async def in_step():
+    async def in_sync():
         peers = [(await status(node))["peer"] for node in nodes]
         return all(len(peer["contacts"]) == 4 and peer["settled"] and peer["in_sync"] for peer in peers)
 
-    await until(in_step, seconds=60)
+    await until(in_sync, seconds=60)
     return nodes
 
 

@@ -31,11 +31,11 @@ async def cluster(launcher, until, status):
     """Five nodes that keep three copies of everything, in sync."""
     nodes = launcher.overlay(5, hello_seconds=1)
 
-    async def in_step():
+    async def in_sync():
         peers = [(await status(node))["peer"] for node in nodes]
         return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_sync"] for peer in peers)
 
-    await until(in_step, seconds=60)
+    await until(in_sync, seconds=60)
     return nodes
 
 

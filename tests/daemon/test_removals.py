@@ -122,10 +122,10 @@ async def test_a_subscriber_holds_the_true_solutions_in_the_end_though_nodes_are
     nodes = [launcher.start(data=folders[0], **options)]
     nodes += [launcher.start(data=each, bootstrap=nodes[0].address, **options) for each in folders[1:]]
 
-    async def all_in_step():
+    async def all_in_sync():
         return all([(await status(node))["peer"]["in_sync"] for node in nodes])
 
-    await until(all_in_step, 30.0)
+    await until(all_in_sync, 30.0)
     chance = random.Random(7)
     space = [(f"<urn:{a}>", p, f"<urn:{b}>") for a in "abcd" for p in ("<urn:p>", "<urn:q>") for b in "abcd"]
     addresses = ",".join(node.address for node in nodes)

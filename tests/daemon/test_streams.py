@@ -283,11 +283,11 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
     readings, end = Readings(), 20
     nodes = launcher.overlay(5, **OPTIONS)
 
-    async def in_step():
+    async def in_sync():
         peers = [(await status(node))["peer"] for node in nodes]
         return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_sync"] for peer in peers)
 
-    await until(in_step, seconds=60)
+    await until(in_sync, seconds=60)
     async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:
         await subscriber.publish(readings.static)
         whole = await subscriber.subscribe(readings.query("RSTREAM"), since="beginning", lease_seconds=300)
@@ -328,11 +328,11 @@ async def test_counting_of_elements_goes_on_when_the_counting_node_is_killed(lau
     readings, end = CountedReadings(), 400
     nodes = launcher.overlay(5, **OPTIONS)
 
-    async def in_step():
+    async def in_sync():
         peers = [(await status(node))["peer"] for node in nodes]
         return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_sync"] for peer in peers)
 
-    await until(in_step, seconds=60)
+    await until(in_sync, seconds=60)
     async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:
         await subscriber.publish(readings.static)
         whole = await subscriber.subscribe(readings.query("RSTREAM"), since="beginning", lease_seconds=300)
@@ -378,11 +378,11 @@ async def test_publishers_close_at_different_times_and_one_subscribes_when_all_h
     readings, end = Readings(), 20
     nodes = launcher.overlay(5, **OPTIONS)
 
-    async def in_step():
+    async def in_sync():
         peers = [(await status(node))["peer"] for node in nodes]
         return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_sync"] for peer in peers)
 
-    await until(in_step, seconds=60)
+    await until(in_sync, seconds=60)
     async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:
         await subscriber.publish(readings.static)
         early = await subscriber.subscribe(readings.query("RSTREAM"), since="beginning")
