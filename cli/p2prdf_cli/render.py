@@ -26,21 +26,8 @@ if TYPE_CHECKING:
     from p2prdf.client import Gap, Solution
 
 __all__ = [
-    "JsonLines",
-    "SolutionWriter",
-    "TabSeparated",
-    "TerminalColumns",
-    "console",
-    "fit",
-    "human_bytes",
-    "output",
-    "printable",
-    "reconnections_reported",
-    "remark",
-    "short_term",
-    "solution_writer",
-    "table",
-    "time_text",
+    "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "console", "fit", "human_bytes", "output",
+    "printable", "reconnections_reported", "remark", "short_term", "solution_writer", "table", "time_text",
     "write_json",
 ]  # fmt: skip
 

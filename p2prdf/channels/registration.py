@@ -31,26 +31,9 @@ from p2prdf.reasoning import Triple
 from p2prdf.workers.group import Names, WorkerGroup
 
 __all__ = [
-    "ANSWERS",
-    "ASKS",
-    "BEGUN",
-    "CHANNEL",
-    "CHANNELS_GRAPH",
-    "CHANNEL_WORKERS",
-    "CONFIRMED",
-    "INITIAL",
-    "KINDS",
-    "REQUESTS_GRAPH",
-    "TENTATIVE",
-    "ChannelRegistration",
-    "binding_literal",
-    "check_base",
-    "name_of",
-    "notifications_graph",
-    "read_binding",
-    "read_channel",
-    "read_settings",
-    "subject_of",
+    "ANSWERS", "ASKS", "BEGUN", "CHANNEL", "CHANNELS_GRAPH", "CHANNEL_WORKERS", "CONFIRMED", "INITIAL", "KINDS",
+    "REQUESTS_GRAPH", "TENTATIVE", "ChannelRegistration", "binding_literal", "check_base", "name_of",
+    "notifications_graph", "read_binding", "read_channel", "read_settings", "subject_of",
 ]  # fmt: skip
 
 CHANNELS_GRAPH: Final = "<urn:p2prdf:channels>"

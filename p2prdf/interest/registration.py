@@ -31,26 +31,9 @@ from p2prdf.rdf import terms
 from p2prdf.workers.group import Names, WorkerGroup, ranked
 
 __all__ = [
-    "ANSWERS",
-    "ASKS",
-    "INTEREST",
-    "INTERESTS_GRAPH",
-    "INTEREST_WORKERS",
-    "MAINTAINS",
-    "PAUSED",
-    "REQUESTS_GRAPH",
-    "WORKERS_GRAPH",
-    "Registration",
-    "checked_url",
-    "default_name",
-    "host_entry",
-    "is_host_listed",
-    "is_listed",
-    "name_of",
-    "read_hosts",
-    "read_registration",
-    "subject_of",
-    "worker_of",
+    "ANSWERS", "ASKS", "INTEREST", "INTERESTS_GRAPH", "INTEREST_WORKERS", "MAINTAINS", "PAUSED", "REQUESTS_GRAPH",
+    "WORKERS_GRAPH", "Registration", "checked_url", "default_name", "host_entry", "is_host_listed", "is_listed",
+    "name_of", "read_hosts", "read_registration", "subject_of", "worker_of",
 ]  # fmt: skip
 
 INTERESTS_GRAPH: Final = "<urn:p2prdf:interests>"

@@ -23,16 +23,7 @@ if TYPE_CHECKING:
     from p2prdf.interest.node import Node
 
 __all__ = [
-    "Columns",
-    "Fact",
-    "Key",
-    "Projection",
-    "Relation",
-    "Selection",
-    "Terms",
-    "Test",
-    "Watch",
-    "identity_of",
+    "Columns", "Fact", "Key", "Projection", "Relation", "Selection", "Terms", "Test", "Watch", "identity_of",
     "projection",
 ]  # fmt: skip
 
