@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
-import msgpack  # type: ignore[import-untyped]
-
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.wire.messages import Contact
+from p2prdf.wire.packing import packer, unpack
 
 __all__ = ["DATAGRAM_BYTES_MAX", "Codec", "Form", "array_of", "number", "read_contact"]
 
@@ -91,6 +90,7 @@ class Codec(Generic[P]):
     ):
         checks = {**_FORMS, **(forms or {})}
         self._packet: Any = packet
+        self._pack = packer()
         self._arrays_max = arrays_max
         self._header = {name: checks[form] for name, form in _fields(packet) if name != "message"}
         self._kinds = dict(enumerate(messages, 1))
@@ -100,23 +100,19 @@ class Codec(Generic[P]):
     def encode(self, packet: P) -> bytes:
         """Encode a packet."""
         message = packet.message  # type: ignore[attr-defined]
-        header = [getattr(packet, name) for name in self._header]
-        data: bytes = msgpack.packb([self._kind_of[type(message)], *header, *_plain(message)], default=_plain)
-        return data
+        header = [_plain(getattr(packet, name)) for name in self._header]
+        return self._pack([self._kind_of[type(message)], *header, *_plain(message)])
 
     def decode(self, data: bytes) -> P:
         """Decode a packet.  Raises RemoteProtocolError for anything else."""
         try:
-            kind, *values = msgpack.unpackb(
-                data, use_list=False, raw=False, max_array_len=self._arrays_max, max_str_len=64, max_bin_len=0,
-                max_map_len=0, max_ext_len=0,
-            )  # fmt: skip
+            kind, *values = unpack(data, arrays_max=self._arrays_max, strings_max=64, bytes_max=0)
             message = self._kinds[kind]
             forms = (*self._header.values(), *self._forms[message])
             checked = [form(value) for form, value in zip(forms, values, strict=True)]
             header = dict(zip(self._header, checked, strict=False))
             packet: P = self._packet(**header, message=message(*checked[len(header) :]))
-        except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+        except (RemoteProtocolError, ValueError, TypeError, KeyError) as error:
             reason = str(error) or type(error).__name__
             raise RemoteProtocolError(f"not a message of a membership: {reason[:200]}") from None
         return packet
@@ -127,6 +123,9 @@ def _fields(kind: Any) -> list[tuple[str, str]]:
     return [(field.name, str(field.type)) for field in dataclasses.fields(kind)]
 
 
-def _plain(value: Any) -> tuple[Any, ...]:
-    """Return the fields of a message, or of a field that is a dataclass itself."""
-    return tuple(getattr(value, name) for name in value.__slots__)
+def _plain(value: Any) -> Any:
+    """Return a message, or a field of one, as msgpack's types: a dataclass becomes an array of its fields."""
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    names = getattr(value, "__dataclass_fields__", None)
+    return value if names is None else [_plain(getattr(value, name)) for name in names]
