@@ -144,7 +144,7 @@ def test_facts_are_looked_at_a_few_at_a_time_also_when_all_are_due(overlay, monk
         gate = node.peer._engine.derived_facts
         gate.view_changed()
         for turns in range(1, 100):
-            gate.turn()
+            gate.wake()
             assert looked_at.count(gate) <= 2 * turns
             if not gate.restless:
                 break
