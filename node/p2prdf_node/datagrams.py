@@ -1,7 +1,7 @@
 """The datagram service of a membership: one socket, sealed packets, questions with answers, and one timer.
 
 A membership sends packets and asks questions.  Received datagrams are opened (:mod:`p2prdf_node.envelopes`), decoded
-(:mod:`p2prdf_node.datagram_codec`), checked against the excluded peers, matched with an open question, and passed on.
+(:mod:`p2prdf.wire.datagrams`), checked against the excluded peers, matched with an open question, and passed on.
 Each refusal is counted.
 
 *Questions.*  A question of this service has a random number with the highest bit set; state machines number their own
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 import structlog
 
 from p2prdf.errors import RemoteProtocolError
-from p2prdf_node.datagram_codec import DATAGRAM_BYTES_MAX, Codec
+from p2prdf.wire.datagrams import DATAGRAM_BYTES_MAX, decode, encode
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
 
@@ -74,10 +74,10 @@ class Datagrams(asyncio.DatagramProtocol, Generic[P]):
     """
 
     def __init__(
-        self, environment: Environment, kind: str, codec: Codec[P], *, answers: tuple[type, ...],
+        self, environment: Environment, kind: str, packet: type[P], *, answers: tuple[type, ...],
         received: Callable[[P], None], untimely: Callable[[P], None] | None = None,
     ):  # fmt: skip
-        self._environment, self._codec, self._answers = environment, codec, answers
+        self._environment, self._packet, self._answers = environment, packet, answers
         self._received, self._untimely = received, untimely
         self._envelopes = Envelopes(environment.keyring, environment.contact.key, kind, environment.now)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
@@ -125,7 +125,7 @@ class Datagrams(asyncio.DatagramProtocol, Generic[P]):
         self._send(packet, (to.host, to.port), to.key)
 
     def _send(self, packet: P, address: Address, receiver: int) -> None:
-        payload = self._codec.encode(packet)
+        payload = encode(packet)
         assert len(payload) <= DATAGRAM_BYTES_MAX, f"{type(packet.message).__name__} of {len(payload)} bytes"
         self._put(self._envelopes.seal(payload, receiver), address)
 
@@ -177,7 +177,7 @@ class Datagrams(asyncio.DatagramProtocol, Generic[P]):
         if payload is None or self.closed:
             return
         try:
-            packet = self._codec.decode(payload)
+            packet = decode(payload, self._packet)
         except RemoteProtocolError as error:
             self._malformed += timely  # an untimely one already counts as refused for its time
             if timely and self.may_log():

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import socket
 
     from p2prdf_node.config import NodeConfig
-    from p2prdf_node.datagram_codec import Codec
     from p2prdf_node.seal import Keyring
 
 __all__ = ["CONFIRM_PINGS", "CREATE_SECONDS", "Environment", "Members", "Spawn"]
@@ -106,7 +105,7 @@ class Members(ABC, Generic[P]):
     """
 
     def __init__(
-        self, environment: Environment, machine: Any, kind: str, codec: Codec[P], *, answers: tuple[type, ...],
+        self, environment: Environment, machine: Any, kind: str, packet: type[P], *, answers: tuple[type, ...],
         untimely: Callable[[P], None] | None = None,
     ):  # fmt: skip
         self.environment = environment
@@ -116,7 +115,7 @@ class Members(ABC, Generic[P]):
         self._began = time.monotonic()
         self._seeds = Seeds(environment.config.bootstrap)
         self._datagrams = Datagrams(
-            environment, kind, codec, answers=answers, received=self._received, untimely=untimely
+            environment, kind, packet, answers=answers, received=self._received, untimely=untimely
         )
 
     # --- calls of the daemon -------------------------------------------------------------------------

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kademlia.node import Node
 from kademlia.routing import RoutingTable
 
 from p2prdf.overlay.chord import Chord, ChordConfig
-from p2prdf.overlay.chord_lookup import WAYS_ON
 from p2prdf.overlay.kademlia_peer import BUCKET_PEERS, Kademlia
 from p2prdf.overlay.membership import Introduce, Packet
-from p2prdf.overlay.routed_config import SUCCESSORS_MAX, RoutedConfig
-from p2prdf.overlay.routed_messages import RING_MESSAGES, Ping, Pong
+from p2prdf.overlay.routed_config import RoutedConfig
+from p2prdf.overlay.routed_messages import Ping, Pong
 from p2prdf.wire.contract import FindOwner, OwnersFound
-from p2prdf_node.datagram_codec import Codec
 from p2prdf_node.datagrams import OWN_QUESTION
 from p2prdf_node.members import Environment, Members
 
@@ -32,10 +30,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
     from p2prdf_node.seeds import Address
 
-__all__ = ["CODEC", "CONTACTS_MAX", "RoutedMembership"]
-
-CONTACTS_MAX: Final = max(SUCCESSORS_MAX + WAYS_ON, BUCKET_PEERS)
-CODEC: Final = Codec(Packet, RING_MESSAGES, arrays_max=CONTACTS_MAX)
+__all__ = ["RoutedMembership"]
 
 
 class _Buckets:
@@ -85,7 +80,7 @@ class RoutedMembership(Members[Packet]):
             if config.overlay == "chord"
             else Kademlia(own, _Buckets(own), RoutedConfig(contacts_max=0, **times), **choices)
         )
-        super().__init__(environment, machine, config.overlay, CODEC, answers=(Pong,))
+        super().__init__(environment, machine, config.overlay, Packet, answers=(Pong,))
         self._callers: set[int] = set()
         self._finding: dict[int, list[asyncio.Future[OwnersFound]]] = {}
 

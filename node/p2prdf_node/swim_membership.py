@@ -17,23 +17,17 @@ import structlog
 
 from p2prdf.overlay.membership import Introduce
 from p2prdf.overlay.swim import Swim
-from p2prdf.overlay.swim_config import SwimConfig, is_zone
+from p2prdf.overlay.swim_config import SwimConfig
 from p2prdf.overlay.swim_messages import (
-    BUCKETS,
-    GOSSIP_BYTES_MAX,
-    SWIM_MESSAGES,
     Answer,
     OtherTime,
     Packet,
     Probe,
-    Record,
     Refused,
-    State,
     Stranger,
     TcpProbe,
 )
 from p2prdf.wire.contract import OwnersFound, SeedsReached
-from p2prdf_node.datagram_codec import Codec, array_of, number, read_contact
 from p2prdf_node.members import Environment, Members
 
 if TYPE_CHECKING:
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from p2prdf_node.config import NodeConfig
     from p2prdf_node.seeds import Address
 
-__all__ = ["CODEC", "SwimMembership"]
+__all__ = ["SwimMembership"]
 
 TCP_PROBES_MAX: Final = 64
 """TCP probes in flight; further ones are skipped."""
@@ -56,24 +50,7 @@ ASK_TIME_SECONDS: Final = 5.0
 ASK_TIME_MAX: Final = 16
 """Most such members that are probed within that time."""
 
-_INCARNATIONS: Final = 1 << 62
-"""Bound of incarnations, below 64 bits, so that a higher incarnation always exists."""
-
 log = structlog.get_logger("membership")
-
-
-def _read_record(value: Any) -> Record:
-    """Check the state of a member."""
-    contact, zone, incarnation, state = value
-    if type(zone) is not str or not is_zone(zone):
-        raise ValueError("that is no zone")
-    return Record(read_contact(contact), zone, number(incarnation, _INCARNATIONS), State(number(state)))
-
-
-CODEC: Final = Codec(
-    Packet, SWIM_MESSAGES, arrays_max=max(BUCKETS, GOSSIP_BYTES_MAX // 34),
-    forms={"Record": _read_record, "tuple[Record, ...]": array_of(_read_record)},
-)  # fmt: skip
 
 
 def settings_of(config: NodeConfig) -> SwimConfig:
@@ -106,7 +83,7 @@ class SwimMembership(Members[Packet]):
             entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - the order of probes guards nothing
         )  # fmt: skip
         super().__init__(
-            environment, machine, f"{config.overlay} view", CODEC, answers=(Answer,), untimely=self._hear_stranger
+            environment, machine, f"{config.overlay} view", Packet, answers=(Answer,), untimely=self._hear_stranger
         )
         self._asked_time: dict[int, float] = {}
         self._introduced: set[int] = set()

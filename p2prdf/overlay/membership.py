@@ -4,22 +4,29 @@ Such a machine takes requests by ``submit``, packets of other peers by ``receive
 ``deadline``.  Each call returns effects for the driver.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from p2prdf.wire.compiled import one_of
+from p2prdf.wire.datagrams import PEER
+from p2prdf.wire.fields import Declared, message
 from p2prdf.wire.messages import Contact
 
-__all__ = ["Broken", "Create", "Introduce", "Leave", "Packet", "Post"]
+__all__ = ["Broken", "Create", "Introduce", "Leave", "Packet", "Post", "RoutedMessage"]
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+class RoutedMessage(Declared):
+    """A message of an overlay without a view."""
+
+    __slots__ = ()
+
+
+@message(111)
+class Packet(Declared):
     """A message as it travels, in an overlay that adds only the sender."""
 
-    sender: Contact
-    message: Any
+    sender: Annotated[Contact, PEER]
+    message: Annotated[Any, one_of(RoutedMessage)]
 
 
 # --- into the machine ----------------------------------------------------------------------------

@@ -4,109 +4,112 @@ Each question has a number that its answer repeats.  The numbers of a process st
 to an earlier process of the peer is accepted.
 """
 
-from __future__ import annotations
+from typing import Annotated
 
-from dataclasses import dataclass
-
-from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
+from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post, RoutedMessage
 from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
-from p2prdf.wire.messages import Contact
+from p2prdf.wire.datagrams import PEER_OR_NONE, peers
+from p2prdf.wire.fields import message
+from p2prdf.wire.messages import Contact, Identity, Number
 
 __all__ = [
-    "RING_MESSAGES", "Answer", "Changed", "FindOwners", "GetRing", "Leaving", "Names", "NotMember", "Notify",
+    "CONTACTS_MAX", "Answer", "Changed", "FindOwners", "GetRing", "Leaving", "Names", "NotMember", "Notify",
     "Ping", "Pong", "Question", "Reading", "Ring", "RingBusy", "RingEffect", "RingMessage", "RingRequest",
 ]  # fmt: skip
+
+CONTACTS_MAX = 20
+"""Maximum number of contacts in one message: the successors and further names of Chord, a bucket of Kademlia."""
 
 
 # --- questions -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+@message(112)
+class Ping(RoutedMessage):
     """To any peer: ask whether it lives and is a member.  Answered at once by Pong."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class GetRing:
+@message(114)
+class GetRing(RoutedMessage):
     """To a successor or a possible one: ask for its predecessor and successors.
 
     Answered by Ring; by RingBusy while the asked peer may change its pointers (Zave 2017, section on the shared-state
     abstraction); by NotMember.
     """
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class FindOwners:
+@message(118)
+class FindOwners(RoutedMessage):
     """To any member, for a lookup: ask for the peers nearest to ``key``.  Answered by Names."""
 
-    request: int
-    key: int
+    request: Number
+    key: Identity
 
 
 # --- answers -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Pong:
+@message(113)
+class Pong(RoutedMessage):
     """Answer to Ping."""
 
-    request: int
+    request: Number
     member: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
+@message(115)
+class Ring(RoutedMessage):
     """Answer to GetRing: the successors, nearest first; the sender is the last if its list goes around."""
 
-    request: int
-    predecessor: Contact | None
-    successors: tuple[Contact, ...]
+    request: Number
+    predecessor: Annotated[Contact | None, PEER_OR_NONE]
+    successors: Annotated[tuple[Contact, ...], peers(CONTACTS_MAX)]
 
 
-@dataclass(frozen=True, slots=True)
-class RingBusy:
+@message(116)
+class RingBusy(RoutedMessage):
     """Answer to GetRing: ask again in a moment."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+@message(119)
+class Names(RoutedMessage):
     """Answer to FindOwners: in a ring :meth:`p2prdf.overlay.chord_lookup.ChordTable.answer`, else the closest peers."""
 
-    request: int
-    contacts: tuple[Contact, ...]
+    request: Number
+    contacts: Annotated[tuple[Contact, ...], peers(CONTACTS_MAX)]
 
 
-@dataclass(frozen=True, slots=True)
-class NotMember:
+@message(117)
+class NotMember(RoutedMessage):
     """Answer to GetRing and FindOwners of a peer that has not joined or is leaving."""
 
-    request: int
+    request: Number
 
 
 # --- messages without an answer ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Notify:
+@message(120)
+class Notify(RoutedMessage):
     """To the first successor: the sender may be its predecessor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+@message(121)
+class Changed(RoutedMessage):
     """To the predecessor, or to a notifier that is not the predecessor: the sender's pointers have changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+@message(122)
+class Leaving(RoutedMessage):
     """To all contacts: the sender leaves.  ``successors``: its list, for peers without other contacts."""
 
-    successors: tuple[Contact, ...]
+    successors: Annotated[tuple[Contact, ...], peers(CONTACTS_MAX)]
 
 
 Question = Ping | GetRing | FindOwners
@@ -115,11 +118,6 @@ Reading = Ring | RingBusy | NotMember
 """The answers to GetRing."""
 
 RingMessage = Question | Answer | Notify | Changed | Leaving
-RING_MESSAGES = (
-    Ping, Pong, GetRing, Ring, RingBusy, NotMember, FindOwners, Names, Notify, Changed, Leaving,
-)  # fmt: skip
-"""All messages; the places are their kinds on the wire."""
-
 
 RingRequest = Create | Introduce | FindOwner | Broken | Leave
 """FindOwner is the peer's own effect, passed on unchanged."""

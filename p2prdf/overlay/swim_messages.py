@@ -5,17 +5,22 @@ number that its answer repeats.  The numbers of a process start at a random one,
 under the same key is mistaken for an answer to this one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Annotated, Any
 
+from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.membership import Broken, Create, Introduce, Leave, Post
+from p2prdf.overlay.swim_config import is_zone
+from p2prdf.wire import validation as check
+from p2prdf.wire.compiled import one_of
 from p2prdf.wire.contract import ContactLost, ContactSeen, Trace
-from p2prdf.wire.messages import Contact
+from p2prdf.wire.datagrams import PEER
+from p2prdf.wire.fields import Declared, checked, message, number, part, several
+from p2prdf.wire.messages import Contact, Number
 
 __all__ = [
-    "BUCKETS", "GOSSIP_BYTES_MAX", "LIFE_SHIFT", "SWIM_MESSAGES", "Answer", "Gossip", "OtherTime", "Packet", "Probe",
+    "BUCKETS", "GOSSIP_BYTES_MAX", "LIFE_SHIFT", "Answer", "Gossip", "OtherTime", "Packet", "Probe",
     "ProbeReport", "ProbeRequest", "PushPull", "Record", "Refused", "State", "Stranger", "SwimEffect", "SwimMessage",
     "SwimRequest", "SyncStates", "TcpProbe",
 ]  # fmt: skip
@@ -26,6 +31,11 @@ LIFE_SHIFT = 16
 """The bits of an incarnation above this one name the process (its *life*), the lower ones count refutations."""
 GOSSIP_BYTES_MAX = 1100
 """Maximum size of the gossip in one packet, by :attr:`Record.bytes`; with any message it fits one datagram."""
+
+RECORD_BYTES = 34
+"""Maximum size of an encoded state without host and zone."""
+INCARNATIONS_MAX = 1 << 62
+"""Bound of incarnations, below 64 bits, so that a higher incarnation always exists."""
 
 
 class State(IntEnum):
@@ -44,18 +54,32 @@ class State(IntEnum):
         return self <= State.SUSPECT
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+def _state(value: Any) -> State:
+    return State(check.integer(value, State.LEFT))
+
+
+def _zone(value: Any) -> str:
+    if not is_zone(check.text(value)):
+        raise RemoteProtocolError(f"{check.shown(value)} is no failure zone")
+    return value  # type: ignore[no-any-return]  # a string, as was just seen
+
+
+def _digests(value: Any) -> tuple[int, ...]:
+    return tuple(map(check.integer, check.exactly(value, BUCKETS, "digests")))
+
+
+@part
+class Record(Declared):
     """One state of one member.
 
     Only the member itself raises ``incarnation``.  States are ordered by :attr:`rank` and the highest counts, so order
     and repetition of arrival do not matter.
     """
 
-    contact: Contact
-    zone: str
-    incarnation: int
-    state: State
+    contact: Annotated[Contact, PEER]
+    zone: Annotated[str, checked("str", _zone)]
+    incarnation: Annotated[int, number(INCARNATIONS_MAX - 1)]
+    state: Annotated[State, checked("int", _state, "int({v})")]
 
     @property
     def key(self) -> int:
@@ -75,28 +99,28 @@ class Record:
     @property
     def bytes(self) -> int:
         """Maximum number of encoded bytes."""
-        return 34 + len(self.contact.host) + len(self.zone)
+        return RECORD_BYTES + len(self.contact.host) + len(self.zone)
 
 
 # --- between members -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+@message(103)
+class Probe(Declared):
     """To any peer: a ping.  Answered at once by Answer."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+@message(104)
+class Answer(Declared):
     """Answer to Probe."""
 
-    request: int
+    request: Number
 
 
-@dataclass(frozen=True, slots=True)
-class OtherTime:
+@message(110)
+class OtherTime(Declared):
     """Answer to a Probe with a time too far from the answering peer's clock.
 
     The answering peer ignores the rest of such a packet.
@@ -104,59 +128,52 @@ class OtherTime:
     ``members``: number of members that the sender sees, itself included; 0 while it is no member.
     """
 
-    request: int
-    members: int
+    request: Number
+    members: Number
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeRequest:
+@message(105)
+class ProbeRequest(Declared):
     """To some members: probe a silent target on my behalf (SWIM, section 3.1).  Answered by ProbeReport."""
 
-    request: int
-    target: Contact
+    request: Number
+    target: Annotated[Contact, PEER]
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeReport:
+@message(106)
+class ProbeReport(Declared):
     """Answer to ProbeRequest: whether the target answered.  Even ``heard`` = False shows that the helper is live."""
 
-    request: int
+    request: Number
     heard: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PushPull:
+@message(107)
+class PushPull(Declared):
     """To any peer: starts a push-pull sync.  Digests of equal sets of live members are equal.
 
     Answered by PushPull with ``reply``.  Both sides also send the states of the parts that differ, by SyncStates.
     """
 
-    digests: tuple[int, ...]
+    digests: Annotated[tuple[int, ...], checked("digests", _digests)]
     reply: bool
 
-    def __post_init__(self) -> None:
-        """Refuse another number of digests: a packet may hold any."""
-        if len(self.digests) != BUCKETS:
-            raise ValueError(f"{len(self.digests)} digests instead of {BUCKETS}")
 
-
-@dataclass(frozen=True, slots=True)
-class Gossip:
+@message(108)
+class Gossip(Declared):
     """To some members: gossip only."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncStates:
+@message(109)
+class SyncStates(Declared):
     """To the partner of a sync: all states of a differing part of the ring, as gossip.  They may be old."""
 
 
 SwimMessage = Probe | Answer | OtherTime | ProbeRequest | ProbeReport | PushPull | Gossip | SyncStates
-SWIM_MESSAGES = (Probe, Answer, ProbeRequest, ProbeReport, PushPull, Gossip, SyncStates, OtherTime)
-"""All messages; the places are their kinds on the wire."""
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+@message(125)
+class Packet(Declared):
     """A message as it travels.
 
     ``sender``: the sender's state of itself; its incarnation is 0 while the sender is no member.  ``clock``: the
@@ -164,9 +181,9 @@ class Packet:
     """
 
     sender: Record
-    clock: int
-    message: SwimMessage
-    gossip: tuple[Record, ...]
+    clock: Number
+    message: Annotated[SwimMessage, one_of(SwimMessage)]
+    gossip: Annotated[tuple[Record, ...], several(Record, GOSSIP_BYTES_MAX // RECORD_BYTES)]
 
 
 # --- into the machine ----------------------------------------------------------------------------

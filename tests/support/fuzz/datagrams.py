@@ -21,9 +21,10 @@ import msgpack  # type: ignore[import-untyped]
 from fuzz.mutate import _changed
 from fuzz.target import Report, Target
 from p2prdf.errors import RemoteProtocolError
+from p2prdf.overlay.swim_messages import Packet
+from p2prdf.wire.datagrams import decode
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.seal import OVERHEAD, Keyring, Sealer
-from p2prdf_node.swim_membership import CODEC
 
 __all__ = ["run"]
 
@@ -129,7 +130,7 @@ class _Maker:
             if rng.random() < 0.3:
                 packet = packet[: rng.randrange(len(packet))] + rng.randbytes(rng.randrange(4))
             try:
-                CODEC.decode(packet)
+                decode(packet, Packet)
             except RemoteProtocolError:
                 return place, self._sealed(self._ours, _MARK + packet, place)
 

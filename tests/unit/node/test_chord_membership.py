@@ -11,16 +11,16 @@ from overlay_nodes import QUICK, Node, all_know_all, one_ring, overlay, until
 
 from p2prdf.overlay.membership import Packet
 from p2prdf.overlay.routed_messages import FindOwners, Notify, Ping
+from p2prdf.wire import datagrams
 from p2prdf.wire.messages import Contact
 from p2prdf_node import envelopes, members
-from p2prdf_node.routed_membership import CODEC
 from p2prdf_node.seal import Keyring
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
 
 
 def encode(message, sender=5):
-    return CODEC.encode(Packet(Contact(sender, "127.0.0.1", 9), message))
+    return datagrams.encode(Packet(Contact(sender, "127.0.0.1", 9), message))
 
 
 async def test_the_first_node_is_a_ring_at_once_and_waits_for_nobody():

@@ -11,6 +11,7 @@ from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.membership import Packet
 from p2prdf.overlay.routed_config import SUCCESSORS_MAX
 from p2prdf.overlay.routed_messages import (
+    CONTACTS_MAX,
     Changed,
     FindOwners,
     GetRing,
@@ -23,10 +24,11 @@ from p2prdf.overlay.routed_messages import (
     Ring,
     RingBusy,
 )
+from p2prdf.overlay.swim_messages import Probe
+from p2prdf.wire.datagrams import DATAGRAM_BYTES_MAX, decode, encode
+from p2prdf.wire.fields import NUMBERS
 from p2prdf.wire.messages import Contact
-from p2prdf_node.datagram_codec import DATAGRAM_BYTES_MAX
 from p2prdf_node.envelopes import Envelopes
-from p2prdf_node.routed_membership import CODEC, CONTACTS_MAX
 from p2prdf_node.seal import Keyring
 
 SENDER = Contact(1234567890123456789, "127.0.0.1", 7400)
@@ -54,7 +56,7 @@ MESSAGES = [
 
 @pytest.mark.parametrize("message", MESSAGES, ids=repr)
 def test_an_encoded_message_is_decoded_with_its_sender(message):
-    assert CODEC.decode(CODEC.encode(Packet(SENDER, message))) == Packet(SENDER, message)
+    assert decode(encode(Packet(SENDER, message)), Packet) == Packet(SENDER, message)
 
 
 def test_the_longest_messages_fit_one_datagram():
@@ -66,17 +68,20 @@ def test_the_longest_messages_fit_one_datagram():
         Names(LAST, tuple(longest)),
         Ring(LAST, longest[0], tuple(longest[:SUCCESSORS_MAX])),
     ):
-        payload = CODEC.encode(Packet(longest[0], message))
-        assert CODEC.decode(payload).message == message
+        payload = encode(Packet(longest[0], message))
+        assert decode(payload, Packet).message == message
         assert len(payload) <= DATAGRAM_BYTES_MAX
         assert len(sealed.seal(payload, LAST)) <= 1452  # the payload of IPv6 and UDP in an Ethernet frame
 
 
 def test_addresses_have_one_spelling():
     names = Names(1, (Contact(1, "2001:DB8:0::1", 9),))
-    packet = CODEC.decode(CODEC.encode(Packet(Contact(5, "2001:db8:0:0::5", 9), names)))
+    packet = decode(encode(Packet(Contact(5, "2001:db8:0:0::5", 9), names)), Packet)
     assert packet.message.contacts == (Contact(1, "2001:db8::1", 9),)
     assert packet.sender.host == "2001:db8::5"
+
+
+PACKET, PING, PONG, RING, NAMES, PROBE = (NUMBERS[each] for each in (Packet, Ping, Pong, Ring, Names, Probe))
 
 
 @pytest.mark.parametrize(
@@ -86,58 +91,61 @@ def test_addresses_have_one_spelling():
         7,
         {},
         [],
-        [1],
-        [1, CLAIM],
-        [1, CLAIM, 1, 2],
-        [0, CLAIM, 1],
-        [99, CLAIM, 1],
-        ["Ping", CLAIM, 1],
-        [[1], CLAIM, 1],
-        [1, CLAIM, -1],
-        [1, CLAIM, "1"],
-        [1, CLAIM, True],
-        [1, CLAIM, None],
-        [2, CLAIM, 1, 1],
-        [1, (-1, "127.0.0.1", 9), 1],
-        [1, (b"key", "127.0.0.1", 9), 1],
-        [1, (5, "localhost", 9), 1],
-        [1, (5, "", 9), 1],
-        [1, (5, 2130706433, 9), 1],
-        [1, (5, "127.0.0.1", 0), 1],
-        [1, (5, "127.0.0.1", 65_536), 1],
-        [1, (5, "127.0.0.1"), 1],
-        [8, CLAIM, 1, None],
-        [8, CLAIM, 1, 7],
-        [8, CLAIM, 1, [7]],
-        [8, CLAIM, 1, [(1, "127.0.0.1")]],
-        [8, CLAIM, 1, [(-1, "127.0.0.1", 9)]],
-        [8, CLAIM, 1, [("1", "127.0.0.1", 9)]],
-        [8, CLAIM, 1, [(1, "nowhere", 9)]],
-        [8, CLAIM, 1, [(1, "127.0.0.1", 9)] * (CONTACTS_MAX + 1)],
-        [4, CLAIM, 1, 5, []],
-        [4, CLAIM, 1, (1, "127.0.0.1", 9)],
+        [PACKET],
+        [PACKET, CLAIM],
+        [PACKET, CLAIM, [PING, 1, 2]],
+        [PACKET, CLAIM, [0, 1]],
+        [PACKET, CLAIM, [99, 1]],
+        [PACKET, CLAIM, ["Ping", 1]],
+        [PACKET, CLAIM, [[1], 1]],
+        [PACKET, CLAIM, [PING, -1]],
+        [PACKET, CLAIM, [PING, "1"]],
+        [PACKET, CLAIM, [PING, True]],
+        [PACKET, CLAIM, [PING, None]],
+        [PACKET, CLAIM, [PONG, 1, 1]],
+        [PACKET, (-1, "127.0.0.1", 9), [PING, 1]],
+        [PACKET, (b"key", "127.0.0.1", 9), [PING, 1]],
+        [PACKET, (5, "localhost", 9), [PING, 1]],
+        [PACKET, (5, "", 9), [PING, 1]],
+        [PACKET, (5, 2130706433, 9), [PING, 1]],
+        [PACKET, (5, "127.0.0.1", 0), [PING, 1]],
+        [PACKET, (5, "127.0.0.1", 65_536), [PING, 1]],
+        [PACKET, (5, "127.0.0.1"), [PING, 1]],
+        [PACKET, CLAIM, [NAMES, 1, None]],
+        [PACKET, CLAIM, [NAMES, 1, 7]],
+        [PACKET, CLAIM, [NAMES, 1, [7]]],
+        [PACKET, CLAIM, [NAMES, 1, [(1, "127.0.0.1")]]],
+        [PACKET, CLAIM, [NAMES, 1, [(-1, "127.0.0.1", 9)]]],
+        [PACKET, CLAIM, [NAMES, 1, [("1", "127.0.0.1", 9)]]],
+        [PACKET, CLAIM, [NAMES, 1, [(1, "nowhere", 9)]]],
+        [PACKET, CLAIM, [NAMES, 1, [(1, "127.0.0.1", 9)] * (CONTACTS_MAX + 1)]],
+        [PACKET, CLAIM, [RING, 1, 5, []]],
+        [PACKET, CLAIM, [RING, 1, (1, "127.0.0.1", 9)]],
+        [PING, 1],
+        [PACKET, CLAIM, [PACKET, CLAIM, [PING, 1]]],
+        [PACKET, CLAIM, [PROBE, 1]],
     ],
     ids=repr,
 )
 def test_any_other_msgpack_is_refused(body):
     with pytest.raises(RemoteProtocolError, match="not a message of a membership"):
-        CODEC.decode(msgpack.packb(body))
+        decode(msgpack.packb(body), Packet)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xc1", b"\x91" * 2000, b"\xdd\xff\xff\xff\xff", b"\x93\x01\xd4\x05\x00"])
 def test_bytes_that_are_no_msgpack_are_refused(raw):
     with pytest.raises(RemoteProtocolError):
-        CODEC.decode(raw)
+        decode(raw, Packet)
 
 
 def test_noise_and_damaged_messages_raise_nothing_else():
     generator = random.Random(1)
-    whole = [CODEC.encode(Packet(SENDER, message)) for message in MESSAGES]
+    whole = [encode(Packet(SENDER, message)) for message in MESSAGES]
     for _ in range(5000):
         damaged = bytearray(generator.choice(whole))
         for _ in range(generator.randint(1, 3)):
             damaged[generator.randrange(len(damaged))] = generator.randrange(256)
         try:
-            CODEC.decode(bytes(damaged[: generator.randint(1, len(damaged))]))
+            decode(bytes(damaged[: generator.randint(1, len(damaged))]), Packet)
         except RemoteProtocolError:
             continue

@@ -13,10 +13,10 @@ from overlay_nodes import QUICK, VIEW, Node, all_know_all, one_ring, overlay, un
 
 from p2prdf.overlay.membership import Packet
 from p2prdf.overlay.routed_messages import FindOwners, Leaving, Ping
+from p2prdf.wire.datagrams import encode
 from p2prdf.wire.messages import Contact
 from p2prdf_node import members
 from p2prdf_node.envelopes import Envelopes
-from p2prdf_node.routed_membership import CODEC
 from p2prdf_node.seal import Keyring
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
@@ -279,11 +279,11 @@ STRANGER = Contact(5, "127.0.0.1", 9)
         msgpack.packb({"a": 1}),
         msgpack.packb([99, [5, "127.0.0.1", 9], 1]),
         msgpack.packb(["store", [5, "127.0.0.1", 9], 1]),
-        CODEC.encode(Packet(STRANGER, Ping(1)))[:-1],
-        CODEC.encode(Packet(STRANGER, Ping(1 << 63))) + b"\x00",
-        CODEC.encode(Packet(Contact(5, "no address", 9), Ping(1))),
-        CODEC.encode(Packet(Contact(5, "127.0.0.1", 70_000), Ping(1))),
-        CODEC.encode(Packet(STRANGER, FindOwners(1, -1))),
+        encode(Packet(STRANGER, Ping(1)))[:-1],
+        encode(Packet(STRANGER, Ping(1 << 63))) + b"\x00",
+        encode(Packet(Contact(5, "no address", 9), Ping(1))),
+        encode(Packet(Contact(5, "127.0.0.1", 70_000), Ping(1))),
+        encode(Packet(STRANGER, FindOwners(1, -1))),
     ],
 )
 async def test_a_bad_message_of_a_member_is_refused(payload):
@@ -308,7 +308,7 @@ async def test_goodbyes_of_strangers_and_of_another_address_remove_nobody():
         await until(lambda: all_know_all([first, second]))
         moved = dataclasses.replace(second.member.contact, port=9)
         for sender in (STRANGER, moved):
-            receive(first, CODEC.encode(Packet(sender, Leaving(()))))
+            receive(first, encode(Packet(sender, Leaving(()))))
         assert first.known == {second.key}
 
 
@@ -317,6 +317,6 @@ async def test_claims_of_strangers_are_pinged_in_bounded_numbers():
         await until(lambda: node.member.entered.is_set())
         for number in range(1000):
             message = Ping(number) if number % 2 else FindOwners(number, 7)
-            receive(node, CODEC.encode(Packet(Contact(number, "127.0.0.1", 9), message)))
+            receive(node, encode(Packet(Contact(number, "127.0.0.1", 9), message)))
         assert node.member.status()["routing"]["questions"] == 64
         assert node.known == set()

@@ -31,11 +31,10 @@ from p2prdf.overlay.swim_messages import (
 )
 from p2prdf.overlay.swim_table import pages
 from p2prdf.wire.contract import OwnersFound
+from p2prdf.wire.datagrams import DATAGRAM_BYTES_MAX, decode, encode
 from p2prdf.wire.messages import Contact
 from p2prdf_node import envelopes, members, seeds, swim_membership
-from p2prdf_node.datagram_codec import DATAGRAM_BYTES_MAX
 from p2prdf_node.seal import Keyring
-from p2prdf_node.swim_membership import CODEC
 
 # --- packets -------------------------------------------------------------------------------------
 
@@ -56,17 +55,17 @@ packets = st.builds(Packet, records, numbers, messages, st.lists(records, max_si
 @settings(deadline=None)
 @given(packets)
 def test_an_encoded_packet_is_decoded(packet):
-    assert CODEC.decode(CODEC.encode(packet)) == packet
+    assert decode(encode(packet), Packet) == packet
 
 
 @settings(deadline=None)
 @given(packets, st.data())
 def test_damaged_packets_are_refused_or_are_packets(packet, data):
-    body = bytearray(CODEC.encode(packet))
+    body = bytearray(encode(packet))
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
-        assert isinstance(CODEC.decode(bytes(body)), Packet)
+        assert isinstance(decode(bytes(body), Packet), Packet)
     except RemoteProtocolError as error:
         assert str(error).startswith("not a message of a membership: ")  # noqa: PT017 - or it is a packet
 
@@ -85,7 +84,7 @@ def test_the_longest_packets_fit_into_a_datagram():
     ):
         room = GOSSIP_BYTES_MAX - (288 if isinstance(message, PushPull) else 0)
         assert sum(record.bytes for record in gossip) <= room
-        assert len(CODEC.encode(Packet(longest, U64, message, gossip))) <= DATAGRAM_BYTES_MAX
+        assert len(encode(Packet(longest, U64, message, gossip))) <= DATAGRAM_BYTES_MAX
 
 
 # --- the way in ----------------------------------------------------------------------------------
@@ -524,8 +523,8 @@ async def test_copies_of_old_datagrams_fence_nobody():
         old = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view", lambda: time.time() - 60)
         for message in (Probe(7), Answer(7), OtherTime(7, 9), Gossip()):
             packet = Packet(SELF, int((time.time() - 60) * 1e6), message, ())
-            receive(node, old.seal(CODEC.encode(packet), 0))
-            receive(node, old.seal(b"\xc1" + CODEC.encode(packet), 0))
+            receive(node, old.seal(encode(packet), 0))
+            receive(node, old.seal(b"\xc1" + encode(packet), 0))
         assert node.member.status()["datagrams_refused"]["time"] == 8
         assert node.member.status()["datagrams_refused"]["malformed"] == 0
         await until(lambda: not node.member._datagrams._questions)
@@ -543,7 +542,7 @@ async def test_another_time_counts_only_for_a_question_that_is_not_answered():
         await asyncio.sleep(0)
         (number,) = datagrams._questions
         for answer in (Answer(number), OtherTime(number, 9)):
-            receive(node, other.seal(CODEC.encode(Packet(SELF, int(time.time() * 1e6), answer, ())), node.key))
+            receive(node, other.seal(encode(Packet(SELF, int(time.time() * 1e6), answer, ())), node.key))
         assert (await asking).message == Answer(number)
         assert node.member.status()["strangers"] == []
         assert node.member.fenced is None
@@ -565,11 +564,11 @@ SELF = Record(Contact(5, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
         b"\xc1",
         b"\x91" * 2000,
         b"\x00" * 40,
-        CODEC.encode(Packet(SELF, 0, Probe(1), ()))[:-1],
-        CODEC.encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "127.0.0.1", 0)), 0, Probe(1), ())),
-        CODEC.encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "nowhere", 9)), 0, Probe(1), ())),
-        CODEC.encode(Packet(dataclasses.replace(SELF, zone="z" * 64), 0, Probe(1), ())),
-        CODEC.encode(Packet(dataclasses.replace(SELF, incarnation=1 << 63), 0, Probe(1), ())),
+        encode(Packet(SELF, 0, Probe(1), ()))[:-1],
+        encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "127.0.0.1", 0)), 0, Probe(1), ())),
+        encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "nowhere", 9)), 0, Probe(1), ())),
+        encode(Packet(dataclasses.replace(SELF, zone="z" * 64), 0, Probe(1), ())),
+        encode(Packet(dataclasses.replace(SELF, incarnation=1 << 63), 0, Probe(1), ())),
         msgpack.packb([5, [[5, "127.0.0.1", 9], "", 1 << 40, 0], 0, [], [1, 2], False]),
     ],
 )
@@ -596,7 +595,7 @@ async def test_gossip_of_members_about_others_is_bounded_by_the_view():
                 for number in range(first, first + 15)
             )
             packet = Packet(SELF, 0, Gossip(), gossip)
-            receive(node, other.seal(CODEC.encode(packet), node.key))
+            receive(node, other.seal(encode(packet), node.key))
         assert len(node.known) == 999
         assert "more nodes than a view can hold" in node.member.fenced
         assert (await node.member.find_owners(7)).contacts == ()
