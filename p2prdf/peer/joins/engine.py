@@ -31,7 +31,6 @@ from p2prdf.peer.joins.index_advertisements import IndexAdvertisements, LateInde
 from p2prdf.peer.joins.items import all_triples
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.joins.spread import Spread
-from p2prdf.peer.joins.stable_deletions import StableDeletions
 from p2prdf.peer.network.batches import (
     TripleBatch,
     joined_batches,
@@ -143,7 +142,6 @@ class Engine(Component):
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
         self.forwards = self._out.forwards
-        self.stable_deletions = StableDeletions(messenger, tables, self._store_restored)
         self.derived_facts = DerivedFacts(messenger, tables, dictionary, self.redelivery, self.indexes,
             self.route_triples)
         messenger.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
@@ -159,10 +157,7 @@ class Engine(Component):
     @property
     def parts(self) -> tuple[Component, ...]:
         """The components that the engine consists of."""
-        return (
-            self.redelivery, self.introductions, self.hot, self.indexes, self.words, self.derived_facts, self.audit,
-            self.stable_deletions,
-        )  # fmt: skip
+        return (self.redelivery, self.introductions, self.hot, self.indexes, self.words, self.derived_facts, self.audit)
 
     def handlers(self) -> Handlers:
         """Return the handlers of triples, partial results and queries, and of the end and lease of groups."""
