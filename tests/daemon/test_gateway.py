@@ -990,7 +990,7 @@ async def test_the_time_of_acknowledgements_is_a_metric(keeping_all, ns):
             async with session.get("/metrics") as answer:
                 lines = (await answer.text()).splitlines()
             told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-            names = ('publication_seconds_count{level="accepted"}', "answer_acknowledged_seconds_count")
+            names = ('publication_seconds_count{level="accepted"}', "solution_acknowledged_seconds_count")
             return [int(told[f"p2prdf_{name}"]) for name in names]
 
         before = await counts()
