@@ -96,6 +96,13 @@ def test_every_mutant_names_an_existing_kind_of_schedule() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 
 
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_mutant_replaces_attributes_that_exist(name: str) -> None:
+    """One that sets a name that code no longer reads removes no rule."""
+    for owner, attribute, _ in MUTANTS[name].changes():
+        assert hasattr(owner, attribute)
+
+
 @pytest.mark.parametrize("name", OF_DAEMONS)
 def test_a_rule_that_is_not_kept_is_found_in_the_configuration_of_daemons(name: str) -> None:
     known = OF_DAEMONS[name]

@@ -27,7 +27,6 @@ from p2prdf.continuous.records import Known, Subscription
 from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer
-from p2prdf.peer.entry import entry
 from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.peer.entry.entry import ClientEdge
 from p2prdf.peer.joins.engine import Engine
@@ -38,6 +37,7 @@ from p2prdf.peer.network.cluster import Cluster
 from p2prdf.peer.network.completions import Completions
 from p2prdf.peer.network.inbox import Inbox
 from p2prdf.peer.network.messenger import Messenger
+from p2prdf.peer.network.placement import Replicated
 from p2prdf.peer.network.quorum import MISSING_SECONDS, Members
 from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.progress.low_watermark import LowWatermarks, UnderWay
@@ -111,6 +111,7 @@ Change = tuple[Any, str, Any]
 def _changed(changes: list[Change]) -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name, replacement in changes:
+            assert hasattr(owner, name), f"{owner.__name__} has no {name} that could be replaced"
             if name in vars(owner):
                 stack.callback(setattr, owner, name, vars(owner)[name])
             else:  # inherited
@@ -347,8 +348,7 @@ def _narrow_forever() -> list[Change]:
 
 def _one_round_of_leaving() -> list[Change]:
     """A leaving peer accepts new items until its end."""
-    return [(AntiEntropy, "closing", property(lambda _: False, lambda *_: None)), (AntiEntropy, "_offer_closed",
-        _leave_at_once)]
+    return [(AntiEntropy, "_offer_closed", _leave_at_once)]
 
 
 def _leave_at_once(self: AntiEntropy, request: int) -> None:
@@ -633,7 +633,7 @@ def _bare_contents_not_repaired() -> list[Change]:
 
 
 def _ends_untold() -> list[Change]:
-    return [(RecordReplication, "tell_subscriber", lambda *_: None), (entry, "_RENEW_SECONDS_MAX", 86_400.0)]
+    return [(RecordReplication, "tell_subscriber", lambda *_: None), (Replicated, "renewal_seconds_max", 86_400.0)]
 
 
 def _strangers_unheard() -> list[Change]:
