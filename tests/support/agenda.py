@@ -9,7 +9,7 @@ __all__ = ["check_all_peers"]
 
 
 def check_all_peers() -> None:
-    """Check each peer of this process after each call.
+    """Check each peer of this process after each call; peers of other processes are not checked.
 
     A component that forgets to mark itself as dirty would be woken too late, perhaps never: this is the guard against
     that fault.

@@ -36,6 +36,10 @@ class Component:
     due: float | None = None
     """The deadline as of the last wake: it counts while the component is not dirty."""
 
+    def mark_dirty(self) -> None:
+        """Mark this component as dirty; a receiver of signals."""
+        self.dirty = True
+
     def handlers(self) -> Handlers:
         """Return the handlers of messages of other peers.
 

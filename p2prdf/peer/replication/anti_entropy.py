@@ -222,7 +222,7 @@ class AntiEntropy(Component):
         """The keys of all peers of the last view."""
         self._compare_anew(gained=True)
         messenger.signals.view_changed.connect(self._view_changed)
-        messenger.signals.misplaced.connect(self._misplaced)
+        messenger.signals.misplaced.connect(self.mark_dirty)
         answers: Handlers = {
             RootDigests: self.totals, BucketDigests: self.summary, IdentityList: self.offer, Fetch: self.want,
         }  # fmt: skip
@@ -271,9 +271,6 @@ class AntiEntropy(Component):
         members = {each.key for each in self._messenger.cache.contacts()}
         gained, self._members_seen = not members <= self._members_seen, members
         self._compare_anew(gained=gained)
-
-    def _misplaced(self) -> None:
-        self.dirty = True
 
     def _compare_anew(self, *, gained: bool) -> None:
         """Schedule a comparison of all data: peers came (``gained``) or went, or this peer has started.

@@ -113,15 +113,12 @@ class Coordinator(Component):
         self.reroute = self.records.reroute
         messenger.signals.view_changed.connect(self.view_changed)
         messenger.signals.caught_up.connect(self.view_changed)
-        messenger.signals.home_changed.connect(self._to_check)
+        messenger.signals.home_changed.connect(self.mark_dirty)
 
     @property
     def parts(self) -> tuple[Component, ...]:
         """The components that continue openings, unknown names and failed evaluations."""
         return self._opening, self.unknown, self.evaluations
-
-    def _to_check(self) -> None:
-        self.dirty = True
 
     def handlers(self) -> Handlers:
         """Return the handlers of subscriptions, of their solutions and of messages between their replicas."""
