@@ -41,12 +41,14 @@ class Outside:
 
     def __init__(self):
         self.posted, self.completions, self.lookups, self.admitted = [], [], [], 0
+        self.sent = 0
+        """Envelopes posted before the last flush."""
 
     def post(self, to, envelope):
         self.posted.append((to, envelope.message))
 
     def flush(self):
-        pass
+        self.sent = len(self.posted)
 
     def admit(self, may_go_on):
         self.admitted += 1
@@ -136,6 +138,19 @@ async def test_an_envelope_is_acknowledged_when_its_content_is_on_the_disk(tmp_p
     assert node.outside.acknowledged() == []
     await breathe()
     assert node.outside.acknowledged() == [1]
+    await node.close()
+
+
+async def test_an_envelope_that_waited_for_the_disk_is_sent_without_another_turn(tmp_path):
+    node = Node(tmp_path)
+    node.receive(0, 10)
+    await breathe()
+    turns = node.driver.counts["turns"]
+    node.disk.do()
+    await breathe()
+    assert node.outside.acknowledged() == [1]
+    assert node.outside.sent == len(node.outside.posted)
+    assert node.driver.counts["turns"] == turns
     await node.close()
 
 
