@@ -1,12 +1,11 @@
 """Matching of publications against standing full-text queries.
 
-``index`` is what nodes use; the laboratory compares it with others (``matcher`` has the common parts).  ``by_words``
+Nodes use ``index``; the laboratory compares it with others (``matcher`` has the common parts).  ``by_words``
 routes publications by keywords.
 
 ``query`` and ``publication`` are the input.  ``alternatives`` decomposes conditions.  ``features``, ``globs``,
 ``similars``, ``set_trie`` and ``checks`` are parts of the index.  ``joins`` compares variables, ``languages`` tracks
-which texts need stems.  ``corpus`` counts words over the last texts, for conditions about
-similarity.
+the texts that need stems.  ``corpus`` counts words over the last texts, for conditions about similarity.
 
 :mod:`p2prdf.rdf.fulltext` defines the conditions.
 """

@@ -532,7 +532,7 @@ class RootDigests(Message):
 
 @message(44)
 class DigestDiff(Message):
-    """Answer to Totals: the item types with a different digest."""
+    """Answer to RootDigests: the item types with a different digest."""
 
     request: Number
     kinds: ItemTypes
@@ -674,10 +674,11 @@ class BucketDigests(Message):
 class IdentityList(Message):
     """Identities of items of one type that sender and receiver should both store.
 
-    ``asked``: answer to the Summary of that number, with the items in differing buckets (identity 0 for a bucket
-    without items; no rows if all buckets are equal).  ``more``: further buckets differ; ask again.  ``lacks``,
-    ``returned`` and ``began`` as in Summary.  ``members``: the number of members that there should be.  ``known``: the
-    receiver was a member before its present process.  ``complete``: the sender is in sync and misses no member.
+    ``asked``: answer to the BucketDigests of that number, with the items in differing buckets (identity 0 for a
+    bucket without items; no rows if all buckets are equal).  ``more``: further buckets differ; ask again.
+    ``lacks``, ``returned`` and ``began`` as in BucketDigests.  ``members``: the number of members that there should
+    be.  ``known``: the receiver was a member before its present process.  ``complete``: the sender is in sync and
+    misses no member.
 
     Not ``asked``: an unsolicited offer of misplaced items.
     """
@@ -698,7 +699,7 @@ class IdentityList(Message):
 
 @message(39)
 class Fetch(Message):
-    """Answer to an Offer, with the same fields: fetch these items; no rows: the receiver has them all."""
+    """Answer to an IdentityList, with the same fields: fetch these items; no rows: the receiver has them all."""
 
     request: Number
     kind: ItemType
@@ -708,7 +709,7 @@ class Fetch(Message):
 
 @message(40)
 class FetchDone(Message):
-    """Answer to a Want: all requested items have been acknowledged, if the asking peer waits for that."""
+    """Answer to a Fetch: all requested items have been acknowledged, if the asking peer waits for that."""
 
     request: Number
     kind: ItemType

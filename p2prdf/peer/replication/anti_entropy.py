@@ -4,12 +4,12 @@ Each item has a 64-bit identity that follows from its content.  Two peers compar
 per bucket, then identities.  Missing items travel in the messages that would have brought them originally, so
 duplicates are harmless.
 
-    Totals  ->            one digest per item type that both replicate, in the sender's view
-            <- Differing  the item types that differ; usually none, which ends the comparison
-    Summary ->            digests per bucket of one item type
-            <- Offer      identities in the buckets that differ
-    Want    ->            identities missing here; items missing there are sent at once
-            <- items, then Given
+    RootDigests   ->                one digest per item type that both replicate, in the sender's view
+                  <- DigestDiff     the item types that differ; usually none, which ends the comparison
+    BucketDigests ->                digests per bucket of one item type
+                  <- IdentityList   identities in the buckets that differ
+    Fetch         ->                identities missing here; items missing there are sent at once
+                  <- items, then FetchDone
 
 - Only peers with equal views compare.  A question from another view is answered once the views are equal.
 - The coordinators' records are compared first.  A peer serves subscriptions after that (``caught_up``).
@@ -741,7 +741,7 @@ class AntiEntropy(Component):
             if not message.asked:
                 self._taken(sender, message.request)
                 self._offer_closed(message.request)
-            # the peer that asked waits for Given
+            # the peer that asked waits for FetchDone
             if message.asked or (len(wanted) and message.kind in self._first_kinds):
                 messenger.send(sender, FetchDone(message.request, message.kind))
 
