@@ -105,7 +105,9 @@ def _function(text: list[str], declared: type, **names: Any) -> Any:
     """Compile a function of names of the kinds of a type, and of others."""
     names |= _NAMES
     for kind in DECLARED[declared].values():
-        assert all(names.setdefault(name, value) is value for name, value in kind.uses.items())
+        for name, value in kind.uses.items():
+            known = names.setdefault(name, value)
+            assert known is value, f"two kinds of {declared.__name__} define {name} differently"
     exec("\n".join(text), names)  # noqa: S102 - templates of this package, and names of its fields
     return names["made"]
 
