@@ -175,6 +175,9 @@ class _Reading:
         if query.continuous is not None:
             reason = "an interest is about what a dataset holds, not about a stream"
             raise self._refusal(query.select.at, "WINDOW", reason)
+        if query.dataset is not None:
+            reason = "an interest is about the default graph of its dataset; leave the clause out"
+            raise self._refusal(query.select.at, "FROM" if query.dataset.named is not None else "WITH", reason)
         cursor.refuse_words(_REFUSED)
         for projected in query.select.projection or ():
             reason = "a replica holds triples, whatever is projected: write SELECT *"

@@ -127,7 +127,7 @@ _SHOWN_MAX: Final = 60
 
 _REASONS: Final = {
     "GRAPH": "it belongs in a group; a template has no graphs",
-    "FROM": "a query chooses its graphs by GRAPH, pattern by pattern",
+    "FROM": "it stands between the form of the query and WHERE, and not in a sub-query",
     "SERVICE": "federation is not supported",
     "DESCRIBE": "the description of a resource is not defined; use CONSTRUCT",
     **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),

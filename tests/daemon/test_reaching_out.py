@@ -27,8 +27,6 @@ QUERIES = {
     "SERVICE SILENT": "ASK {{ ?s <urn:p> ?o OPTIONAL {{ SERVICE SILENT <{0}> {{ ?s ?p ?o }} }} }}",
     "SERVICE below EXISTS": "ASK {{ ?s <urn:p> ?o FILTER EXISTS {{ SERVICE <{0}> {{ ?s ?p ?o }} }} }}",
     "SERVICE by a variable": "SELECT * {{ VALUES ?x {{ <{0}> }} SERVICE ?x {{ ?s ?p ?o }} }}",
-    "FROM": "SELECT * FROM <{0}> {{ ?s <urn:p> ?o }}",
-    "FROM NAMED": "SELECT * FROM NAMED <{0}> {{ GRAPH <{0}> {{ ?s <urn:p> ?o }} }}",
     "DESCRIBE": "DESCRIBE <{0}> FROM <{0}>",
 }
 UPDATES = {
@@ -38,6 +36,8 @@ UPDATES = {
     "USING": "DELETE {{ ?s ?p ?o }} USING <{0}> WHERE {{ ?s ?p ?o }}",
 }  # fmt: skip
 READ_AS_NAMES = {
+    "FROM": "SELECT * FROM <{0}> {{ ?s <urn:p> ?o }}",
+    "FROM NAMED": "SELECT * FROM NAMED <{0}> {{ GRAPH <{0}> {{ ?s <urn:p> ?o }} }}",
     "GRAPH": "SELECT * {{ GRAPH <{0}> {{ ?s <urn:p> ?o }} }}",
     "BASE and PREFIX": "BASE <{0}> PREFIX x: <{0}x#> SELECT * {{ <a> x:p ?o }}",
 }

@@ -19,6 +19,7 @@ _ENDLESS: Final = "solutions come as they become true"
 _ONE: Final = "the query is one basic graph pattern with filters"
 _REFUSED: Final = {
     **{word: (word, "the query reads no stream") for word in ("WINDOW", "STREAM")},
+    "FROM": ("FROM", "the query reads the default graph"),
     **{word: (word, _ENDLESS) for word in ("HAVING", "LIMIT", "OFFSET")},
     "GROUP": ("GROUP BY", _ENDLESS), "ORDER": ("ORDER BY", _ENDLESS), "SELECT": ("sub-SELECT", _ONE),
     **{word: (word, _ONE) for word in ("OPTIONAL", "UNION", "MINUS", "EXISTS", "GRAPH")},

@@ -19,26 +19,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from p2prdf.rdf import quads
 from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.relations import Pattern, Relation, certain, variables
 from p2prdf.rdf.standing.syntax import is_variable
 
-__all__ = ["Scope", "condensed", "named_inside", "nodes", "patterns_in"]
+__all__ = ["Scope", "condensed", "members", "merged", "named_inside", "nodes", "patterns_in"]
+
+_NO_GRAPH: Final = " "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
     """The context of a group: the names of its variables in the whole query, and its graph or window.
 
-    ``graph``: an IRI, ``?`` and a name in the whole query, or ``DEFAULT``; ``at``: the position of its GRAPH.
+    ``graph``: an IRI, ``?`` and a name in the whole query, ``DEFAULT``, or a merge of graphs (:func:`merged`).
+    ``at``: the position of its GRAPH.  ``named``: the graphs that GRAPH reaches; None: all.
     """
 
     rename: Callable[[str], str]
     graph: str = quads.DEFAULT
     at: int = 0
     window: syntax.StreamWindow | None = None
+    named: tuple[str, ...] | None = None
 
     def __call__(self, name: str) -> str:
         """Return the name in the whole query for a name in the group."""
@@ -56,6 +61,19 @@ class Scope:
     def is_same_in_all_graphs(self, relation: Relation) -> bool:
         """Tell whether a relation has the same solutions for all graphs, although the graph is a variable."""
         return not self.graph_variable <= certain(relation)
+
+
+def merged(graphs: Iterable[str]) -> str:
+    """Return the merge of graphs as one name: the default graph of a query with FROM (SPARQL 1.1, 13.2.1).
+
+    The merge of one graph is that graph; the merge of none holds no triple.
+    """
+    return " ".join(dict.fromkeys(graphs)) or _NO_GRAPH
+
+
+def members(graph: str) -> tuple[str, ...]:
+    """Return the graphs of a merge; a graph that is no merge is its only member."""
+    return tuple(graph.split()) if " " in graph else (graph,)
 
 
 def patterns_in(graph: str, s: str, p: str, o: str, fresh: Iterator[str]) -> tuple[Pattern, ...]:
@@ -89,13 +107,14 @@ def _united(patterns: tuple[Pattern, ...], predicates: set[str]) -> tuple[Patter
 
 
 def nodes(patterns: Iterable[Pattern], graph: str) -> frozenset[str]:
-    """Return the variables that patterns bind to subjects and objects of a graph."""
+    """Return the variables that patterns bind to subjects and objects of a graph, or of a member of a merge."""
+    within = members(graph)
     listed = {s for s, p, _ in patterns if p == quads.OF}
     graphs = {s: o for s, p, o in patterns if p in listed or quads.is_directory(p)}
     return frozenset(
         term[1:]
         for s, p, o in patterns
-        if not quads.is_directory(p) and p not in listed and graphs.get(p, quads.graph_of(p)) == graph
+        if not quads.is_directory(p) and p not in listed and graphs.get(p, quads.graph_of(p)) in within
         for term in (s, o)
         if is_variable(term)
     )

@@ -17,7 +17,17 @@ from typing import Final
 
 from p2prdf.rdf import quads
 from p2prdf.rdf.standing import graphs, laws, syntax
-from p2prdf.rdf.standing.relations import Basic, Condition, PathPattern, Relation, Table, Union, names_in
+from p2prdf.rdf.standing.relations import (
+    Basic,
+    Condition,
+    Distinct,
+    PathPattern,
+    Project,
+    Relation,
+    Table,
+    Union,
+    names_in,
+)
 from p2prdf.rdf.standing.syntax import Path, StreamWindow, is_variable
 from p2prdf.rdf.tokens import Symbol
 
@@ -130,8 +140,8 @@ def between(
 ) -> Relation:
     """Return the relation of a normal path between two terms; ``name``: prefix of its own variables.
 
-    ``graph`` and ``window``: the graph or window that holds the path.  In a window each step has a predicate (not
-    :func:`takes_any`).
+    ``graph`` and ``window``: the graph, the merge of graphs, or the window that holds the path.  In a window each step
+    has a predicate (not :func:`takes_any`).
     """
     return _Between(at, f"?.p{name}", graph, window).relation(s, path, o)
 
@@ -164,10 +174,20 @@ class _Between:
             return Union(tuple(self.relation(s, inner, o) for inner in path.paths))
         return PathPattern(s, path, o, self._at, self._graph, self._window)
 
-    def _basic(self, s: str, p: str, o: str, *conditions: Condition) -> Basic:
+    def _basic(self, s: str, p: str, o: str, *conditions: Condition) -> Relation:
         if self._window is not None:
             return Basic(((s, quads.streamed(p, self._window.stream), o),), conditions, self._at, self._window)
-        return Basic(graphs.patterns_in(self._graph, s, p, o, self._steps), conditions, self._at)
+        ways = tuple(
+            Basic(graphs.patterns_in(graph, s, p, o, self._steps), conditions, self._at)
+            for graph in graphs.members(self._graph)
+        )
+        if len(ways) == 1:
+            return ways[0]
+        names = names_in((s, p, o))
+        if not ways:
+            return Table(names, ())
+        # A triple in several graphs is one triple of their merge.
+        return Distinct(Project(Union(ways), names))
 
     def _except(self, s: str, excluded: tuple[str, ...], o: str) -> Relation:
         """Return the triples with a predicate other than these."""

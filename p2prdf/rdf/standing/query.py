@@ -23,7 +23,7 @@ from p2prdf.rdf.standing import laws, relations, syntax
 from p2prdf.rdf.standing.assembly import canonical
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
-from p2prdf.rdf.standing.graphs import Scope
+from p2prdf.rdf.standing.graphs import Scope, merged
 from p2prdf.rdf.standing.inference import Inference
 from p2prdf.rdf.standing.lowering import Lowering
 from p2prdf.rdf.standing.relations import Names, Relation, names_in, variables
@@ -76,6 +76,8 @@ class _Translator:
     def query(self, query: syntax.Query) -> StandingQuery:
         select, continuous = query.select, query.continuous
         whole = _WHOLE if continuous is None else dataclasses.replace(_WHOLE, window=continuous.window)
+        if query.dataset is not None:
+            whole = dataclasses.replace(whole, graph=merged(query.dataset.default), named=query.dataset.named)
         lowering = Lowering(self._cursor.text, self._cursor.base, self._cursor.hidden, self._inference)
         names: Names = ()
         if query.form is Form.SELECT:

@@ -66,7 +66,8 @@ class Basic:
 class PathPattern:
     """Two terms connected by a path that is no triple pattern, in one graph or window.
 
-    ``graph``: an IRI or ``DEFAULT``.  The elements of a window are a graph of their own.
+    ``graph``: an IRI, ``DEFAULT`` or a merge (:func:`p2prdf.rdf.standing.graphs.merged`).  The elements of a window
+    are a graph of their own.
     """
 
     subject: str

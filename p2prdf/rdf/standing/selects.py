@@ -49,6 +49,7 @@ class QueryReader:
         """Read a query from its form, or from REGISTER before it, to its end."""
         cursor = self._cursor
         self._windows.registration()
+        self._windows.default_graph()
         first = cursor.next()
         self._windows.report_kind()
         template: list[tuple[str, str, str]] = []
@@ -67,7 +68,7 @@ class QueryReader:
         last = cursor.peek()
         if last is not None:
             raise cursor.misplaced(last)
-        return Query(form, select, template, cursor.base, self._windows.continuous(form))
+        return Query(form, select, template, cursor.base, self._windows.continuous(form), self._windows.dataset)
 
     def _sub_select(self) -> Select:
         return self._select(self._cursor.expect_word("SELECT").at)

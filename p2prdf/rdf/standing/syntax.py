@@ -14,7 +14,7 @@ from p2prdf.rdf.algebra import CountWindow, Form, Function, Reported, Window
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
-    "AggregateCall", "Alternative", "Bind", "Continuous", "Element", "Expression", "GraphGroup", "Group",
+    "AggregateCall", "Alternative", "Bind", "Continuous", "Dataset", "Element", "Expression", "GraphGroup", "Group",
     "InlineData", "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat",
     "Select", "Sequence", "StreamWindow", "Triple", "Triples", "UnionGroups", "WindowGroup", "is_variable",
     "visible",
@@ -260,9 +260,20 @@ class Continuous:
     window: StreamWindow | None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dataset:
+    """The graphs that a query chooses (SPARQL 1.1, 13.2).
+
+    ``default``: the graphs whose merge is the default graph; ``named``: those that GRAPH reaches; None: all.
+    """
+
+    default: tuple[str, ...]
+    named: tuple[str, ...] | None
+
+
 @dataclasses.dataclass(slots=True)
 class Query:
-    """A whole query; ``continuous`` if it has windows."""
+    """A whole query; ``continuous`` if it has windows, ``dataset`` if it chooses its graphs."""
 
     form: Form
     select: Select
@@ -270,6 +281,7 @@ class Query:
     """The template of CONSTRUCT; blank nodes are hidden variables."""
     base: str | None
     continuous: Continuous | None = None
+    dataset: Dataset | None = None
 
 
 def visible(group: Group) -> Iterator[str]:

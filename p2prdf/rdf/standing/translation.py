@@ -103,7 +103,13 @@ class GroupTranslator:
             raise tokens.refusal(self.text, element.at, f"GRAPH {element.name}", reason)
         relation = self.group(element.group, within)
         self._require_graph(relation, within, within.graph_variable)
-        return relation if within.graph_variable else if_graph_exists(relation, within.graph, element.at)
+        if within.graph_variable:
+            if names.named is None:
+                return relation
+            return laws.join(relation, relations.Table(tuple(within.graph_variable), tuple((g,) for g in names.named)))
+        if names.named is not None and within.graph not in names.named:
+            return relations.Table(variables(relation), ())
+        return if_graph_exists(relation, within.graph, element.at)
 
     def _require_graph(self, relation: Relation, names: Scope, graph_variable: frozenset[str]) -> None:
         """Refuse a part with the same solutions in all graphs, combined with a part that differs by graph."""

@@ -37,7 +37,7 @@ from p2prdf.rdf.algebra import (
 )
 from p2prdf.rdf.moments import parse_duration, parse_moment
 from p2prdf.rdf.standing.cursor import Cursor
-from p2prdf.rdf.standing.syntax import Continuous, StreamWindow
+from p2prdf.rdf.standing.syntax import Continuous, Dataset, StreamWindow
 from p2prdf.rdf.terms import XSD
 from p2prdf.rdf.tokens import Symbol
 
@@ -70,6 +70,9 @@ class WindowReader:
         self._used: set[str] = set()
         self._registration: _Registration | None = None
         self._reported: tuple[Reported, Symbol] | None = None
+        self._with: str | None = None
+        self._default: dict[str, None] = {}
+        self._named: dict[str, None] = {}
 
     # --- before the form ---------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class WindowReader:
     # --- between form and pattern ------------------------------------------------------------
 
     def sources(self) -> None:
-        """Read all FROM clauses.  Raises QueryRefused for those of plain SPARQL."""
+        """Read all FROM clauses: those of streams, and those of plain SPARQL for graphs."""
         cursor = self._cursor
         while cursor.sees_word("FROM"):
             begins = cursor.next()
@@ -125,7 +128,27 @@ class WindowReader:
                 name = self._iri()
                 self._declare(name, name.value, "FROM NAMED STREAM" if named else "FROM STREAM", begins.at)
             else:
-                raise cursor.misplaced(begins)
+                graph = cursor.next()
+                if graph.kind != "iri":
+                    raise cursor.misplaced(graph)
+                if self._with is not None:
+                    raise cursor.refusal(begins.at, "FROM", "WITH chooses the default graph already: use one of both")
+                (self._named if named else self._default)[graph.value] = None
+
+    def default_graph(self) -> None:
+        """Read ``WITH <graph>`` before the form: the default graph, beside all named graphs."""
+        if self._cursor.take_word("WITH"):
+            graph = self._cursor.next()
+            if graph.kind != "iri":
+                raise self._cursor.misplaced(graph)
+            self._with = graph.value
+
+    @property
+    def dataset(self) -> Dataset | None:
+        """The graphs that the query chooses, after its clauses were read; None: the default graph and all others."""
+        if self._with is not None:
+            return Dataset((self._with,), None)
+        return Dataset(tuple(self._default), tuple(self._named)) if self._default or self._named else None
 
     def _iri(self) -> Symbol:
         symbol = self._cursor.next()

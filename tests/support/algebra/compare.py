@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -33,22 +34,57 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-class Engine:
-    """An independent engine with a set of triples, in the default graph and named ones."""
+@dataclass(frozen=True)
+class Dataset:
+    """The graphs that a query chooses: those merged to its default graph, and those that GRAPH reaches (None: all)."""
 
-    def __init__(self) -> None:
+    default: tuple[str, ...]
+    named: tuple[str, ...] | None
+
+    def choose(self, query: str) -> str:
+        """Return a query of :class:`QueryWriter` that chooses these graphs."""
+        if self.named is None:
+            return f"WITH {self.default[0]} {query}"
+        clauses = [f"FROM {each}" for each in self.default] + [f"FROM NAMED {each}" for each in self.named]
+        form = re.match(r"ASK|.*?(?= WHERE)", query, re.DOTALL)
+        assert form is not None
+        return f"{form[0]} {' '.join(clauses)}{query[form.end() :]}"
+
+
+class Engine:
+    """An independent engine with a set of triples, in the default graph and named ones.
+
+    ``dataset``: the graphs of the query.  The engine gets their merge as its default graph, since its own FROM
+    counts a triple of two graphs twice.
+    """
+
+    def __init__(self, dataset: Dataset | None = None) -> None:
         self._store = ox.Store()
+        self._dataset = dataset
+        self._merged: set[Statement] = set()
 
     def change(self, gone: Iterable[Statement], come: Iterable[Statement]) -> None:
         """Take triples out and in."""
+        gone, come = list(gone), list(come)
+        self._merged.difference_update(gone)
+        self._merged.update(come)
         for each in gone:
-            self._store.remove(_quad(each))
+            if self._dataset is None or each[3]:
+                self._store.remove(_quad(each))
         for each in come:
-            self._store.add(_quad(each))
+            if self._dataset is None or each[3]:
+                self._store.add(_quad(each))
+        if self._dataset is not None:
+            self._store.clear_graph(ox.DefaultGraph())
+            for s, p, o, graph in sorted(self._merged):
+                if graph in self._dataset.default:
+                    self._store.add(_quad((s, p, o, "")))
 
     def solutions(self, query: str) -> tuple[list[str], Counter[Terms]]:
         """Return the names and the bag of solutions; of ASK and CONSTRUCT, as a standing query has them."""
-        found = self._store.query(query)
+        named = None if self._dataset is None else self._dataset.named
+        graphs = None if named is None else [ox.NamedNode(each[1:-1]) for each in named]
+        found = self._store.query(query, default_graph=ox.DefaultGraph(), named_graphs=graphs)
         if isinstance(found, ox.QueryBoolean):
             return [], Counter({(): 1} if found else {})
         if isinstance(found, ox.QueryTriples):
@@ -79,11 +115,14 @@ def _spelled(term: str) -> str:
     return terms.literal(values.number(found, rank).lexical, value.datatype)
 
 
-def play(seed: int, tally: Tally, query: str | None = None) -> None:
-    """Draw a query and a history, and compare after every step; add to the tally."""
+def play(seed: int, tally: Tally, query: str | None = None, dataset: Dataset | None = None) -> None:
+    """Draw a query and a history, and compare after every step; add to the tally.
+
+    ``dataset``: the graphs that the query is to choose.
+    """
     rng = random.Random(seed)
     drawn = QueryWriter(rng).query() if query is None else query
-    text = for_us(drawn)
+    text = for_us(drawn if dataset is None else dataset.choose(drawn))
     pool = draw_statements(rng, 28)
     try:
         standing = parse_query(text)
@@ -92,7 +131,7 @@ def play(seed: int, tally: Tally, query: str | None = None) -> None:
         return
     assert form.decode(form.encode(standing)) == standing
     tally.queries += 1
-    engine, home = Engine(), Home(standing, rng)
+    engine, home = Engine(dataset), Home(standing, rng)
     always = {(node, "<urn:always>", node, graph) for node in NODES for graph in GRAPHS}
     present = set(always)
     engine.change((), sorted(always))

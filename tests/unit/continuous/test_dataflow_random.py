@@ -6,7 +6,7 @@ The same with more queries: ``make algebra QUERIES=5000``.
 from __future__ import annotations
 
 import pytest
-from algebra.compare import Tally, play
+from algebra.compare import Dataset, Tally, play
 
 QUERIES = 150
 
@@ -71,6 +71,22 @@ def test_every_step_of_every_history_equals_evaluation_from_scratch() -> None:
     assert tally.wrong == []
     assert tally.queries > QUERIES * 0.9
     assert tally.changed > tally.steps / 5  # or most queries would ask for absent triples
+
+
+A, G, NONE = "<urn:a>", "<urn:g>", "<urn:none>"
+DATASETS = (
+    Dataset((A,), ()), Dataset((A, G), ()), Dataset((G, NONE), (A,)), Dataset((A,), (G, NONE)),
+    Dataset((G, A), (A, G)), Dataset((G,), None),
+)  # fmt: skip
+
+
+def test_queries_that_choose_their_graphs_are_right_in_every_history() -> None:
+    tally = Tally()
+    for seed in range(QUERIES):
+        play(seed, tally, dataset=DATASETS[seed % len(DATASETS)])
+    assert tally.wrong == []
+    assert tally.queries > QUERIES * 0.9
+    assert tally.changed > tally.steps / 8
 
 
 @pytest.mark.parametrize("query", HARD)

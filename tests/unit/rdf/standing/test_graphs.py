@@ -169,10 +169,32 @@ def test_an_unanswerable_form_of_graph_is_refused_by_name(group: str, construct:
     assert refused.value.line == 1
 
 
-def test_queries_do_not_choose_data_sets_and_templates_have_no_graphs() -> None:
+@pytest.mark.parametrize(
+    ("query", "patterns"),
+    [
+        ("SELECT * FROM :g { ?s :p ?o }", [[("?0", PG, "?1")]]),
+        ("SELECT * FROM :g FROM :g FROM NAMED :h { ?s :p ?o GRAPH :h { ?o :p ?x } }",
+         [[("?0", PG, "?1"), ("?1", PH, "?2")]]),
+        ("SELECT * FROM :g FROM :h { ?s :p ?o }", [[("?0", PG, "?1")], [("?0", PH, "?1")]]),
+        ("SELECT * FROM NAMED :g { ?s :p ?o }", []),
+        ("SELECT * FROM NAMED :g { GRAPH :h { ?s :p ?o } }", []),
+        ("SELECT * FROM :g { GRAPH ?h { ?s :p ?o } }", [[("?0", DP, "?1"), ("?2", "?0", "?3")]]),
+        ("WITH :g SELECT * { ?s :p ?o GRAPH :h { ?o :p ?x } }", [[("?0", PG, "?1"), ("?1", PH, "?2")]]),
+    ],
+)  # fmt: skip
+def test_from_chooses_the_default_graph_and_the_reach_of_graph(query: str, patterns: list[list[tuple[str, ...]]]):
+    found = [
+        [tuple(f"?{slot}" if slot >= 0 else leaf.constants[~slot] for slot in pattern) for pattern in leaf.patterns]
+        for leaf in parse_query(P + query).leaves
+    ]
+    assert found == patterns
+
+
+def test_templates_have_no_graphs_and_sub_queries_no_data_sets() -> None:
     for text, construct, reason in (
-        ("SELECT * FROM <x:g> { ?s ?p ?o }", "FROM", "by GRAPH"),
-        ("ASK FROM NAMED <x:g> { GRAPH ?g { ?s ?p ?o } }", "FROM", "by GRAPH"),
+        ("SELECT * { { SELECT * FROM <x:g> { ?s ?p ?o } } }", "FROM", "not in a sub-query"),
+        ("SELECT * FROM ?g { ?s ?p ?o }", "syntax error", "out of place"),
+        ("WITH <x:g> SELECT * FROM <x:h> { ?s ?p ?o }", "FROM", "use one of both"),
         ("CONSTRUCT { GRAPH <x:g> { ?s ?p ?o } } { ?s ?p ?o }", "GRAPH", "a template has no graphs"),
         ("CONSTRUCT WHERE { GRAPH <x:g> { ?s ?p ?o } }", "syntax error", "takes triples only"),
     ):

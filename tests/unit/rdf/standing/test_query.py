@@ -139,7 +139,7 @@ def test_forms_and_their_names() -> None:
 REFUSED = [
     ("DESCRIBE <x:a>", "DESCRIBE", 1, 1),
     ("INSERT DATA { <x:a> <x:b> <x:c> }", "INSERT", 1, 1),
-    ("SELECT * FROM <x:g> { ?s ?p ?o }", "FROM", 1, 10),
+    ("SELECT * { FROM <x:g> ?s ?p ?o }", "FROM", 1, 12),
     ("SELECT * {\n GRAPH ?g { } }", "GRAPH with a variable", 2, 2),
     ("SELECT * { SERVICE <x:e> { ?s ?p ?o } }", "SERVICE", 1, 12),
     ("SELECT (NOW() AS ?n) { ?s ?p ?o }", "NOW", 1, 9),
