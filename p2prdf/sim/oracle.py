@@ -22,11 +22,17 @@ counting publications of its triple.  DISTINCT makes that a set too.
 
 Terms are equal if and only if their canonical N-Triples forms are.  Variables of one name bind
 to one term wherever they stand; a query may hold the same pattern twice, patterns without
-variables (they must hold) and patterns without constants (they match every triple).
+variables (they must hold) and patterns without constants (they match every triple of their graph).
+
+The log may hold statements of named graphs and streams, and the directory of graphs
+(:mod:`p2prdf.rdf.quads`).  Their predicates are reserved literals.  A pattern with a variable
+predicate reads the default graph: it matches none of them.  Exceptions are the patterns made for
+``GRAPH`` and for streams: the directory binds the predicate of the former, and a condition on its
+datatype that of the latter.
 
 The evaluator extends partial solutions pattern by pattern, with dictionary look-ups on the bound
 places.  It shares no code with the product's engines except the evaluation of one filter on one
-solution.
+solution, and the spelling of reserved terms.
 """
 
 from __future__ import annotations
@@ -37,6 +43,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from p2prdf.rdf import quads
 from p2prdf.rdf.compiled import compile_filter
 
 if TYPE_CHECKING:
@@ -96,6 +103,7 @@ class Oracle:
         tests = [(frozenset(f.variables), _test(f)) for f in query.filters]
         order = self._order(query)
         patterns = [query.patterns[position] for position in order]
+        elsewhere = _beyond_default_graph(query)
 
         def extend(depth: int, bound: frozenset[int], solution: Solution, times: int) -> None:
             if depth == len(patterns):
@@ -104,7 +112,10 @@ class Oracle:
             pattern = patterns[depth]
             reached = bound | {slot for slot in pattern if slot >= 0}
             decided = [test for needs, test in tests if needs <= reached and not (depth and needs <= bound)]
+            default_graph = pattern[1] >= 0 and pattern[1] not in elsewhere
             for triple in self._candidates(query, pattern, solution):
+                if default_graph and quads.is_reserved(triple[1]):
+                    continue
                 count = self._count(triple, since)
                 extended = _match(pattern, triple, solution) if count else None
                 if extended is not None and all(test(extended) for test in decided):
@@ -158,6 +169,14 @@ def _test(condition: Filter) -> _Test:
     """Return a filter as a function of a solution that binds its variables."""
     holds = compile_filter(condition)
     return lambda solution: holds([solution[v] for v in condition.variables])
+
+
+def _beyond_default_graph(query: ConjunctiveQuery) -> frozenset[int]:
+    """Return the variables that stand for predicates in named graphs, of the directory and in streams."""
+    listed = {s for s, p, _ in query.patterns if p < 0 and quads.is_directory(query.constants[~p])}
+    in_graphs = {s for s, p, _ in query.patterns if p in listed}
+    in_streams = {v for each in query.filters for v in each.variables if each.text == quads.of_stream(v)}
+    return frozenset(listed | in_graphs | in_streams)
 
 
 def _match(pattern: Pattern, triple: Triple, solution: Solution) -> Solution | None:

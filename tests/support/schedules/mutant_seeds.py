@@ -36,6 +36,7 @@ OF_DAEMONS: Final = {
     "names-taken-for-new": Known("disks and snapshots", 3, "missing"),
     "withdrawn-leaf-comes-back": Known("standing queries", 4, "snapshot"),
     "ends-untold": Known("plain", 2, "restless"),
+    "graphs-mixed": Known("drawn", 91_000_025, "extra"),
 }
 """Schedules in the configuration of daemons, by mutant."""
 

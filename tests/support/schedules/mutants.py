@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -50,7 +50,7 @@ from p2prdf.peer.subscriptions.evaluation import Evaluations
 from p2prdf.peer.subscriptions.opening import Opening
 from p2prdf.peer.subscriptions.replication import RecordReplication
 from p2prdf.peer.subscriptions.unresolved import Unresolved
-from p2prdf.store import columnar
+from p2prdf.store import columnar, columnar_state, light_state
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.intervals import ValidityIntervals
@@ -97,7 +97,7 @@ _ON: Final = {
     "stamps-uncorrected": "clock steps", "outbox-at-the-end": "slow processors, bookmarks",
     "acknowledged-in-open-turns": "slow processors",
     "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
-    "ended-rows-unanswered": "pinned",
+    "ended-rows-unanswered": "pinned", "graphs-mixed": "drawn",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
 """Kinds of schedules (of :mod:`schedules.failures.days`) for mutants that drawn schedules seldom catch."""
@@ -284,6 +284,19 @@ def _forget_on_restart() -> list[Change]:
 def _late_roles() -> list[Change]:
     """Triples from before the advertisement of an index are not put into it."""
     return [(LateIndexes, "_route", lambda *_: None)]
+
+
+def _graphs_mixed() -> list[Change]:
+    """A pattern of the default graph with a variable predicate matches statements of named graphs and the directory."""
+    changes: list[Change] = []
+    for module in (columnar_state, light_state):
+        original = module.compile_step
+
+        def compile_step(plan: Any, number: int, original: Any = original) -> Any:
+            return replace(original(plan, number), never_literal=())
+
+        changes.append((module, "compile_step", compile_step))
+    return changes
 
 
 def _lost_words() -> list[Change]:
@@ -702,6 +715,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("count-others-copies", "only those who keep a key count as its copies", _count_others_copies),
         Mutant("forget-on-restart", "what a disk holds is restored", _forget_on_restart),
         Mutant("late-roles", "a role counts for what came before it was heard of", _late_roles),
+        Mutant("graphs-mixed", "a pattern without GRAPH reads the default graph only", _graphs_mixed),
         Mutant("lost-words", "a text is indexed under words that are waited for", _lost_words),
         Mutant("late-words", "a word counts for what came before it was heard of", _late_words),
         Mutant("words-unknown", "a query is live when all know the words it waits by", _words_unknown),

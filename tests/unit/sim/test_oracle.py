@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
+from quads_as_triples import as_triples
 
+from p2prdf.rdf.quads import Quad, stream_conditions, streamed
+from p2prdf.rdf.query import Filter
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.oracle import Oracle, Publication, Row
 from p2prdf_lab.workloads.random_queries import conjunctive_query, draw_query, draw_triples, draw_vocabulary
 
@@ -20,6 +25,11 @@ A, B, P = "<urn:a>", "<urn:b>", "<urn:p>"
 
 def _log(*triples: tuple[str, str, str]) -> list[Publication]:
     return [Publication(stamp, 100 + stamp, triple) for stamp, triple in enumerate(triples, 1)]
+
+
+def _as_log(quads: list[Quad]) -> list[tuple[str, str, str]]:
+    """Return the statements of graphs and their directory as triples."""
+    return [triple for part in as_triples(quads) for triple in part]
 
 
 def _by_definition(
@@ -110,6 +120,40 @@ def test_filters_decide_solutions_and_an_error_is_not_true():
     assert oracle.answers(query, 0) == {(integer,): 1}
     query = conjunctive_query([("?x", P, "?y")], ["?y"], filters=["isIRI(?y)", "?x != ?y"])
     assert oracle.answers(query, 0) == {(B,): 1}
+
+
+def test_a_variable_predicate_reads_the_default_graph_and_neither_named_graphs_nor_their_directory():
+    quads = [("<urn:b>", "<urn:q>", "<urn:b>", "<urn:g>")]
+    oracle = Oracle(_log((A, P, B), *_as_log(quads), ("<urn:c>", streamed(P, "<urn:s>"), B)))
+    assert oracle.answers(conjunctive_query([("?s", "?p", "?o")], ["?s"]), 0) == {(A,): 1}
+    joined = [("?s", "?p", "?o"), ("?s", "?q", "?o")]
+    assert oracle.answers(conjunctive_query(joined, ["?s"]), 0) == {(A,): 1}
+    named_twice = [("?p", "?x", "?y"), ("?s", "?p", "?o")]
+    assert oracle.answers(conjunctive_query(named_twice, ["?s"]), 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT ?s { GRAPH ?g { ?s <urn:q> ?o } }", {(B,): 1}),
+        ("SELECT ?p ?g { GRAPH ?g { ?s ?p ?o } }", {("<urn:q>", "<urn:g>"): 1}),
+        ("SELECT ?p { GRAPH <urn:g> { ?s ?p ?o } }", {("<urn:q>",): 1}),
+        ("SELECT ?p { GRAPH <urn:g> { ?s ?p ?o } ?x ?any ?s }", {("<urn:q>",): 1}),
+    ],
+)  # fmt: skip
+def test_graph_with_variables_reads_named_graphs_by_the_directory(text: str, rows: dict[Row, int]):
+    oracle = Oracle(_log((A, P, B), *_as_log([(B, "<urn:q>", B, "<urn:g>")])))
+    query = parse_query(text).conjunctive
+    assert query is not None
+    assert oracle.answers(query, 0) == rows
+
+
+def test_a_condition_on_the_datatype_of_a_predicate_reads_a_stream():
+    oracle = Oracle(_log((A, P, B), (B, streamed(P, "<urn:s>"), A), (B, streamed(P, "<urn:t>"), B)))
+    query = conjunctive_query([("?s", "?p", "?o")], ["?o"])
+    conditions = tuple(Filter(text, (1,)) for text in stream_conditions(1, "<urn:s>"))
+    assert query.patterns == ((0, 1, 2),)
+    assert oracle.answers(replace(query, filters=conditions), 0) == {(A,): 1}
 
 
 def test_an_event_that_is_logged_twice_is_a_mistake_of_the_log():

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_list
-from p2prdf.rdf.quads import word_parts_of
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
 from p2prdf_lab.workloads.random_queries import sparql_text
@@ -256,8 +255,7 @@ def stored(world: FailingWorld, since: int) -> list[Triple]:
             if roles & (1 << keys.EVENT_SHIFT) - 1:
                 state = hlc.plain(time), time >= hlc.GONE
                 latest[s, p, o] = max(latest.get((s, p, o), (0, False)), state)
-    kept = [triple for triple, (stamp, gone) in latest.items() if stamp >= since and not gone]
-    return [triple for triple in kept if word_parts_of(triple[1]) is None]  # otherwise an entry of the keyword index
+    return [triple for triple, (stamp, gone) in latest.items() if stamp >= since and not gone]
 
 
 def lost_where(subscriber: ResumingSubscriber, log: Sequence[Publication], missing: Counter[Row]) -> str:
