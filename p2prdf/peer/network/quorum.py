@@ -324,10 +324,10 @@ class Members:
 
         All replicas of a coordinator know the subscribers' acknowledgements.  If fewer members are missing than a key
         has replicas, one of those replicas is present.  Each present member that lost its data and has not been filled,
-        including this one, lowers that number by one.  A member that has been missing for ``MISSING_SECONDS`` is taken
-        to be gone.
+        including this one, lowers that number by one; if all present members have, any missing one is waited for.  A
+        member that has been missing for ``MISSING_SECONDS`` is taken to be gone.
         """
-        missing = self._missing_until(max(1, self._config.replicas - self._count_lacking(RecoveryState.SUBSCRIPTIONS)))
+        missing = self._missing_until(self._all_copies(self._config.replicas, RecoveryState.SUBSCRIPTIONS))
         return missing if missing is not None else self.first_at
 
     @property
@@ -336,7 +336,17 @@ class Members:
 
         Members that lost their data and are not refilled completely count as missing.
         """
-        return self._missing_until(max(1, self.copies_needed - self._count_lacking(RecoveryState.DATA))) is not None
+        return self._missing_until(self._all_copies(self.copies_needed, RecoveryState.DATA)) is not None
+
+    def _all_copies(self, copies: int, least: RecoveryState) -> int:
+        """Return how many missing members may have all copies of an item among them.
+
+        ``copies`` of it were stored; present members that lack at least ``least`` have lost theirs.  In a network with
+        fewer members than replicas all of them had the item: if each present member has lost its copy, a single missing
+        one may have the last.
+        """
+        lacking = self._count_lacking(least)
+        return max(1, copies - lacking) if lacking < self._cache.size else 1
 
     def _missing_until(self, count: int) -> float | None:
         until = self._fewer_since + MISSING_SECONDS
@@ -351,8 +361,7 @@ class Members:
         They may be lost singly or together, and there may be more of them than are missing from the largest number of
         members ever seen at once.
         """
-        lacking = self._count_lacking(RecoveryState.SUBSCRIPTIONS)
-        return self._lost_together_until(max(1, self._config.replicas - lacking))
+        return self._lost_together_until(self._all_copies(self._config.replicas, RecoveryState.SUBSCRIPTIONS))
 
     def _lost_together_until(self, count: int) -> float | None:
         if len(self._lost_at) < count:

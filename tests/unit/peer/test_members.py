@@ -242,6 +242,38 @@ def test_a_peer_that_lost_its_own_disk_waits_for_one_fewer(messenger: Messenger)
     assert messenger.members.most == 4, "who was told all counts for itself"
 
 
+@pytest.mark.parametrize(("replicas", "copies_min"), [(3, 2), (5, 3), (2, 2)])
+def test_a_peer_that_lost_its_disk_waits_for_the_only_other_peer_with_any_number_of_replicas(
+    replicas: int, copies_min: int
+) -> None:
+    messenger = Messenger(OWN, PeerConfig(replicas=replicas, copies_min=copies_min), LISTS)
+    messenger.observe(1000.0)
+    messenger.members.lacks = RecoveryState.SUBSCRIPTIONS
+    for contact in (OWN, ONE):
+        messenger.seen(contact)
+    messenger.members.count()
+    messenger.members.hear(2, known=True)
+    assert messenger.members.waits_for_peers_until is None
+    messenger.give_up(ONE)
+    assert messenger.members.waits_for_peers_until == messenger.members.lost_together_until == 1020.0
+    assert messenger.members.copies_missing
+    messenger.seen(ONE)
+    messenger.members.note_lacking(ONE, RecoveryState.DATA)
+    assert not messenger.members.copies_missing, "both are here"
+
+
+def test_a_peer_with_its_data_serves_while_the_only_other_peer_is_missing() -> None:
+    messenger = Messenger(OWN, PeerConfig(replicas=3, copies_min=2), LISTS)
+    messenger.observe(1000.0)
+    messenger.members.lacks_less(RecoveryState.COMPLETE)
+    for contact in (OWN, ONE):
+        messenger.seen(contact)
+    messenger.members.count()
+    messenger.give_up(ONE)
+    assert messenger.members.waits_for_peers_until is None
+    assert not messenger.members.copies_missing
+
+
 def test_a_returning_peer_hears_the_present_number_of_peers(messenger: Messenger) -> None:
     messenger.recovery.caught_up = False
     messenger.members.hear(5, known=False)
