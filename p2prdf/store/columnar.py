@@ -130,12 +130,17 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             times = np.array([stamp for each in found for _, stamp, _ in each], np.uint64)
             had = np.array([roles for each in found for _, _, roles in each], np.uint32)
             some = None if probed is None else probed[at]
-            self._add_distinct(table, changed, times, bits[at] | had, some, out)
+            self._add_distinct(table, changed, times, bits[at], some, out, had)
 
     def _add_distinct(
-        self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]
-    ) -> None:
-        """Store distinct triples; new indexes first, then republished triples."""
+        self, table: TripleTable, rows: I64, time: U64, named: U32, probed: U16 | None, out: list[Derived],
+        had: U32 | None = None,
+    ) -> None:  # fmt: skip
+        """Store distinct triples; new indexes first, then republished triples.
+
+        ``named``: the indexes of the message; ``had``: those of the interval that each came from.
+        """
+        bits = named if had is None else named | had
         held = table.roles.values[rows]
         prior = table.time.values[rows]
         fresh = bits.astype(np.uint16) & ~held
@@ -149,6 +154,8 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
         if table.per_event and len(again):
             self._changed_again(again)
         if probed is not None:
+            others = (fresh | np.where(later, held, np.uint16(0))) & probed & ~named.astype(np.uint16)
+            probed = probed & ~self._led_elsewhere(table, rows, others)
             self._store_only(table, rows, fresh & ~probed)
             fresh &= probed
         begins = (prior == 0) & (now < _GONE)
@@ -162,6 +169,18 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
                 if self.settled:  # an ended row was joined when the triple came, or when the row ended
                     met[(prior > 0) & (prior < _GONE)] = _NEVER
                 self._each_role(table, rows, again, np.where(now < _GONE, prior, np.uint64(0)), met, out)
+
+    def _led_elsewhere(self, table: TripleTable, rows: I64, bits: U16) -> U16:
+        """Return those indexes of ``bits`` in which other peers join the rows."""
+        elsewhere = np.zeros_like(bits)
+        if self.leads is None or not bits.any():
+            return elsewhere
+        for role, chosen in _by_role(bits):
+            some = rows if chosen is None else rows[chosen]
+            ring = self.triple_keys(role, *(table.terms(some, position) for position in range(3)))
+            bit = np.where(np.asarray(self.leads(role, ring), np.bool_), np.uint16(0), np.uint16(1 << role))
+            elsewhere[slice(None) if chosen is None else chosen] |= bit
+        return elsewhere
 
     def _met_from(self, times: U64, begins: Bools) -> U64:
         """Return per triple the stamp before which ended rows are not joined with it; ``begins``: it is new here."""

@@ -130,8 +130,8 @@ class LightTables(LightForgetting):
             changed = self._intervals.publish(terms, time, lacks)
             intervals = ((begin, at, None) for begin, at in changed)
         for begin, at, source in intervals:
-            roles = bits if source is None else bits | self._interval(terms, source)[ROLES]
-            self._add_again(self._interval(terms, begin), at, roles, probed, out)
+            had = 0 if source is None else self._interval(terms, source)[ROLES]
+            self._add_again(self._interval(terms, begin), at, bits, probed, out, had)
 
     def _interval(self, terms: tuple[int, int, int], begin: int) -> Triple:
         """Return a validity interval; a new one has no time."""
@@ -141,10 +141,17 @@ class LightTables(LightForgetting):
     def _heard(self, terms: tuple[int, int, int]) -> int:
         return self._intervals.heard(terms, lambda begin: self._interval(terms, begin)[TIME])
 
-    def _add_again(self, held: Triple, time: int, bits: int, probed: int, out: _Output) -> None:
-        """Store a known interval in new indexes, and join it again if it was published again or has ended."""
-        prior, before = held[TIME], held[ROLES]
+    def _add_again(
+        self, held: Triple, time: int, named: int, probed: int, out: _Output, had: int = 0
+    ) -> None:
+        """Store a known interval in new indexes, and join it again if it was published again or has ended.
+
+        ``named``: the indexes of the message; ``had``: those of the interval that this one came from.
+        """
+        prior, before, bits = held[TIME], held[ROLES], named | had
         now = held[TIME] = later_time(prior, time)
+        others = (bits & ~before | (before if now > prior else 0)) & probed & ~named
+        probed &= ~self._led_elsewhere(held[TERMS], others)
         held[ROLES] = before | bits
         self._triple_changes[False] += now != prior
         if bits & ~before:
@@ -158,6 +165,14 @@ class LightTables(LightForgetting):
             elif not prior and now < GONE:
                 met = now + 1
             self._join_again(held, 0 if now >= GONE else prior, before & probed, met, out)
+
+    def _led_elsewhere(self, terms: tuple[int, int, int], bits: int) -> int:
+        """Return those indexes of ``bits`` in which other peers join a triple."""
+        if self.leads is None or not bits:
+            return 0
+        columns = [[term] for term in terms]
+        roles = [role for role in range(8) if bits >> role & 1]
+        return sum(1 << role for role in roles if not self.leads(role, self.triple_keys(role, *columns))[0])
 
     def _join_again(self, held: Triple, prior: int, roles: int, met: int, out: _Output) -> None:
         """Join, in some indexes, a triple republished after ``prior``; ``met`` as in :meth:`_met_from`."""
@@ -186,6 +201,8 @@ class LightTables(LightForgetting):
         held[ROLES] = before | fresh
         self._store(held, fresh << keys.EVENT_SHIFT, probed, 0, out)
         if time > prior and before:
+            others = before & probed >> keys.EVENT_SHIFT & ~(bits >> keys.EVENT_SHIFT)
+            probed &= ~(self._led_elsewhere(terms, others) << keys.EVENT_SHIFT)
             self._join_again(held, prior, before << keys.EVENT_SHIFT & probed, 0, out)
 
     def _store(self, triple: Triple, roles: int, probed: int, met: int, out: _Output) -> None:

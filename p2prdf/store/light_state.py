@@ -18,7 +18,7 @@ from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.horizons import Horizons
 from p2prdf.store.intervals import ValidityIntervals
 from p2prdf.store.light_texts import TextRows
-from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
+from p2prdf.store.tables import NEVER, Chosen, Derived, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.wire.messages import Groups
 
 __all__ = [
@@ -123,6 +123,7 @@ class LightState:
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = LISTS
         self.over_before = self.settled = 0
+        self.leads: Chosen | None = None
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter

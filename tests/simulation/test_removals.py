@@ -141,6 +141,31 @@ def test_a_value_replaced_many_times_costs_as_much_as_its_changes(tables):
     assert told_again - told <= 3
 
 
+@pytest.mark.parametrize("tables", ["lists", "arrays"])
+def test_a_peer_that_was_a_replica_for_another_joins_no_rows_from_that_time(tables):
+    """It still holds the rows, and learns of a new publication under other indexes, but not of the rows' ends."""
+    peers = Peers("kademlia", tables=tables)
+    client = peers.subscribe(TWO)
+    away = peers.world.nodes[0]
+    subjects = [f"<urn:s{number}>" for number in range(15)]
+    temperatures, humidities = ([(each, f"<urn:{name}>", '"1"') for each in subjects] for name in ("temp", "hum"))
+    peers.world.crash(away)
+    peers.world.run_for(15.0)
+    peers.publish([*temperatures, *humidities])
+    peers.publish(humidities, removed=True)
+    peers.world.restart(away)
+    peers.world.run_for(30.0)
+    assert all(node.peer._tables.settled for node in peers.world.nodes)
+    peers.publish(temperatures, removed=True)
+    peers.publish(humidities)
+    peers.world.run_for(5.0)
+    assert not client.record.bag
+    peers.publish(temperatures)
+    peers.world.run_for(5.0)
+    assert client.record.bag == {('"1"', '"1"'): len(subjects)}
+    assert not client.record.complaints
+
+
 def test_three_patterns_on_triples_that_came_and_went_make_no_rows():
     peers = Peers("kademlia")
     toggled = [("<urn:r>", "<urn:door>", '"open"'), ("<urn:r>", "<urn:lamp>", '"on"')]

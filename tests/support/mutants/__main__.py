@@ -31,6 +31,9 @@ TESTS: Final = {
         "simulation/test_accepted.py::test_a_removal_that_one_peer_alone_has_heard_of_has_no_effect"
     ),
     "join-the-ended": "simulation/test_removals.py::test_a_value_replaced_many_times_costs_as_much_as_its_changes",
+    "joins-for-others": (
+        "simulation/test_removals.py::test_a_peer_that_was_a_replica_for_another_joins_no_rows_from_that_time"
+    ),
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
     "ended-unheard": (

@@ -30,6 +30,7 @@ from p2prdf.peer import Peer
 from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.peer.entry.entry import ClientEdge
 from p2prdf.peer.joins.engine import Engine
+from p2prdf.peer.joins.failover import Failover
 from p2prdf.peer.joins.index_advertisements import LateIndexes
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.network.batches import TripleBatch, unmarked
@@ -76,7 +77,7 @@ _NO_INDEX = -1
 _ON: Final = {
     "late-words": "standing queries", "no-roll-forward": "crashes", "spare-the-returned": "returns",
     "begun-before-live": "members", "settled-forgotten": "cuts", "settled-early": "cuts",
-    "alone-everywhere": "removals", "join-the-ended": "removals",
+    "alone-everywhere": "removals", "joins-for-others": "removals", "join-the-ended": "removals",
     "one-stay": "removals", "rows-live-on": "removals", "answers-after-withdrawals": "removals",
     "always-sure": "removals", "never-sure": "removals", "bookmark-before-answers": "bookmarks",
     "withdrawn-leaf-comes-back": "standing queries", "no-compare-after-takeover": "standing queries",
@@ -236,6 +237,11 @@ def _alone_everywhere() -> list[Change]:
 
     nowhere = SimpleNamespace(**vars(keys) | {"ANY": _NO_INDEX})
     return [(LightTables, "_met_from", met_from), (columnar, "keys", nowhere)]
+
+
+def _joins_for_others() -> list[Change]:
+    """A peer joins all that it holds, also under keys of which it is no longer a replica."""
+    return [(Failover, "leads", lambda *_: [True] * len(_[-1]))]
 
 
 def _no_roll_forward() -> list[Change]:
@@ -708,6 +714,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("removals-at-once", "a removal takes effect when enough peers keep it", _removals_at_once),
         Mutant("join-the-ended", "intervals that never overlapped are not joined", _join_the_ended),
         Mutant("alone-everywhere", "pairs are left out only where one peer alone joins", _alone_everywhere),
+        Mutant("joins-for-others", "a peer joins only under the keys that it leads", _joins_for_others),
         Mutant("no-roll-forward", "a publication whose peer is lost is finished by others", _no_roll_forward),
         Mutant("no-roll-forward-after-restart", "so it is by who starts anew", _no_roll_forward_after_restart),
         Mutant("discard-unmatched", "triples are kept whether or not somebody waits", _discard_unmatched),
