@@ -33,7 +33,7 @@ __all__ = ["Access", "Permission", "Token", "is_loopback", "read_tokens"]
 
 _TOKEN_BYTES_MIN: Final = 16
 _CROSS_ORIGIN: Final = {
-    "Vary": "Origin", "Access-Control-Expose-Headers": "Allow, Retry-After, WWW-Authenticate",
+    "Access-Control-Expose-Headers": "Allow, Retry-After, WWW-Authenticate",
     "Access-Control-Allow-Methods": "GET, POST, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent",
     "Access-Control-Max-Age": "600",
@@ -124,6 +124,7 @@ class Access:
         origin = request.headers.get("Origin")
         if origin is not None and (origin in self._origins or "*" in self._origins):
             response.headers.update(_CROSS_ORIGIN)
+            response.headers.add("Vary", "Origin")
             response.headers["Access-Control-Allow-Origin"] = origin
 
     def check(self, request: web.Request, permission: Permission) -> str:

@@ -121,22 +121,18 @@ def application(
     app[GATEWAY] = gateway
     app.add_routes([
         web.get("/", _index),
-        web.get("/sparql", sparql.handle, allow_head=False), web.post("/sparql", sparql.handle),
+        web.get("/sparql", sparql.handle), web.post("/sparql", sparql.handle),
         web.post("/publish", publication.publish), web.post("/retract", publication.retract),
-        web.get("/events", events.handle, allow_head=False), web.post("/events", events.handle),
-        web.get("/subscribe", sockets.handle, allow_head=False),
+        web.get("/events", events.handle), web.post("/events", events.handle), web.get("/subscribe", sockets.handle),
         web.get("/ring", overview.ring), web.get("/subscriptions", overview.subscriptions),
-        web.get("/explain", overview.explain, allow_head=False), web.post("/explain", overview.explain),
+        web.get("/explain", overview.explain), web.post("/explain", overview.explain),
         web.get("/console", console.page), web.get("/console/{name}", console.file),
         web.get("/status", _status), web.get("/metrics", _metrics), web.get("/openapi.json", _openapi),
         web.get("/healthz", _health), web.get("/readyz", _readiness), *routes(),
     ])  # fmt: skip
-    for path, methods in (
-        ("/sparql", "GET, POST"), ("/publish", "POST"), ("/retract", "POST"), ("/events", "GET, POST"),
-        ("/status", "GET, HEAD"), ("/ring", "GET, HEAD"), ("/subscriptions", "GET, HEAD"), ("/explain", "GET, POST"),
-        ("/webhooks", "GET, POST"), ("/webhooks/{name}", "GET, DELETE"),
-    ):  # fmt: skip
-        app.router.add_route("OPTIONS", path, _options(f"{methods}, OPTIONS"))
+    for resource in list(app.router.resources()):
+        methods = ", ".join(sorted({route.method for route in resource} | {"OPTIONS"}))
+        app.router.add_route("OPTIONS", resource.canonical, _options(methods))
     app.on_response_prepare.append(access.add_headers)
     if not wait:
         app.on_startup.append(_open)

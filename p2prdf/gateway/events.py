@@ -34,11 +34,11 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from p2prdf.client import Batch, Client, Subscription
-from p2prdf.errors import P2PRDFError, QueryRefused, Unavailable
+from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.notification import changes, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import ELSEWHERE, GATEWAY, Gateway, check_query, check_since, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_dataset, check_query, check_since, seconds_of, text_of
 
 __all__ = ["handle"]
 
@@ -54,21 +54,21 @@ _LOOK_SECONDS: Final = (0.01, 0.5)
 _KEEP_ALIVE_SECONDS: Final = 15.0
 _LEASE_SECONDS: Final = 60.0
 """Default lease of a subscription beyond its connection: browsers reconnect within seconds."""
-_ANSWER: Final = "text/event-stream"
+_HEADERS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+}  # fmt: skip
 
 
 async def handle(request: web.Request) -> web.StreamResponse:
     """Stream the solutions of a subscription until either side ends the connection."""
     gateway = request.app[GATEWAY]
     name = gateway.access.check(request, Permission.READ)
+    if request.method == "HEAD":
+        return web.Response(headers=_HEADERS)  # without a subscription
     with gateway.delivering():
         async with await gateway.connections.own(name) as client:
             subscription = await _opened(request, gateway, client)
-            response = web.StreamResponse(
-                headers={
-                    "Content-Type": f"{_ANSWER}; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
-                }
-            )  # fmt: skip
+            response = web.StreamResponse(headers=_HEADERS)
             await response.prepare(request)
             try:
                 await _EventWriter(gateway, subscription, response, request).run()
@@ -82,9 +82,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
 async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Subscription:
     """Open the subscription of the request, or resume the one of its token."""
     token = request.headers.get("Last-Event-ID") or request.query.get("last-event-id")
-    for name in ELSEWHERE:
-        if name in request.query:
-            raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
+    check_dataset({name: request.query.getall(name) for name in request.query})
     query = request.query.get("query")
     if request.method == "POST" and (request.can_read_body or not token):
         if request.content_type != "application/sparql-query":

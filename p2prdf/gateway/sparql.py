@@ -1,9 +1,9 @@
 """SPARQL 1.1 Protocol: queries and updates over HTTP.
 
-Queries come in the URL (``GET``), as a form, or as the body (``application/sparql-query``); updates as a form or as
-the body (``application/sparql-update``).  A query is answered once, over all published data
-(:meth:`p2prdf.client.Client.query`).  Graphs are chosen in the query, pattern by pattern: the protocol's parameters
-``default-graph-uri`` and ``named-graph-uri`` are refused, like FROM and FROM NAMED.
+Queries come in the URL (``GET``, ``HEAD``), as a form, or as the body (``application/sparql-query``); updates as a form
+or as the body (``application/sparql-update``).  A query is answered once, over all published data
+(:meth:`p2prdf.client.Client.query`).  Graphs are chosen in the query, pattern by pattern: values of the protocol's
+parameters ``default-graph-uri`` and ``named-graph-uri`` are refused, like FROM and FROM NAMED.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from p2prdf.client import Result
-from p2prdf.errors import DataRefused, QueryRefused
+from p2prdf.errors import DataRefused
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import ELSEWHERE, GATEWAY, Gateway, check_query, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_dataset, check_query, seconds_of, text_of
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
@@ -45,6 +45,7 @@ GRAPH_TYPES: Final = {
 _QUERY: Final = "application/sparql-query"
 _UPDATE: Final = "application/sparql-update"
 _FORM: Final = "application/x-www-form-urlencoded"
+_VARY: Final = {"Vary": "Accept"}
 _FIELDS_MAX: Final = 64
 _ROWS: Final = 1000
 """Rows written between two checks of the client's reading."""
@@ -79,7 +80,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
         result = await client.query(asked.text, timeout_seconds=asked.timeout_seconds)
     if isinstance(wanted, Format):
         if form is Form.ASK:
-            return web.Response(text=boolean(wanted, bool(result)), content_type=media_type)
+            return web.Response(text=boolean(wanted, bool(result)), content_type=media_type, headers=_VARY)
         return await _written(request, media_type, wanted, result)
     if wanted.by_lines:
         return await _written(request, media_type, Format.N_TRIPLES, result)
@@ -87,7 +88,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
         body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), wanted))
     except DataRefused as error:
         raise _not_written(media_type, GRAPH_TYPES, error) from None
-    return web.Response(body=body, content_type=media_type)
+    return web.Response(body=body, content_type=media_type, headers=_VARY)
 
 
 async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
@@ -100,23 +101,21 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
         if kind in (_QUERY, _UPDATE):
             text, is_update = await text_of(request), kind == _UPDATE
         elif kind == _FORM:
-            if request.query_string:
-                raise Refused(HTTPStatus.BAD_REQUEST, "parameters belong in the URL or in the form, not in both")
-            parameters = _fields(await text_of(request))
+            for name, values in _fields(await text_of(request)).items():
+                parameters.setdefault(name, []).extend(values)
         else:
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind}: not one of {_QUERY}, {_UPDATE}, {_FORM}"
             )
-    for name in ELSEWHERE:
-        if name in parameters:
-            raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
-    if text is None:
-        given = [(name == "update", each) for name in ("query", "update") for each in parameters.get(name, ())]
-        if len(given) != 1:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"exactly one query or update is expected, not {len(given)}")
-        is_update, text = given[0]
-        if is_update and request.method != "POST":
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "an update is sent by POST", headers={"Allow": "POST"})
+    given = [(name == "update", each) for name in ("query", "update") for each in parameters.get(name, ())]
+    if text is not None:
+        given.append((is_update, text))
+    if len(given) != 1:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"exactly one query or update is expected, not {len(given)}")
+    is_update, text = given[0]
+    if is_update and request.method != "POST":
+        raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "an update is sent by POST", headers={"Allow": "POST"})
+    check_dataset(parameters)
     check_query(text, gateway.config)
     timeout = seconds_of(parameters.get("timeout", [None])[0], "timeout", most=gateway.config.query_seconds_max)
     return _Asked(text, is_update, timeout)
@@ -137,8 +136,10 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
         first = next(pieces)
     except DataRefused as error:
         raise _not_written(media_type, RESULT_TYPES, error) from None
-    response = web.StreamResponse(headers={"Content-Type": f"{media_type}; charset=utf-8"})
+    response = web.StreamResponse(headers={"Content-Type": f"{media_type}; charset=utf-8", **_VARY})
     await response.prepare(request)
+    if request.method == "HEAD":
+        return response
     await response.write(first.encode())
     try:
         for piece in pieces:

@@ -7,14 +7,14 @@ import contextlib
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from p2prdf.errors import Busy, LocalProtocolError
+from p2prdf.errors import Busy, LocalProtocolError, QueryRefused
 from p2prdf.gateway.access import Access
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.problems import Refused
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from p2prdf.gateway.webhooks.host import WebhookHost
 
 __all__ = [
-    "ELSEWHERE", "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "seconds_of",
-    "text_of",
+    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_dataset", "check_query", "check_since",
+    "seconds_of", "text_of",
 ]  # fmt: skip
 
-ELSEWHERE: Final = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
-"""Parameters of the SPARQL Protocol that choose graphs outside the query; they are refused."""
+_DATASET: Final = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
+"""Parameters of the SPARQL Protocol that choose graphs outside the query."""
 _WAIT_SECONDS: Final = 5.0
 _CHARSETS: Final = ("utf-8", "utf8", "us-ascii", "ascii")
 
@@ -136,6 +136,13 @@ async def text_of(request: web.Request) -> str:
         return (await request.read()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
+
+
+def check_dataset(parameters: Mapping[str, Sequence[str]]) -> None:
+    """Raise QueryRefused for parameters that choose graphs outside the query; empty values choose none."""
+    for name in _DATASET:
+        if any(parameters.get(name, ())):
+            raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
 
 
 def check_query(text: str, config: GatewayConfig) -> None:

@@ -831,11 +831,52 @@ async def test_options_are_the_methods_that_there_are(keeping_all):
     async with gateway(keeping_all[0].address) as (session, _):
         for path, methods in description()["paths"].items():
             async with session.options(path.replace("{name}", "main.js")) as answer:
-                if answer.status == 204:
-                    allowed = set(answer.headers["Allow"].lower().split(", "))
-                    assert allowed - {"head", "options"} == set(methods)
-                else:
-                    await problem(answer, 405)
+                assert answer.status == 204
+                allowed = set(answer.headers["Allow"].lower().split(", "))
+            assert "options" in allowed
+            assert allowed - {"head", "options"} == set(methods)
+            assert ("head" in allowed) == ("get" in allowed)
+            async with session.request("PROPFIND", path.replace("{name}", "main.js")) as answer:
+                await problem(answer, 405)
+                assert set(answer.headers["Allow"].lower().split(",")) == allowed
+
+
+async def test_head_is_answered_with_the_status_and_headers_of_get_and_no_body(keeping_all, ns):
+    construct = f"CONSTRUCT {{ ?s <{ns}q> ?o }} {{ ?s <{ns}p> ?o }}"
+    paths = ["/", "/console", "/console/nothing", "/status", "/openapi.json", "/metrics", "/sparql", "/subscribe"]
+    asked = [(path, None) for path in paths] + [
+        ("/sparql", {"query": query}) for query in (f"SELECT * {{ ?s <{ns}p> ?o }}", "ASK { }", construct, "SELECT * {")
+    ]
+    async with gateway(keeping_all[0].address) as (session, _):
+        await publish(session, turtle(ns))
+        for path, parameters in asked:
+            async with session.get(path, params=parameters, allow_redirects=False) as answer:
+                status, kind = answer.status, answer.headers.get("Content-Type")
+            async with session.head(path, params=parameters) as answer:
+                assert (answer.status, answer.headers.get("Content-Type")) == (status, kind), path
+                assert await answer.read() == b""
+        async with session.head("/events", params={"query": "ASK { }"}) as answer:
+            assert (answer.status, answer.content_type) == (200, "text/event-stream")
+
+
+async def test_parameters_of_a_dataset_are_refused_by_name_and_ignored_when_they_are_empty(keeping_all):
+    names = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
+    async with gateway(keeping_all[0].address) as (session, _):
+        empty = dict.fromkeys(names, "")
+        async with session.get("/sparql", params={"query": "ASK { }", **empty}) as answer:
+            assert answer.status == 200
+        async with session.post("/sparql", params=empty, data={"query": "ASK { }", **empty}) as answer:
+            assert (answer.status, answer.headers["Vary"]) == (200, "Accept")
+        for name in names:
+            for arguments in ({"params": {name: "urn:g"}, "data": {"query": "ASK { }"}},
+                              {"data": {"query": "ASK { }", name: "urn:g"}}):  # fmt: skip
+                async with session.post("/sparql", **arguments) as answer:
+                    said = await answer.json(content_type="application/problem+json")
+                    assert (answer.status, said["construct"]) == (400, name)
+        for arguments in ({"params": {"query": "ASK { }"}, "data": {"query": "ASK { }"}},
+                          {"params": {"query": "ASK { }"}, "data": "ASK { }", "headers": ASKED}):  # fmt: skip
+            async with session.post("/sparql", **arguments) as answer:
+                assert "not 2" in await problem(answer, 400)
 
 
 async def test_the_description_names_all_that_is_served(keeping_all):

@@ -41,8 +41,8 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 def routes() -> list[web.RouteDef]:
     """Return the routes."""
     return [
-        web.post("/webhooks", _register), web.get("/webhooks", _list, allow_head=False),
-        web.get("/webhooks/{name}", _show, allow_head=False), web.delete("/webhooks/{name}", _remove),
+        web.post("/webhooks", _register), web.get("/webhooks", _list),
+        web.get("/webhooks/{name}", _show), web.delete("/webhooks/{name}", _remove),
         web.post("/webhooks/{name}/pause", _pause), web.post("/webhooks/{name}/resume", _resume),
     ]  # fmt: skip
 
