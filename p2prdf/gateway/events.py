@@ -38,7 +38,7 @@ from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.notification import changes, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, check_dataset, check_query, check_since, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, in_dataset, seconds_of, text_of
 
 __all__ = ["handle"]
 
@@ -82,7 +82,6 @@ async def handle(request: web.Request) -> web.StreamResponse:
 async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Subscription:
     """Open the subscription of the request, or resume the one of its token."""
     token = request.headers.get("Last-Event-ID") or request.query.get("last-event-id")
-    check_dataset({name: request.query.getall(name) for name in request.query})
     query = request.query.get("query")
     if request.method == "POST" and (request.can_read_body or not token):
         if request.content_type != "application/sparql-query":
@@ -91,6 +90,8 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     if not query and not token:
         raise Refused(HTTPStatus.BAD_REQUEST, "query: missing, and there is no Last-Event-ID")
     check_query(query or "", gateway.config)
+    if query:
+        query = in_dataset(query, {name: request.query.getall(name) for name in request.query})
     if token:
         return await resumed(client, token, query or None)
     assert query

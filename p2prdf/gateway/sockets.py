@@ -28,11 +28,11 @@ from typing import Any, Final
 from aiohttp import WSMsgType, web
 
 from p2prdf.client import Batch, Client, Subscription
-from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
+from p2prdf.errors import Busy, P2PRDFError, Unavailable
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.notification import Row, changes, results, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, seconds_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, in_dataset, seconds_of
 
 __all__ = ["handle"]
 
@@ -302,12 +302,12 @@ class _Wanted:
         unknown = sorted(set(body) - _SUBSCRIBE - _IGNORED)
         if unknown:
             raise Refused(HTTPStatus.BAD_REQUEST, f"subscribe: {unknown[0][:80]!r} is not known")
-        for name in ("default-graph-uri", "named-graph-uri"):
-            if body.get(name):
-                raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
         self.token = _text(body, "resume") if "resume" in body else None
         self.query = _text(body, "sparql") if self.token is None or "sparql" in body else ""
         check_query(self.query, gateway.config)
+        if self.query:
+            names = ("default-graph-uri", "named-graph-uri")
+            self.query = in_dataset(self.query, {name: _graphs(body, name) for name in names})
         self.since = check_since(body.get("since", "beginning"))
         self.acknowledges = self.token is not None or body.get("acknowledge") is True
         lease = body.get("lease")
@@ -343,6 +343,15 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(body, dict):
         raise Refused(HTTPStatus.BAD_REQUEST, f"{known[0]}: not an object")
     return known[0], body
+
+
+def _graphs(body: dict[str, Any], name: str) -> list[str]:
+    """Return the graphs that a member of a message names: a text or a list of texts."""
+    value = body.get(name) or []
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{name}: neither an IRI nor a list of IRIs")
+    return found
 
 
 def _text(body: dict[str, Any], name: str) -> str:

@@ -2,8 +2,8 @@
 
 Queries come in the URL (``GET``, ``HEAD``), as a form, or as the body (``application/sparql-query``); updates as a form
 or as the body (``application/sparql-update``).  A query is answered once, over all published data
-(:meth:`p2prdf.client.Client.query`).  Graphs are chosen in the query, pattern by pattern: values of the protocol's
-parameters ``default-graph-uri`` and ``named-graph-uri`` are refused, like FROM and FROM NAMED.
+(:meth:`p2prdf.client.Client.query`).  The protocol's parameters ``default-graph-uri`` and ``named-graph-uri`` replace
+the FROM clauses of a query.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from p2prdf.client import Result
-from p2prdf.errors import DataRefused
+from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, check_dataset, check_query, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_update_dataset, in_dataset, seconds_of, text_of
+from p2prdf.rdf import terms
 from p2prdf.rdf.algebra import Form
+from p2prdf.rdf.code_points import without_mark
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
 from p2prdf.reasoning.ruled_query import parse_ruled
@@ -67,17 +69,21 @@ async def handle(request: web.Request) -> web.StreamResponse:
     if asked.is_update:
         async with gateway.turn():
             client = await gateway.connections.client(name)
-            done = await client.update(asked.text, timeout_seconds=asked.timeout_seconds)
+            try:
+                done = await client.update(asked.text, timeout_seconds=asked.timeout_seconds)
+            except QueryRefused as error:
+                text = _based(request, asked.text, error)
+                done = await client.update(text, timeout_seconds=asked.timeout_seconds)
         # 200 with a body rather than 204: SEPA's Python client treats every other status as a failure.
         return web.json_response({"inserted": done.inserted, "deleted": done.deleted})
     accept = ",".join(request.headers.getall("Accept", [])) or None
     wanted: Format | GraphFormat
     async with gateway.turn():
         # In a thread, because parsing a long query takes a while.
-        form = await asyncio.to_thread(lambda: parse_ruled(asked.text).form)
+        text, form = await asyncio.to_thread(_parsed, request, asked.text)
         media_type, wanted = chosen(accept, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
         client = await gateway.connections.client(name)
-        result = await client.query(asked.text, timeout_seconds=asked.timeout_seconds)
+        result = await client.query(text, timeout_seconds=asked.timeout_seconds)
     if isinstance(wanted, Format):
         if form is Form.ASK:
             return web.Response(text=boolean(wanted, bool(result)), content_type=media_type, headers=_VARY)
@@ -89,6 +95,25 @@ async def handle(request: web.Request) -> web.StreamResponse:
     except DataRefused as error:
         raise _not_written(media_type, GRAPH_TYPES, error) from None
     return web.Response(body=body, content_type=media_type, headers=_VARY)
+
+
+def _parsed(request: web.Request, text: str) -> tuple[str, Form]:
+    """Return the text of a query and its form.  Raises QueryRefused."""
+    try:
+        return text, parse_ruled(text).form
+    except QueryRefused as error:
+        text = _based(request, text, error)
+    return text, parse_ruled(text).form
+
+
+def _based(request: web.Request, text: str, error: QueryRefused) -> str:
+    """Return a text that was refused for a relative IRI with the endpoint as its base; raise any other refusal.
+
+    Only such a text gets a base, so that refusals of all others name the columns of the request.
+    """
+    if error.construct != "IRI":
+        raise error
+    return f"BASE {terms.iri(str(request.url.with_query(None)))} {without_mark(text)}"
 
 
 async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
@@ -115,8 +140,11 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
     is_update, text = given[0]
     if is_update and request.method != "POST":
         raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "an update is sent by POST", headers={"Allow": "POST"})
-    check_dataset(parameters)
     check_query(text, gateway.config)
+    if is_update:
+        check_update_dataset(parameters)
+    else:
+        text = in_dataset(text, parameters)
     timeout = seconds_of(parameters.get("timeout", [None])[0], "timeout", most=gateway.config.query_seconds_max)
     return _Asked(text, is_update, timeout)
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -19,17 +19,21 @@ from p2prdf.gateway.access import Access
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.survey import Survey
+from p2prdf.rdf.dataset_clauses import with_dataset
+from p2prdf.reasoning.ruled_query import RULED_BYTES_MAX
 
 if TYPE_CHECKING:
     from p2prdf.gateway.webhooks.host import WebhookHost
 
 __all__ = [
-    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_dataset", "check_query", "check_since",
-    "seconds_of", "text_of",
+    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "check_update_dataset",
+    "in_dataset", "seconds_of", "text_of",
 ]  # fmt: skip
 
-_DATASET: Final = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
-"""Parameters of the SPARQL Protocol that choose graphs outside the query."""
+_OF_QUERIES: Final = ("default-graph-uri", "named-graph-uri")
+_OF_UPDATES: Final = ("using-graph-uri", "using-named-graph-uri")
+_GRAPHS_MAX: Final = 1000
+"""Most graphs that the parameters of a request name."""
 _WAIT_SECONDS: Final = 5.0
 _CHARSETS: Final = ("utf-8", "utf8", "us-ascii", "ascii")
 
@@ -138,11 +142,29 @@ async def text_of(request: web.Request) -> str:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
 
 
-def check_dataset(parameters: Mapping[str, Sequence[str]]) -> None:
-    """Raise QueryRefused for parameters that choose graphs outside the query; empty values choose none."""
-    for name in _DATASET:
+def in_dataset(query: str, parameters: Mapping[str, Sequence[str]]) -> str:
+    """Return a query over the graphs that the protocol's parameters name, instead of those of its FROM clauses.
+
+    Empty values name no graph.  Raises QueryRefused for parameters of updates.
+    """
+    _refuse_graphs(parameters, _OF_UPDATES, "a query takes default-graph-uri and named-graph-uri")
+    default, named = ([each for each in parameters.get(name, ()) if each] for name in _OF_QUERIES)
+    if not default and not named:
+        return query
+    if len(default) + len(named) > _GRAPHS_MAX:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"more than {_GRAPHS_MAX} graphs in one request")
+    return with_dataset(query, default, named, bytes_max=RULED_BYTES_MAX)
+
+
+def check_update_dataset(parameters: Mapping[str, Sequence[str]]) -> None:
+    """Raise QueryRefused for parameters of an update that name graphs; empty values name none."""
+    _refuse_graphs(parameters, (*_OF_UPDATES, *_OF_QUERIES), "an update names its graphs by GRAPH")
+
+
+def _refuse_graphs(parameters: Mapping[str, Sequence[str]], names: Iterable[str], reason: str) -> None:
+    for name in names:
         if any(parameters.get(name, ())):
-            raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
+            raise QueryRefused(f"not supported: {reason}", construct=name)
 
 
 def check_query(text: str, config: GatewayConfig) -> None:

@@ -185,7 +185,8 @@ async def test_a_query_that_is_not_text_is_refused_as_a_subscription(keeping_all
 @pytest.mark.parametrize(("request_", "status", "told"), [
     (("GET", {}), 400, "exactly one query or update is expected, not 0"),
     (("GET", {"params": {"query": "SELECT * {"}}), 400, "syntax error"),
-    (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }", "default-graph-uri": "urn:g"}}), 400, "by GRAPH"),
+    (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }", "default-graph-uri": "no iri"}}), 400, "not an IRI"),
+    (("GET", {"params": [("query", "ASK { }"), *[("named-graph-uri", "urn:g")] * 1001]}), 400, "1000 graphs"),
     (("GET", {"params": {"update": "INSERT DATA { <urn:a> <urn:p> 1 }"}}), 405, "by POST"),
     (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }"}, "headers": {"Accept": "image/png"}}), 406, "image/png"),
     (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }", "timeout": "inf"}}), 400, "timeout"),
@@ -534,6 +535,7 @@ async def test_a_resume_token_is_taken_for_its_own_query_alone(keeping_all, ns):
             session.get("/events", params={"query": other, "since": "beginning"}, headers=again),
             session.get("/events", params={"query": other, "last-event-id": events.last_id}),
             session.post("/events", data=other, headers=again | ASKED),
+            session.get("/events", params={"query": query, "default-graph-uri": "urn:g"}, headers=again),
         ):
             async with asked as answer:
                 told = await problem(answer, 409, "token-mismatch")
@@ -541,8 +543,7 @@ async def test_a_resume_token_is_taken_for_its_own_query_alone(keeping_all, ns):
         for asked in (
             session.get("/events", params={"query": "SELEKT nonsense {"}, headers=again),
             session.post("/events", data="SELEKT nonsense {", headers=again | ASKED),
-            session.get("/events", params={"query": query, "default-graph-uri": "urn:g"}, headers=again),
-            session.get("/events", params={"query": query, "named-graph-uri": "urn:g"}),
+            session.get("/events", params={"query": query, "using-graph-uri": "urn:g"}, headers=again),
         ):
             async with asked as answer:
                 await problem(answer, 400, "query-refused")
@@ -691,7 +692,8 @@ async def test_the_first_notification_holds_more_than_the_window_of_a_coordinato
     ('{"subscribe": {"sparql": "ASK {}", "since": []}}', "since"),
     ('{"subscribe": {"sparql": "ASK {}", "lease": "nan"}}', "lease"),
     ('{"subscribe": {"sparql": "ASK {}", "colour": 1}}', "colour"),
-    ('{"subscribe": {"sparql": "ASK {}", "default-graph-uri": "urn:g"}}', "by GRAPH"),
+    ('{"subscribe": {"sparql": "ASK {}", "default-graph-uri": "no iri"}}', "not an IRI"),
+    ('{"subscribe": {"sparql": "ASK {}", "named-graph-uri": [1]}}', "named-graph-uri"),
     ('{"subscribe": {"resume": "AAAA"}}', "resume token"),
     ('{"unsubscribe": {"spuid": "x"}}', "no subscription of this socket"),
     ('{"unsubscribe": "x"}', "no subscription of this socket"),
@@ -859,7 +861,24 @@ async def test_head_is_answered_with_the_status_and_headers_of_get_and_no_body(k
             assert (answer.status, answer.content_type) == (200, "text/event-stream")
 
 
-async def test_parameters_of_a_dataset_are_refused_by_name_and_ignored_when_they_are_empty(keeping_all):
+async def test_parameters_choose_the_graphs_of_queries_events_and_sockets(keeping_all, ns):
+    query, graph = f"SELECT ?o FROM <{ns}h> {{ ?s <{ns}p> ?o }}", f"{ns}g"
+    async with gateway(keeping_all[0].address) as (session, _):
+        for number, name in enumerate((None, f"{ns}g", f"{ns}h")):
+            await publish(session, f"<{ns}a> <{ns}p> {number} .", **({} if name is None else {"graph": name}))
+        parameters = {"query": query, "default-graph-uri": graph}
+        async with session.get("/sparql", params=parameters, headers={"Accept": "text/csv"}) as answer:
+            assert await answer.text() == "o\r\n1\r\n"
+        async with session.get("/events", params={**parameters, "since": "beginning"}) as answer:
+            events = Events(answer)
+            await events.next()
+            assert objects_of((await events.next())[1], "addedResults") == ["1"]
+        async with session.ws_connect("/subscribe") as socket:
+            await socket.send_json({"subscribe": {"sparql": query, "default-graph-uri": [graph]}})
+            assert objects_of(await receive(socket, "notification"), "addedResults") == ["1"]
+
+
+async def test_parameters_of_updates_are_refused_by_name_and_empty_parameters_are_ignored(keeping_all):
     names = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
     async with gateway(keeping_all[0].address) as (session, _):
         empty = dict.fromkeys(names, "")
@@ -867,7 +886,7 @@ async def test_parameters_of_a_dataset_are_refused_by_name_and_ignored_when_they
             assert answer.status == 200
         async with session.post("/sparql", params=empty, data={"query": "ASK { }", **empty}) as answer:
             assert (answer.status, answer.headers["Vary"]) == (200, "Accept")
-        for name in names:
+        for name in names[2:]:
             for arguments in ({"params": {name: "urn:g"}, "data": {"query": "ASK { }"}},
                               {"data": {"query": "ASK { }", name: "urn:g"}}):  # fmt: skip
                 async with session.post("/sparql", **arguments) as answer:

@@ -14,27 +14,17 @@ import p2prdf
 pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"W3C's test suites are not at {ARCHIVE}")
 
 PROTOCOL = "sparql/sparql11/protocol"
-DATASET_REFUSED = {
-    "query_post_form": "default-graph-uri",
-    "query_dataset_default_graphs_get": "default-graph-uri",
-    "query_dataset_default_graphs_post": "default-graph-uri",
-    "query_dataset_named_graphs_post": "named-graph-uri",
-    "query_dataset_named_graphs_get": "named-graph-uri",
-    "query_dataset_full": "default-graph-uri",
-    "query_multiple_dataset": "named-graph-uri",
-    "query_get": "default-graph-uri",
-    "query_content_type_select": "default-graph-uri",
-    "query_content_type_ask": "default-graph-uri",
-    "query_content_type_describe": "default-graph-uri",
-    "query_content_type_construct": "default-graph-uri",
+REFUSED = {
+    "query_content_type_describe": "DESCRIBE",
     "update_dataset_default_graph": "using-graph-uri",
     "update_dataset_default_graphs": "using-graph-uri",
     "update_dataset_named_graphs": "using-named-graph-uri",
     "update_dataset_full": "using-graph-uri",
+    "update_post_form": "CLEAR",
+    "update_post_direct": "CLEAR",
+    "update_base_uri": "CLEAR",
 }
-"""Tests with parameters that choose graphs: name to the parameter that the refusal names."""
-UPDATE_REFUSED = {"update_post_form": "CLEAR", "update_post_direct": "CLEAR", "update_base_uri": "IRI"}
-"""Tests with an operation, or a relative IRI, that updates refuse."""
+"""Name of a test to the construct or parameter that the refusal names.  The table is exact."""
 
 
 async def test_protocol_tests_pass_or_are_refused_by_name(launcher):
@@ -47,7 +37,7 @@ async def test_protocol_tests_pass_or_are_refused_by_name(launcher):
                 triples = [line.rstrip(" .").split(" ", 2) for line in lines.splitlines()]
                 await client.publish([tuple(each) for each in triples], graph=f"<{graph}>")
             found = await failure(session, test, "/sparql/", "/sparql")
-            expected = DATASET_REFUSED.get(test.name) or UPDATE_REFUSED.get(test.name)
+            expected = REFUSED.get(test.name)
             if expected and f'"construct": "{expected}"' in found:
                 refused[test.name] = expected
             elif found:
@@ -55,5 +45,5 @@ async def test_protocol_tests_pass_or_are_refused_by_name(launcher):
     print(f"{len(tests)} tests: {len(tests) - len(refused) - len(wrong)} right, {len(refused)} refused by name, "
           f"{len(wrong)} wrong")
     assert not wrong
-    assert refused == DATASET_REFUSED | UPDATE_REFUSED
+    assert refused == REFUSED
     assert len(tests) == 34
