@@ -55,7 +55,9 @@ def register(app: typer.Typer) -> None:
 class _Settings:
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="RDF: .nt .nq .ttl .trig .rdf .owl, also .gz; - is standard input."),
+        typer.Argument(
+            metavar="FILE...", help="RDF: .nt .nq .ttl .trig .rdf .owl .jsonld, also .gz .bz2 .xz; -: standard input."
+        ),
     ]
     peer: Peer = field(default_factory=PEER_DEFAULT.copy)
     strict: Annotated[

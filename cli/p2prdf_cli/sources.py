@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from p2prdf.errors import DataRefused
+from p2prdf.rdf.lines import is_compressed
 from p2prdf.rdf.ntriples import BadLine, Syntax, TripleBatch, detect, read_triples
 from p2prdf.rdf.timed_lines import read_timed
 
@@ -57,13 +58,13 @@ def choose_input(name: str, syntax: str | None, *, timed: bool = False) -> Input
     """
     if timed:
         path = None if name == STDIN else Path(name)
-        compressed = path is not None and name.lower().endswith(".gz")
+        compressed = path is not None and is_compressed(name)
         return Input("standard input" if path is None else name, path, Syntax.N_TRIPLES, compressed, timed=True)
     chosen = Syntax(syntax) if syntax is not None else None
     if name == STDIN:
         return Input("standard input", None, chosen or Syntax.N_TRIPLES, compressed=False)
     if chosen is not None:
-        return Input(name, Path(name), chosen, compressed=name.lower().endswith(".gz"))
+        return Input(name, Path(name), chosen, compressed=is_compressed(name))
     return Input(name, Path(name), *detect(name))
 
 

@@ -1,7 +1,7 @@
 """RDF files as Spark frames: lines of large files in many partitions, other formats file by file.
 
 Spark reads N-Triples and N-Quads as text. Plain and bzip2 files are split; others (gzip, Zstandard) form one
-partition each. The executors parse the lines (:mod:`p2prdf.publish.rdf_lines`). Turtle, TriG and RDF/XML cannot
+partition each. The executors parse the lines (:mod:`p2prdf.publish.rdf_lines`). Other formats cannot
 be split: one task reads each file.
 
 A file's blank nodes become IRIs of its own (:mod:`p2prdf.rdf.terms`), the same in all its partitions and at
@@ -43,7 +43,7 @@ _OF_FILES: Final = "content", "path", "length size", "modificationTime at"
 _COMPRESSED: Final = ("", ".gz", ".bz2", ".zst")
 _WHOLE: Final = {
     Syntax.TURTLE: ("ttl", "ttl.gz"), Syntax.TRIG: ("trig", "trig.gz"),
-    Syntax.RDF_XML: ("rdf", "rdf.gz", "owl", "owl.gz"),
+    Syntax.RDF_XML: ("rdf", "rdf.gz", "owl", "owl.gz"), Syntax.JSON_LD: ("jsonld", "jsonld.gz"),
 }  # fmt: skip
 
 
@@ -72,10 +72,10 @@ def read_rdf(
     """Return the statements of RDF files as a frame of ``s``, ``p``, ``o`` and ``graph``.
 
     A null graph is the default graph. ``paths``: files, folders (recursively) and globs, on any file system of
-    Spark. Endings determine formats: .nt and .nq, also .gz, .bz2 and .zst; .ttl, .trig, .rdf and .owl, also
-    .gz. Named files with other endings are refused; in folders they are skipped. ``publication``: part of the
-    IRIs of blank nodes, besides path, size and time of their file. ``base``: resolves relative IRIs in whole
-    files.
+    Spark. Endings determine formats: .nt and .nq, also .gz, .bz2 and .zst; .ttl, .trig, .rdf, .owl and
+    .jsonld, also .gz. Named files with other endings are refused; in folders they are skipped.
+    ``publication``: part of the IRIs of blank nodes, besides path, size and time of their file. ``base``:
+    resolves relative IRIs in whole files.
 
     A bad line is skipped, counted by ``bad_lines`` (an accumulator; repeated tasks count again) and, with
     ``bad_lines_path``, written by the executors to files in that folder. An error in another format is treated
@@ -175,7 +175,8 @@ def _syntax(name: str) -> Syntax:
     for ending in (".bz2", ".zst"):
         plain = plain.removesuffix(ending)
     syntax, compressed = detect(plain)
-    if plain != name and (compressed or not syntax.by_lines):
+    unread = compressed and not plain.lower().endswith(".gz")
+    if unread or (plain != name and (compressed or not syntax.by_lines)):
         raise DataRefused("compressed in a way that is not read for this format", source=name)
     return syntax
 

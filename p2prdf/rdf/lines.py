@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import dataclasses
 import gzip
+import io
+import lzma
 import zlib
 from codecs import BOM_UTF8
 from typing import IO, TYPE_CHECKING, Final, cast
@@ -14,11 +17,21 @@ from p2prdf.rdf.terms import TERM_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CHUNK_BYTES", "LINE_BYTES_MAX", "BadLine", "Faults", "Overlong", "line_chunks", "opened"]
+__all__ = [
+    "CHUNK_BYTES", "COMPRESSIONS", "DAMAGED", "LINE_BYTES_MAX", "BadLine", "Faults", "Overlong", "decompressed",
+    "is_compressed", "line_chunks", "opened",
+]  # fmt: skip
 
 CHUNK_BYTES: Final = 1 << 17
 LINE_BYTES_MAX: Final = 3 * TERM_BYTES_MAX
 """Longest line: three terms of the largest size; longer lines are dropped unread."""
+
+COMPRESSIONS: Final = (".gz", ".bz2", ".xz")
+"""Suffixes of compressed files."""
+DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+"""Errors of damaged compressed data."""
+_BZIP2: Final = b"BZh"
+_XZ: Final = b"\xfd7zXZ\x00"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,27 +62,44 @@ class Faults:
         return DataRefused(reason, source=self.source, line=line)
 
 
+def is_compressed(name: str) -> bool:
+    """Tell whether a file is compressed, by its name."""
+    return name.lower().endswith(COMPRESSIONS)
+
+
 def opened(stream: IO[bytes], *, compressed: bool = False) -> IO[bytes]:
     """Return the stream, decompressed if needed and without a UTF-8 byte order mark."""
-    data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
+    data = cast("IO[bytes]", decompressed(stream)) if compressed else stream
     return cast("IO[bytes]", _WithoutMark(data))
 
 
-class _WithoutMark:
-    """Reads a stream and drops a byte order mark at its beginning."""
+def decompressed(stream: IO[bytes]) -> io.RawIOBase:
+    """Return the content of a compressed stream; its first bytes show how: bzip2, xz, otherwise gzip.
+
+    A stream may consist of several compressed members.  Reading raises one of DAMAGED for damaged data.
+    """
+    return _Decompressed(stream)
+
+
+class _Begun:
+    """Reads a stream of which the first bytes were looked at."""
 
     def __init__(self, data: IO[bytes]):
         self._data = data
         self._begun = b""
-        self._looked = False
+
+    def look(self, size: int) -> bytes:
+        """Return the first bytes, fewer only at the end."""
+        while len(self._begun) < size and (part := self._data.read(size - len(self._begun))):
+            self._begun += part
+        return self._begun
+
+    def drop(self, prefix: bytes) -> None:
+        """Drop the first bytes if they are these."""
+        self._begun = self._begun.removeprefix(prefix)
 
     def read(self, size: int = -1) -> bytes:
         """Return at most ``size`` bytes, none at the end."""
-        if not self._looked:
-            while len(self._begun) < len(BOM_UTF8) and (part := self._data.read(len(BOM_UTF8) - len(self._begun))):
-                self._begun += part
-            self._looked = True
-            self._begun = self._begun.removeprefix(BOM_UTF8)
         if not self._begun:
             return self._data.read(size)
         if size < 0:
@@ -77,6 +107,54 @@ class _WithoutMark:
             return begun + self._data.read()
         begun, self._begun = self._begun[:size], self._begun[size:]
         return begun
+
+
+class _WithoutMark:
+    """Reads a stream and drops a byte order mark at its beginning."""
+
+    def __init__(self, data: IO[bytes]):
+        self._data = _Begun(data)
+        self._looked = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most ``size`` bytes, none at the end."""
+        if not self._looked:
+            self._data.look(len(BOM_UTF8))
+            self._data.drop(BOM_UTF8)
+            self._looked = True
+        return self._data.read(size)
+
+
+class _Decompressed(io.RawIOBase):
+    """Decompresses a stream, which is read at the first call."""
+
+    def __init__(self, stream: IO[bytes]):
+        super().__init__()
+        self._stream = stream
+        self._data: IO[bytes] | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Fill the buffer as far as one read allows."""
+        if self._data is None:
+            begun = _Begun(self._stream)
+            first, stream = begun.look(len(_XZ)), cast("IO[bytes]", begun)
+            if first.startswith(_BZIP2):
+                self._data = cast("IO[bytes]", bz2.BZ2File(stream))
+            elif first == _XZ:
+                self._data = cast("IO[bytes]", lzma.LZMAFile(stream))  # noqa: SIM115 - the caller closes the stream
+            else:
+                self._data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb"))
+        try:
+            found = self._data.read(len(buffer))
+        except OSError as error:
+            if error.errno is None and not isinstance(error, gzip.BadGzipFile):  # bz2 has no error of its own
+                raise EOFError(str(error)) from None
+            raise
+        buffer[: len(found)] = found
+        return len(found)
 
 
 class Overlong:
@@ -125,7 +203,7 @@ def _fill(data: IO[bytes], size: int, faults: Faults) -> bytes:
     while size:
         try:
             part = data.read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except DAMAGED as error:
             raise faults.refuse(f"the compressed data is damaged: {error}") from None
         if not part:
             break

@@ -6,8 +6,8 @@ processor's caches before they are turned into strings.)  A chunk with a fault i
 bad line is skipped alone and reported with its number.  Chunks are filled to the same size however the stream's reads
 are cut, so equal files give equal batches.
 
-Turtle, TriG and RDF/XML stream through the parser.  A syntax error ends reading, after all statements before it have
-been delivered.
+Turtle, TriG, RDF/XML and JSON-LD stream through the parser.  A syntax error ends reading, after all statements before
+it have been delivered.
 
 To resume, pass ``statements_done`` of the last acknowledged batch as ``skip``: skipped statements are parsed, but no
 terms are built.  Resuming requires labels that are the same in each run.  Labelled blank nodes keep their labels.
@@ -18,17 +18,26 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import gzip
 import re
-import zlib
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
-from p2prdf.rdf import rdf_xml, terms
-from p2prdf.rdf.lines import CHUNK_BYTES, LINE_BYTES_MAX, BadLine, Faults, Overlong, line_chunks, opened
+from p2prdf.rdf import json_ld, rdf_xml, terms
+from p2prdf.rdf.lines import (
+    CHUNK_BYTES,
+    COMPRESSIONS,
+    DAMAGED,
+    LINE_BYTES_MAX,
+    BadLine,
+    Faults,
+    Overlong,
+    is_compressed,
+    line_chunks,
+    opened,
+)
 from p2prdf.rdf.quads import DEFAULT
 
 if TYPE_CHECKING:
@@ -66,6 +75,7 @@ class Syntax(enum.Enum):
     TURTLE = "ttl"
     TRIG = "trig"
     RDF_XML = "rdf"
+    JSON_LD = "jsonld"
 
     @property
     def by_lines(self) -> bool:
@@ -75,7 +85,11 @@ class Syntax(enum.Enum):
 
 _BY_SUFFIX: Final = {
     ".nt": Syntax.N_TRIPLES, ".nq": Syntax.N_QUADS, ".ttl": Syntax.TURTLE, ".trig": Syntax.TRIG,
-    ".rdf": Syntax.RDF_XML, ".owl": Syntax.RDF_XML,
+    ".rdf": Syntax.RDF_XML, ".owl": Syntax.RDF_XML, ".jsonld": Syntax.JSON_LD,
+}  # fmt: skip
+_REFUSED: Final = {
+    ".n3": "N3 has formulas and rules beyond RDF: write Turtle", ".hdt": "HDT is not read: convert it to N-Triples",
+    ".zst": "Zstandard is not read: compress it otherwise",
 }  # fmt: skip
 _PARSERS: Final = {
     Syntax.N_TRIPLES: ox.RdfFormat.N_TRIPLES,
@@ -83,7 +97,20 @@ _PARSERS: Final = {
     Syntax.TURTLE: ox.RdfFormat.TURTLE,
     Syntax.TRIG: ox.RdfFormat.TRIG,
     Syntax.RDF_XML: ox.RdfFormat.RDF_XML,
+    Syntax.JSON_LD: ox.RdfFormat.JSON_LD,
 }
+
+
+class _Prepared(Protocol):
+    """A readable stream; ``error``: why it ended early."""
+
+    error: DataRefused | None
+
+
+_PREPARED: Final[dict[Syntax, Callable[[IO[bytes], Callable[[str, int | None], DataRefused]], _Prepared]]] = {
+    Syntax.RDF_XML: rdf_xml.prepared, Syntax.JSON_LD: json_ld.prepared
+}
+"""Formats whose text is checked or rewritten before the parser reads it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,18 +136,21 @@ class TripleBatch:
 
 
 def detect(name: str) -> tuple[Syntax, bool]:
-    """Return the format that a file's name indicates, and whether the file is compressed (``.gz``).
+    """Return the format that a file's name indicates, and whether the file is compressed.
 
     Raises DataRefused for a name without a known suffix.
     """
-    plain = name.lower()
-    compressed = plain.endswith(".gz")
-    plain = plain.removesuffix(".gz")
+    plain, compressed = name.lower(), is_compressed(name)
+    if compressed:
+        plain = plain.rpartition(".")[0]
     for suffix, syntax in _BY_SUFFIX.items():
         if plain.endswith(suffix):
             return syntax, compressed
+    for suffix, reason in _REFUSED.items():
+        if plain.endswith(suffix):
+            raise DataRefused(reason, source=name)
     known = ", ".join(_BY_SUFFIX)
-    raise DataRefused(f"the name has no known suffix ({known}, each also .gz)", source=name)
+    raise DataRefused(f"the name has no known suffix ({known}, each also {', '.join(COMPRESSIONS)})", source=name)
 
 
 def read_triples(
@@ -142,10 +172,10 @@ def read_triples(
 
     ``publication_id`` becomes part of the IRIs that replace the file's blank nodes.  ``skip``: the number of
     statements to leave out.  A bad line is reported to ``on_bad_line`` and skipped; if ``strict``, it raises
-    DataRefused.  An error in Turtle, TriG, RDF/XML or the compression always raises DataRefused.  All statements
-    before the error are delivered first.  ``base`` resolves relative IRIs of Turtle, TriG and RDF/XML.  ``live``: the
-    stream is raw and may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads are then yielded as
-    they arrive.  ``split``: takes the event time from a line of N-Triples.
+    DataRefused.  An error in another format or in the compression always raises DataRefused.  All statements before
+    the error are delivered first.  ``base`` resolves relative IRIs of formats other than N-Triples and N-Quads.
+    ``live``: the stream is raw and may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads are
+    then yielded as they arrive.  ``split``: takes the event time from a line of N-Triples.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
@@ -156,9 +186,9 @@ def read_triples(
         pieces = _line_pieces(data, _PARSERS[syntax], faults, split, live=live)
         names = _Names(prefix, unnamed_max=0)
     else:
-        pieces = _turtle_pieces(data, _PARSERS[syntax], faults, base)
+        pieces = _turtle_pieces(data, syntax, faults, base)
         names = _Names(prefix, unnamed_max=UNNAMED_MAX)
-    graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG)
+    graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG, Syntax.JSON_LD)
     return _batches(pieces, _Columns(names, faults, graphs=graphs), skip, batch_triples)
 
 
@@ -349,14 +379,14 @@ def _too_long(quad: ox.Quad) -> bool:
     return any(len(text.encode()) > terms.TERM_BYTES_MAX for text in texts)
 
 
-# --- Turtle and TriG: by statements --------------------------------------------------------------
+# --- other formats: by statements ----------------------------------------------------------------
 
 
-def _turtle_pieces(
-    data: IO[bytes], parser: ox.RdfFormat, faults: Faults, base: str | None
-) -> Iterator[_Piece]:
-    prepared = rdf_xml.prepared(data, faults.refuse) if parser == ox.RdfFormat.RDF_XML else None
-    statements = iter(ox.parse(data if prepared is None else cast("IO[bytes]", prepared), format=parser, base_iri=base))
+def _turtle_pieces(data: IO[bytes], syntax: Syntax, faults: Faults, base: str | None) -> Iterator[_Piece]:
+    prepare = _PREPARED.get(syntax)
+    prepared = None if prepare is None else prepare(data, faults.refuse)
+    stream = data if prepared is None else cast("IO[bytes]", prepared)
+    statements = iter(ox.parse(stream, format=_PARSERS[syntax], base_iri=base))
     while True:
         quads, error = _take(statements, faults)
         if prepared is not None and prepared.error is not None and (error is not None or not quads):
@@ -381,7 +411,7 @@ def _take(statements: Iterator[ox.Quad], faults: Faults) -> tuple[list[ox.Quad],
                 return quads, faults.refuse("a literal of datatype rdf:langString needs a language tag")
             quads.append(quad)
     except SyntaxError as error:
-        return quads, faults.refuse(_ERROR_PLACE.sub("", error.msg, count=1), error.lineno)
-    except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
+        return quads, faults.refuse(json_ld.reason_of(_ERROR_PLACE.sub("", error.msg, count=1)), error.lineno)
+    except (*DAMAGED, OSError) as error:
         return quads, faults.refuse(f"the data cannot be read: {error}")
     return quads, None

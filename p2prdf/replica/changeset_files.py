@@ -18,7 +18,7 @@ dataset, ``blank_scope`` names this scope, and they become IRIs of it (:func:`p2
 
 from __future__ import annotations
 
-import gzip
+import io
 import itertools
 import re
 from collections.abc import Iterator
@@ -28,6 +28,7 @@ from typing import Final
 
 from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.interest import Changeset, NotApplied, Triple
+from p2prdf.rdf.lines import decompressed
 from p2prdf.rdf.ntriples import detect, read_triples
 
 __all__ = [
@@ -189,5 +190,6 @@ def read_file(
 def _line_of(path: Path, label: str, *, compressed: bool) -> int | None:
     """Return the first line that contains a blank node of a label."""
     pattern = re.compile(rb"_:" + re.escape(label.encode()) + rb"(?![\w.:-])")
-    with (gzip.open(path, "rb") if compressed else path.open("rb")) as stream:
-        return next((number for number, line in enumerate(stream, 1) if pattern.search(line)), None)
+    with path.open("rb") as file:
+        lines = io.BufferedReader(decompressed(file)) if compressed else file
+        return next((number for number, line in enumerate(lines, 1) if pattern.search(line)), None)

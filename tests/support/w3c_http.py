@@ -135,7 +135,7 @@ async def failure(session: aiohttp.ClientSession, test: HttpTest, prefix: str, p
 
 
 def _as_written(session: aiohttp.ClientSession, url: str):
-    """Return a URL whose escapes aiohttp does not change."""
+    """Return a URL with its escapes as they are; aiohttp leaves them unchanged."""
     return URL(str(session._base_url).rstrip("/") + url, encoded=True)
 
 

@@ -295,7 +295,7 @@ def test_rdf_xml_is_read_with_its_unnamed_blank_nodes_numbered() -> None:
     assert sorted(triples) == held
 
 
-@pytest.mark.parametrize("syntax", [each for each in Syntax if each is not Syntax.RDF_XML])
+@pytest.mark.parametrize("syntax", [Syntax.N_TRIPLES, Syntax.N_QUADS, Syntax.TURTLE, Syntax.TRIG])
 def test_compressed_data_and_damage_in_it(syntax: Syntax) -> None:
     packed = gzip.compress(b"".join(lines(20_000)))
     assert len(read(packed, syntax=syntax, compressed=True)[0]) == 20_000
@@ -309,6 +309,12 @@ def test_the_name_determines_the_format() -> None:
     assert detect("B.NQ.GZ") == (Syntax.N_QUADS, True)
     assert detect("c.ttl.gz") == (Syntax.TURTLE, True)
     assert detect("d.owl") == detect("d.rdf") == (Syntax.RDF_XML, False)
+    assert detect("e.jsonld") == (Syntax.JSON_LD, False)
+    assert detect("e.nt.bz2") == detect("e.NT.xz") == (Syntax.N_TRIPLES, True)
+    refused = {"x.n3": "write Turtle", "x.n3.gz": "write Turtle", "x.hdt": "N-Triples", "x.nt.zst": "Zstandard"}
+    for name, reason in refused.items():
+        with pytest.raises(DataRefused, match=reason):
+            detect(name)
     for name in ("x", "x.xml", "nt", "x.gz"):
         with pytest.raises(DataRefused, match="no known suffix"):
             detect(name)
