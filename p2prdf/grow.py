@@ -48,6 +48,12 @@ class GrowingColumn:
         self._room[self.size : end] = value
         self.size = end
 
+    def only(self, index: npt.NDArray[Any]) -> GrowingColumn:
+        """Return a new column of the values at some places."""
+        chosen = GrowingColumn(self._room.dtype)
+        chosen.append(self.values[index])
+        return chosen
+
     def _reserve(self, size: int) -> None:
         if size > len(self._room):
             room = np.empty(max(_ROOM_MIN, size + (size >> 1)), self._room.dtype)

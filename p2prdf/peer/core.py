@@ -311,6 +311,7 @@ class Peer:
         """Evaluate, report low watermarks and acknowledge: all arrivals are stored and forwarded."""
         messenger = self._messenger
         evaluations, low_watermarks = self._coordinator.evaluations, self._low_watermarks
+        self._engine.release_ended()
         if evaluations.waiting:
             self._pace.enter("subscriptions")
             evaluations.turn()

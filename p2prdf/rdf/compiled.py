@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import expressions, values
@@ -22,8 +23,8 @@ __all__ = [
 ALWAYS: Final = Filter(f'"true"^^<{XSD}boolean>', ())
 NEVER: Final = Filter(f'"false"^^<{XSD}boolean>', ())
 """The false condition; a condition without variables becomes this or ``ALWAYS``."""
-FILTERS_MAX: Final = 2048
-"""Most compiled filters that are remembered."""
+FILTERS_MAX: Final = 256
+"""Most compiled filters that are remembered although no query in use has them."""
 RESULTS_MAX: Final = 256
 """Most results that a filter remembers, by its arguments; a full memory is cleared."""
 _REMEMBERED_LENGTH_MAX: Final = 512
@@ -35,7 +36,7 @@ class CompiledFilter:
     An error of the expression counts as false (SPARQL 1.1, section 17).
     """
 
-    __slots__ = ("_results", "_test")
+    __slots__ = ("__weakref__", "_results", "_test")
 
     def __init__(self, test: Callable[[expressions.Row], bool]):
         self._test = test
@@ -63,7 +64,7 @@ class CompiledFilter:
 class CompiledExpression:
     """Computes the term of an expression from canonical terms of its variables, in order; None is unbound."""
 
-    __slots__ = ("_evaluate",)
+    __slots__ = ("__weakref__", "_evaluate")
 
     def __init__(self, evaluate: Callable[[expressions.Row], values.Value]):
         self._evaluate = evaluate
@@ -76,22 +77,32 @@ class CompiledExpression:
             return None
 
 
+_filters: WeakValueDictionary[Filter, CompiledFilter] = WeakValueDictionary()
+_expressions: WeakValueDictionary[Filter, CompiledExpression] = WeakValueDictionary()
+
+
 @functools.lru_cache(maxsize=FILTERS_MAX)
 def compile_filter(filter: Filter) -> CompiledFilter:  # noqa: A002 - SPARQL's word
     """Return a function that decides whether the filter holds for values of its variables.
 
-    Raises QueryRefused for an invalid filter.  The last ``FILTERS_MAX`` are remembered.
+    Raises QueryRefused for an invalid filter.  Filters in use are shared; the last ``FILTERS_MAX`` are remembered.
     """
-    return CompiledFilter(_compiled(filter, expressions.compile_condition))
+    known = _filters.get(filter)
+    if known is None:
+        known = _filters[filter] = CompiledFilter(_compiled(filter, expressions.compile_condition))
+    return known
 
 
 @functools.lru_cache(maxsize=FILTERS_MAX)
 def compile_expression(expression: Filter) -> CompiledExpression:
     """Return a function from values of an expression's variables to its term.
 
-    Raises QueryRefused for an invalid expression.  The last ``FILTERS_MAX`` are remembered.
+    Raises QueryRefused for an invalid expression.  Remembered and shared as filters are.
     """
-    return CompiledExpression(_compiled(expression, expressions.compile_value))
+    known = _expressions.get(expression)
+    if known is None:
+        known = _expressions[expression] = CompiledExpression(_compiled(expression, expressions.compile_value))
+    return known
 
 
 class ExpressionChecker:

@@ -27,16 +27,11 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import Column, as_array
-from p2prdf.grow import GrowingColumn
-from p2prdf.hash_index import HashIndex
 from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
-from p2prdf.store.columnar_forget import ColumnarForgetting
+from p2prdf.store.columnar_ending import ColumnarEnding
 from p2prdf.store.columnar_join import ColumnarJoin
-from p2prdf.store.full_text import NO_CONDITION
-from p2prdf.store.items import remember
-from p2prdf.store.join_indexes import JoinIndex, PlanTable, StepRows
-from p2prdf.store.postings import Postings
+from p2prdf.store.join_indexes import JoinIndex, StepRows
 from p2prdf.store.tables import NEVER, Derived
 from p2prdf.store.triple_table import TripleTable, later_times
 
@@ -51,10 +46,9 @@ Bools = npt.NDArray[np.bool_]
 _NEVER = np.uint64(NEVER)
 _GONE = np.uint64(GONE)
 _PLAIN = (1 << keys.EVENT_SHIFT) - 1
-_COMPACT_MIN = 4096
 
 
-class ColumnarTables(ColumnarJoin, ColumnarForgetting):
+class ColumnarTables(ColumnarJoin, ColumnarEnding):
     """:class:`p2prdf.store.tables.Tables` on numpy columns."""
 
     # --- triples ---------------------------------------------------------------------------------
@@ -337,82 +331,6 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             alone = self.settled and not refresh and step.compiled.step.role != keys.ANY
             met = np.full(len(numbers), GONE if alone else self.over_before, np.uint64)
             self._probe_triples(step, numbers, step.ordinal.values[numbers], since[probe], met, refresh, out)
-
-    # --- ending ----------------------------------------------------------------------------------
-
-    def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget groups and the rows that wait for them."""
-        wanted = np.array(list(dict.fromkeys(ids)), np.uint64)
-        unknown = np.ones(len(wanted), np.bool_)
-        for table in self._plans_with(wanted):
-            numbers = table.groups.index.find(wanted)
-            unknown &= numbers < 0
-            numbers = numbers[numbers >= 0]
-            since_min = table.groups.since_min.values
-            numbers = numbers[since_min[numbers] != _NEVER]
-            if not len(numbers):
-                continue
-            since_min[numbers] = _NEVER
-            self._changes += 1
-            table.groups.ended += len(numbers)
-            for step in table.steps:
-                step.links.difference_update(numbers.tolist())
-            self._compact(table)
-        for identity in wanted[unknown].tolist():
-            if identity not in self._ended:
-                remember(self._ended, identity)
-                self._changes += 1
-
-    def _compact(self, table: PlanTable) -> None:
-        """Drop the rows of ended groups once they are the majority; a plan with few groups has few rows."""
-        for step in table.steps:
-            if len(step) < (_COMPACT_MIN if step.condition == NO_CONDITION else 1):
-                continue
-            alive = table.groups.since_min.values[step.group.values] != _NEVER
-            if np.count_nonzero(alive) * 2 < len(step):
-                self._drop_rows(step, np.flatnonzero(alive))
-
-    def _drop_rows(self, step: StepRows, kept: I64) -> None:
-        """Rebuild a step and the waiting rows of its join index with only the rows ``kept``."""
-        held, ordinals = len(step), step.ordinal.values
-        self._laid_out_anew(per_event=step.plan.plan.per_event)
-        kept = step.true(kept)
-        dropped = held - len(kept) - step.dead
-        step.dead = 0
-        self._changes += dropped  # so that the version does not fall
-        if step.number:
-            self._sizes.rows -= dropped
-        else:
-            self._sizes.queries -= dropped
-        identities = step.index.keys[kept]
-        step.index = HashIndex()
-        step.index.insert(identities)
-        for name in ("group", "oldest", "born", "ordinal"):
-            column = getattr(step, name)
-            values = column.values[kept]
-            fresh = GrowingColumn(values.dtype)
-            fresh.append(values)
-            setattr(step, name, fresh)
-        for place, column in enumerate(step.bindings):
-            fresh = GrowingColumn(np.uint32)
-            fresh.append(column.values[kept])
-            step.bindings[place] = fresh
-        join_index = step.join_index
-        if step.condition != NO_CONDITION:
-            assert join_index.texts is not None, "it was made with the step"
-            numbers = np.full(held, -1, np.int64)
-            numbers[kept] = np.arange(len(kept))
-            join_index.texts.renumber(step.condition, step.place, ordinals, numbers)
-            return
-        join_index.waiting = Postings()
-        join_index.waiting_step = GrowingColumn(np.uint32)
-        join_index.waiting_row = GrowingColumn(np.uint32)
-        for number, each in enumerate(join_index.steps):
-            if each.condition == NO_CONDITION:
-                first, count = len(join_index.waiting_row), len(each)
-                join_index.waiting.append(each.ordinal.values, np.arange(first, first + count))
-                join_index.waiting_step.extend(count, number)
-                join_index.waiting_row.append(np.arange(count))
 
 
 def _first_places(columns: Sequence[npt.NDArray[Any]]) -> I64:

@@ -223,8 +223,6 @@ class _Layout:
         for old, new in pairs:
             new.texts = None if old.texts is None else TextRows(full_text)
         self.steps = [(plan, [self._empty(step, fresh[id(step.join_index)]) for step in plan.steps]) for plan in plans]
-        for _, new in pairs:
-            new.steps.sort(key=lambda step: step.place)
         self._moved = GrowingColumn(np.int64)
         """The new number by row; -1: the row was dead."""
         self._rows_moved = {id(step): GrowingColumn(np.int64) for plan in plans for step in plan.steps}
@@ -238,7 +236,7 @@ class _Layout:
         made = StepRows(step.plan, step.number, step.compiled, join_index, step.place, step.condition)
         made.bindings = [GrowingColumn(np.uint32) for _ in step.bindings]
         made.links, made.any_over = step.links, step.any_over
-        join_index.steps.append(made)
+        join_index.place_at(made, len(step.join_index.steps))
         return made
 
     def go_on(self) -> bool:

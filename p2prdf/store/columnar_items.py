@@ -16,6 +16,7 @@ from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, Seen, TripleColumns, TripleItems
 from p2prdf.store.join_indexes import PlanTable, StepRows
 from p2prdf.store.tables import NEVER, Derived
+from p2prdf.wire.messages import Groups
 
 __all__ = ["ColumnarItems"]
 
@@ -110,7 +111,11 @@ class ColumnarItems(ColumnarState):
 
     def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
         """Return rows by handle, without those that have ended."""
-        held = self._plan_table(plan).steps[step]
+        table = self._plans.get(plan)
+        if table is None:  # released
+            nothing = np.zeros(0, np.uint64)
+            return Derived(plan, step, nothing, nothing, nothing, nothing, (nothing,) * len(plan.steps[step].bound))
+        held = table.steps[step]
         return self._rows_at(held, self._living(held, as_array(handle)))
 
     def link_items(self) -> Iterator[LinkItems]:
@@ -124,7 +129,17 @@ class ColumnarItems(ColumnarState):
                     identities = keys.item_identities(ids, place, *_sinces(table, group))
                     own = as_array(self.query_keys(table.plan, step.number, group))
                     for ring in self._all_keys(step, len(group)) or [own]:
-                        yield LinkItems(table.plan, step.number, group, ring, identities)
+                        yield LinkItems(table.plan, step.number, table.groups.index.keys[group], ring, identities)
+
+    def export_links(self, plan: Plan, handle: Column) -> Groups:
+        """Return groups by handle, without those that have ended."""
+        table = self._plans.get(plan)
+        if table is None:  # released
+            nothing = np.zeros(0, np.uint64)
+            return Groups(nothing, nothing, nothing, nothing, (nothing,) * plan.constant_count)
+        numbers = table.groups.index.find(as_array(handle))
+        numbers = numbers[numbers >= 0]
+        return self.export_groups(plan, numbers[table.groups.since_min.values[numbers] != _NEVER])[0]
 
     @staticmethod
     def _all_keys(step: StepRows, count: int) -> list[U64]:
@@ -135,11 +150,7 @@ class ColumnarItems(ColumnarState):
 
     def ended_groups(self) -> list[int]:
         """Return the identities of groups known to have ended."""
-        found: list[int] = []
-        for table in self._plans.values():
-            ended = table.groups.since_min.values == _NEVER
-            found += table.groups.index.keys[np.flatnonzero(ended)].tolist()
-        return found + list(self._ended)
+        return list(self._ended)
 
     def ended_among(self, plan: Plan, group: Column) -> list[int]:
         """Return the identities of the ended groups among some groups of a plan."""

@@ -14,7 +14,7 @@ from p2prdf.hlc import COUNTER_BITS, ELEMENT, GONE
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.compiled import ROW, Source
 from p2prdf.store.intervals import LATE
-from p2prdf.store.join_indexes import JoinIndex, StepRows
+from p2prdf.store.join_indexes import RELEASED, JoinIndex, StepRows
 from p2prdf.store.rejoin import in_pieces, part_max
 from p2prdf.store.tables import REJOIN_PAIRS_MAX, Chosen, Derived
 
@@ -64,7 +64,10 @@ class ColumnarJoin(ColumnarState):
         ``names``: the identities of the triples, if the caller has few pairs of many steps.
         """
         for number, index in ARRAYS.split(steps):
+            if number == RELEASED:
+                continue
             step = join_index.steps[number]
+            assert step is not None, "rows wait at it"
             if step.any_over:
                 living = step.oldest.values[rows[index]] != _GONE
                 index = index[living | (step.born.values[rows[index]] >= met[index])]

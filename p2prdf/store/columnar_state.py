@@ -48,8 +48,10 @@ class ColumnarState:
         self._plans: dict[Plan, PlanTable] = {}
         self._of_one: dict[int, PlanTable] = {}
         """Plans that have only ever had one group, by the group's identity; there may be as many as queries."""
-        self._of_many: list[PlanTable] = []
+        self._of_many: dict[Plan, PlanTable] = {}
         """The other plans, which are searched for a group; there are as many as templates."""
+        self._with_ended: dict[Plan, PlanTable] = {}
+        """Plans with ended groups that are not released."""
         self._triples = TripleTable(per_event=False)
         self._events = TripleTable(per_event=True)
         self._join_indexes: dict[tuple[bool, int], list[JoinIndex]] = {}
@@ -61,7 +63,7 @@ class ColumnarState:
         self._changes = 0
         """Changes of items that the numbers of held items do not show."""
         self._ended: dict[int, None] = {}
-        """Groups that have ended and were never held here, oldest first."""
+        """Groups that have ended, oldest first."""
 
     # --- plans and join indexes ------------------------------------------------------------------
 
@@ -91,12 +93,12 @@ class ColumnarState:
         table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter), GroupTable(plan))
         for place, at in enumerate(plan.steps):
             join_index = self._join_index(plan.per_event, at.role, at.mask)
-            condition = self._full_text.condition_of(plan, at)
+            condition = self._full_text.use(plan, at)
             if condition != NO_CONDITION and join_index.texts is None:
                 join_index.texts = TextRows(self._full_text)
-            step = StepRows(table, place, compile_step(plan, place), join_index, len(join_index.steps), condition)
+            step = StepRows(table, place, compile_step(plan, place), join_index, -1, condition)
             step.bindings = [GrowingColumn(np.uint32) for _ in at.bound]
-            join_index.steps.append(step)
+            step.place = join_index.place(step)
             table.steps.append(step)
         self._plans[plan] = table
         return table
@@ -108,6 +110,8 @@ class ColumnarState:
         numbers, widened = table.groups.add(groups, self._ended, self.settled)
         if before < 2 and len(table.groups) > before:
             self._file_plan(table, new=before == 0)
+        if table.groups.ended:
+            self._with_ended[plan] = table
         self._changes += widened
         self._widened |= widened
         return numbers
@@ -118,14 +122,14 @@ class ColumnarState:
         if new and len(table.groups) == 1 and first not in self._of_one:
             self._of_one[first] = table
         elif new:
-            self._of_many.append(table)
+            self._of_many[table.plan] = table
         elif self._of_one.get(first) is table:
             del self._of_one[first]
-            self._of_many.append(table)
+            self._of_many[table.plan] = table
 
     def _plans_with(self, wanted: U64) -> list[PlanTable]:
         """Return the plans that may have one of some groups, each once; ``wanted`` names no group twice."""
-        return [*self._of_many, *(self._of_one[each] for each in wanted.tolist() if each in self._of_one)]
+        return [*self._of_many.values(), *(self._of_one[each] for each in wanted.tolist() if each in self._of_one)]
 
     @property
     def ever_removed(self) -> bool:
@@ -198,13 +202,13 @@ class ColumnarState:
 
     def row_keys(self, rows: Derived) -> Column:
         """Return the ring key at which each row waits; its step must have a role."""
-        compiled = compile_step(rows.plan, rows.step)
+        compiled = self._plan_table(rows.plan).steps[rows.step].compiled
         group = as_array(rows.group, np.int64)
         return self._route_keys(rows.plan, compiled, group, rows.bindings)
 
     def query_keys(self, plan: Plan, step: int, group: Column) -> Column:
         """Return the ring key of a step's pattern by its own constants, per group."""
-        return self._route_keys(plan, compile_step(plan, step), as_array(group, np.int64), ())
+        return self._route_keys(plan, self._plan_table(plan).steps[step].compiled, as_array(group, np.int64), ())
 
     def _route_keys(self, plan: Plan, compiled: CompiledStep, group: I64, bindings: Sequence[Column]) -> U64:
         table = self._plan_table(plan)

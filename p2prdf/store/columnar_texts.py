@@ -4,7 +4,7 @@ A *pair* is a condition that waits under a key (given by its ordinal in the join
 index of packed numbers; rows are postings of their pairs, and pairs are postings of their keys.  A row costs as much
 as one without a text, and a key with many conditions also has an index of them.
 
-Pairs are kept for good, as plans are; a pair without rows leaves the index of texts.
+A pair without rows leaves the index of texts.  When most pairs have none, the join index files all rows anew.
 """
 
 from __future__ import annotations
@@ -52,6 +52,15 @@ class TextRows:
         self._gone = 0
         self._indexes: dict[int, FullTextIndex] = {}
         """For keys with more than FEW_MAX conditions: an index of pairs by condition."""
+
+    def empty(self) -> TextRows:
+        """Return a new one without rows."""
+        return TextRows(self._full_text)
+
+    @property
+    def mostly_idle(self) -> bool:
+        """Whether most pairs have no row."""
+        return 2 * int(np.count_nonzero(self._living.values)) < len(self._living)
 
     @property
     def nbytes(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from p2prdf import keys
 from p2prdf.rdf import quads
@@ -69,9 +69,19 @@ def _never_literal(plan: Plan, at: int, variable: int) -> bool:
     return all(variable != pattern[0] for pattern in plan.patterns)
 
 
-@lru_cache(maxsize=65_536)
+_compiled: WeakKeyDictionary[Plan, dict[int, CompiledStep]] = WeakKeyDictionary()
+"""The compiled steps of plans, as long as the plans are held."""
+
+
 def compile_step(plan: Plan, number: int) -> CompiledStep:
-    """Compile step ``number`` of a plan."""
+    """Return the compiled step ``number`` of a plan."""
+    steps = _compiled.setdefault(plan, {})
+    if number not in steps:
+        steps[number] = _compile(plan, number)
+    return steps[number]
+
+
+def _compile(plan: Plan, number: int) -> CompiledStep:
     step = plan.steps[number]
     last = number + 1 == len(plan.steps)
     bits = (keys.S, keys.P, keys.O)

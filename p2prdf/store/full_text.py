@@ -44,11 +44,17 @@ class FullText:
 
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary
-        self._conditions: list[Condition] = []
+        self._conditions: list[Condition | None] = []
+        """The conditions by number; None: a free number."""
         self._numbers: dict[str, int] = {}
+        self._uses: list[int] = []
+        """By number of a condition, how many steps have it."""
+        self._free: list[int] = []
 
-    def condition_of(self, plan: Plan, step: Step) -> int:
+    def use(self, plan: Plan, step: Step) -> int:
         """Return the number of the condition that files the rows waiting at a step; NO_CONDITION if there is none.
+
+        :meth:`release` it when the step is released.
 
         A step has the filters that it is the first to decide, so a condition on its object concerns the variable it
         binds.  Raises QueryRefused if a filter contains an invalid condition.
@@ -59,10 +65,31 @@ class FullText:
         if not found:
             return NO_CONDITION
         condition = max(found, key=_asked)
-        number = self._numbers.setdefault(str(condition), len(self._conditions))
-        if number == len(self._conditions):
-            self._conditions.append(condition)
+        number = self._numbers.get(str(condition))
+        if number is None:
+            if not self._free:
+                self._free.append(len(self._conditions))
+                self._conditions.append(None)
+                self._uses.append(0)
+            number = self._numbers[str(condition)] = self._free.pop()
+            self._conditions[number] = condition
+        self._uses[number] += 1
         return number
+
+    def release(self, number: int) -> None:
+        """Release a condition for one step; the last one frees its number."""
+        if number == NO_CONDITION:
+            return
+        self._uses[number] -= 1
+        if not self._uses[number]:
+            del self._numbers[str(self._conditions[number])]
+            self._conditions[number] = None
+            self._free.append(number)
+
+    def _condition(self, number: int) -> Condition:
+        condition = self._conditions[number]
+        assert condition is not None, "a step has it"
+        return condition
 
     def text(self, term: int) -> Text | None:
         """Return the text of a term; None if the term is not a literal, so no condition holds."""
@@ -70,7 +97,7 @@ class FullText:
 
     def holds(self, number: int, text: Text) -> bool:
         """Return whether a condition holds for a text."""
-        return condition_holds(self._conditions[number], text)
+        return condition_holds(self._condition(number), text)
 
     @staticmethod
     def satisfied(index: FullTextIndex, text: Text) -> list[int]:
@@ -92,7 +119,7 @@ class FullText:
         """Return a condition as an entry of an index: one pattern, in which the key has decided all but the text."""
         from p2prdf.text import ANY, TextPattern, TextQuery
 
-        return TextQuery((TextPattern(ANY, ANY, "?text", self._conditions[number]),))
+        return TextQuery((TextPattern(ANY, ANY, "?text", self._condition(number)),))
 
 
 def _asked(condition: Condition) -> int:

@@ -41,8 +41,8 @@ class GroupTable:
     def add(self, groups: Groups, gone: dict[int, None], settled: int) -> tuple[I64, bool]:
         """Take in or widen groups; return their numbers, and whether a known one was widened.
 
-        Groups in ``gone`` ended before they arrived; they are taken in as ended, and leave ``gone``.  ``settled``:
-        that of the tables (:class:`p2prdf.store.tables.Tables`), recorded for new groups.
+        Groups in ``gone`` have ended, and are taken in as ended.  ``settled``: that of the tables
+        (:class:`p2prdf.store.tables.Tables`), recorded for new groups.
         """
         ids = as_array(groups.ids)
         since_min, since_max, lease = (
@@ -65,19 +65,19 @@ class GroupTable:
                 or (since_max > self.since_max.values[numbers])[~fresh].any()
             )
         if gone:
-            since_min, since_max = self._as_ended(ids, since_min, since_max, gone)
+            since_min, since_max = self._as_ended(ids, since_min, since_max, gone, fresh)
         np.minimum.at(self.since_min.values, numbers, since_min)
         np.maximum.at(self.since_max.values, numbers, since_max)
         np.maximum.at(self.lease.values, numbers, lease)
         return numbers, widened
 
-    def _as_ended(self, ids: U64, since_min: U64, since_max: U64, gone: dict[int, None]) -> tuple[U64, U64]:
+    def _as_ended(
+        self, ids: U64, since_min: U64, since_max: U64, gone: dict[int, None], fresh: npt.NDArray[np.bool_]
+    ) -> tuple[U64, U64]:
         """Take in groups that have ended already as ended."""
-        known = [each for each in dict.fromkeys(ids.tolist()) if each in gone]
+        known = [each for each in ids[fresh].tolist() if each in gone]
         if not known:
             return since_min, since_max
-        for each in known:
-            del gone[each]
         self.ended += len(known)
         ended = np.isin(ids, np.array(known, np.uint64))
         return np.where(ended, _NEVER, since_min), np.where(ended, np.maximum(since_max, np.uint64(1)), since_max)
@@ -87,3 +87,14 @@ class GroupTable:
         ended = (self.since_min.values[numbers] == _NEVER) & ~fresh
         ended &= self.since_max.values[numbers] != 0  # otherwise it is new in this very batch
         return np.where(ended, _NEVER, since_min)
+
+    def keep(self, kept: I64) -> None:
+        """Keep only the groups with some numbers; they are numbered anew in that order."""
+        ids = self.index.keys[kept]
+        self.index = HashIndex()
+        self.index.insert(ids)
+        self.since_min, self.since_max, self.lease, self.first_heard = (
+            column.only(kept) for column in (self.since_min, self.since_max, self.lease, self.first_heard)
+        )
+        self.params = [column.only(kept) for column in self.params]
+        self.ended = int(np.count_nonzero(self.since_min.values == _NEVER))

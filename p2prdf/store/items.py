@@ -5,8 +5,8 @@ queries.  An item changes in one way only: it gets *later* (a triple is publishe
 gains a subscription), and the later of two states wins.  Two copies are therefore equal if they have the same *item
 identities*, 64-bit names of item and state, and a copy is brought up to date by inserting the items that it lacks.
 
-A *handle* finds an item again after any change of the tables: the place of a triple, the identity of a row, the
-number of a group.  Items that have ended meanwhile are not exported.
+A *handle* finds an item again after any change of the tables: the place of a triple, the identity of a row or of a
+group.  Items that have ended meanwhile are not exported.
 
 A triple has the same item identity in all its indexes, and a row that waits for a pattern without constants has the
 same under the keys of all buckets.  A digest over several keys should add identities or mix the keys in: with
@@ -29,7 +29,7 @@ ITEMS_AT_ONCE = 65_536
 """Rows per :class:`RowItems`: some ten milliseconds of work."""
 
 ENDED_MAX = 100_000
-"""Bound on the remembered ended groups that were never held here; beyond it the oldest are forgotten."""
+"""Bound on the remembered ended groups; beyond it the oldest are forgotten."""
 
 
 class Seen(NamedTuple):
@@ -74,17 +74,17 @@ class RowItems(NamedTuple):
 
 
 class LinkItems(NamedTuple):
-    """Groups with a later link of a CQC query: their numbers, ring keys, item identities."""
+    """Groups with a later link of a CQC query: handles, ring keys, item identities."""
 
     plan: Plan
     step: int
-    group: Column
+    handle: Column
     ring_keys: Column
     identities: Column
 
 
 def remember(ended: dict[int, None], identity: int) -> None:
-    """Record the end of a group that is not held here."""
+    """Record the end of a group."""
     ended[identity] = None
     if len(ended) > ENDED_MAX:
         del ended[next(iter(ended))]

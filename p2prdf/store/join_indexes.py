@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2prdf import keys
+from p2prdf.columns import ARRAYS
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.query import Plan
@@ -21,7 +22,10 @@ from p2prdf.store.postings import Postings
 from p2prdf.store.tables import PlanFilters
 from p2prdf.store.triple_table import TripleTable, pack
 
-__all__ = ["JoinIndex", "PlanTable", "StepRows"]
+__all__ = ["RELEASED", "JoinIndex", "PlanTable", "StepRows"]
+
+RELEASED = (1 << 32) - 1
+"""In place of a step in a join index: the row was released with its group."""
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
@@ -81,6 +85,21 @@ class StepRows:
             join_index.texts.append(self.condition, self.place, ordinals, rows)
         return ordinals
 
+    def keep(self, kept: I64) -> None:
+        """Release all rows except those at some places."""
+        held, ordinals = len(self), self.ordinal.values
+        identities = self.index.keys[kept]
+        self.index = HashIndex()
+        self.index.insert(identities)
+        self.group, self.oldest, self.born, self.ordinal = (
+            column.only(kept) for column in (self.group, self.oldest, self.born, self.ordinal)
+        )
+        self.bindings = [column.only(kept) for column in self.bindings]
+        self.dead = 0
+        numbers = np.full(held, -1, np.int64)
+        numbers[kept] = np.arange(len(kept))
+        self.join_index.renumber(self, ordinals, numbers)
+
     def join_keys(self, group: npt.NDArray[Any], bindings: Sequence[npt.NDArray[Any]]) -> U64:
         """Return the exact keys under which rows wait in the join index."""
         empty = np.zeros(len(group), np.uint32)
@@ -111,9 +130,13 @@ class JoinIndex:
         self.waiting = Postings()
         self.texts: TextRows | None = None
         """Rows that wait for a text; ``waiting`` does not contain them."""
-        self.steps: list[StepRows] = []
+        self.steps: list[StepRows | None] = []
+        """The steps by their place; None: a free place, which no waiting row names."""
+        self._free: dict[int, None] = {}
         self.waiting_step = GrowingColumn(np.uint32)
         self.waiting_row = GrowingColumn(np.uint32)
+        self.released = 0
+        """Number of waiting rows that were released; their step is ``RELEASED``."""
 
     @property
     def nbytes(self) -> int:
@@ -121,6 +144,73 @@ class JoinIndex:
         parts = (self.triples, self.waiting, self.waiting_step, self.waiting_row)
         texts = 0 if self.texts is None else self.texts.nbytes
         return sum(part.nbytes for part in parts) + texts + (0 if self.by_pair else self.index.nbytes)
+
+    def place(self, step: StepRows) -> int:
+        """Return a place for a new step."""
+        if self._free:
+            at, _ = self._free.popitem()
+            self.steps[at] = step
+            return at
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    def place_at(self, step: StepRows, places: int) -> None:
+        """Place a step where it is in an index that this one replaces, which has so many places."""
+        if not self.steps:
+            self.steps = [None] * places
+            self._free = dict.fromkeys(range(places))
+        self.steps[step.place] = step
+        del self._free[step.place]
+
+    def drop(self, step: StepRows) -> None:
+        """Release a step with all its rows."""
+        self.renumber(step, step.ordinal.values, np.full(len(step), -1, np.int64))
+        self.steps[step.place] = None
+        self._free[step.place] = None
+        while self.steps and self.steps[-1] is None:
+            self.steps.pop()
+            del self._free[len(self.steps)]
+        if self.texts is not None and self.texts.mostly_idle:
+            self._file_texts_anew(self.texts)
+
+    def renumber(self, step: StepRows, ordinals: I64, numbers: I64) -> None:
+        """Give the rows of a step new numbers, by their old ones; -1 releases a row.
+
+        ``ordinals``: the keys under which they wait.  When most waiting rows are released, the others are filed anew.
+        """
+        if step.condition != NO_CONDITION:
+            assert self.texts is not None, "it was made with the step"
+            self.texts.renumber(step.condition, step.place, ordinals, numbers)
+            return
+        places = np.flatnonzero(self.waiting_step.values == step.place)
+        now = numbers[self.waiting_row.values[places]]
+        gone = now < 0
+        self.waiting_step.values[places[gone]] = RELEASED
+        self.waiting_row.values[places[~gone]] = now[~gone]
+        self.released += int(np.count_nonzero(gone))
+        if 2 * self.released > len(self.waiting_row):
+            self._file_anew()
+
+    def _file_anew(self) -> None:
+        held = np.flatnonzero(self.waiting_step.values != RELEASED)
+        steps, rows = self.waiting_step.values[held], self.waiting_row.values[held]
+        ordinals = np.zeros(len(held), np.int64)
+        for number, index in ARRAYS.split(steps):
+            step = self.steps[number]
+            assert step is not None, "rows wait at it"
+            ordinals[index] = step.ordinal.values[rows[index]]
+        self.waiting, self.released = Postings(), 0
+        self.waiting_step, self.waiting_row = GrowingColumn(np.uint32), GrowingColumn(np.uint32)
+        self.waiting.append(ordinals, np.arange(len(held)))
+        self.waiting_step.append(steps)
+        self.waiting_row.append(rows)
+
+    def _file_texts_anew(self, texts: TextRows) -> None:
+        left = [each for each in self.steps if each is not None and each.condition != NO_CONDITION]
+        self.texts = texts.empty() if left else None
+        for step in left:
+            assert self.texts is not None, "it was made above"
+            self.texts.append(step.condition, step.place, step.ordinal.values, np.arange(len(step)))
 
     def keys_of(self, s: U32, p: U32, o: U32) -> U64:
         """Return the exact keys of triples (or of the parts the mask names) under the mask."""

@@ -6,7 +6,7 @@ rows that have them; storing one and probing the other are two dictionary look-u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from p2prdf import keys
@@ -16,15 +16,13 @@ from p2prdf.rdf.query import Plan
 from p2prdf.store.compiled import ROW
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.intervals import LATE, later_time
-from p2prdf.store.items import remember
-from p2prdf.store.light_forget import LightForgetting
+from p2prdf.store.light_ending import LightEnding
 from p2prdf.store.light_state import (
     IDENTITY,
     PLAIN,
     ROLES,
     TERMS,
     TIME,
-    Group,
     JoinIndex,
     Row,
     StepTable,
@@ -44,7 +42,7 @@ _ALL = (1 << 2 * keys.EVENT_SHIFT) - 1
 """The set of all indexes of both kinds."""
 
 
-class LightTables(LightForgetting):
+class LightTables(LightEnding):
     """:class:`p2prdf.store.tables.Tables` on dictionaries."""
 
     # --- triples ---------------------------------------------------------------------------------
@@ -310,41 +308,6 @@ class LightTables(LightForgetting):
         for triple in table.join_index.triples.get(key, ()):
             if triple[TIME] >= since and not GONE <= triple[TIME] < GONE + met:
                 self._join(table, row, triple, 0, refresh, out)
-
-    def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget groups and the rows that wait for them."""
-        for identity in ids:
-            table = self._owners.pop(identity, None)
-            if table is None:
-                if identity not in self._ended and not any(identity in plan.by_id for plan in self._plans.values()):
-                    remember(self._ended, identity)
-                    self._changes += 1
-                continue
-            self._changes += 1
-            group = table.by_id[identity]  # stays, so that later arrivals find the group ended
-            group.since_min, group.since_max = NEVER, 0
-            for step in table.steps:
-                step.links.discard(group.number)
-                ended = [row for row in step.rows.values() if row.group is group]
-                for row in ended:
-                    del step.rows[row.identity]
-                    self._row_count -= 1
-                    self._changes += 1  # so that the version does not fall
-                for key in dict.fromkeys(self._join_key(step, row) for row in ended):
-                    self._drop_waiting(step, key, group)
-
-    @staticmethod
-    def _drop_waiting(step: StepTable, key: Any, group: Group) -> None:
-        """Remove a group's rows under one key of a step from its join index."""
-        if step.condition != NO_CONDITION:
-            assert step.join_index.texts is not None, "it was made with the step"
-            step.join_index.texts.drop(key, step, group)
-            return
-        left = [each for each in step.join_index.waiting[key] if each[0] is not step or each[1].group is not group]
-        if left:
-            step.join_index.waiting[key] = left
-        else:
-            del step.join_index.waiting[key]
 
     # --- the join --------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from p2prdf.rdf.query import Plan
 from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, Seen, TripleColumns, TripleItems
 from p2prdf.store.light_state import BEGIN, ROLES, TERMS, TIME, LightState, Row, StepTable, Triple
 from p2prdf.store.tables import NEVER, Derived, identity_of_group
+from p2prdf.wire.messages import Groups
 
 __all__ = ["LightItems"]
 
@@ -98,7 +99,10 @@ class LightItems(LightState):
 
     def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
         """Return rows by handle, without those that have ended."""
-        held = self._plan_table(plan).steps[step]
+        table = self._plans.get(plan.identity)
+        if table is None:  # released
+            return Derived(plan, step, [], [], [], [], tuple([] for _ in plan.steps[step].bound))
+        held = table.steps[step]
         return self._rows_at(held, self._living(held, as_list(handle)))
 
     def link_items(self) -> Iterator[LinkItems]:
@@ -114,7 +118,15 @@ class LightItems(LightState):
                     ]
                     own = as_list(self.query_keys(table.plan, place, numbers))
                     for ring in self._all_keys(step, len(numbers)) or [own]:
-                        yield LinkItems(table.plan, place, numbers, ring, identities)
+                        yield LinkItems(table.plan, place, [each.identity for each in groups], ring, identities)
+
+    def export_links(self, plan: Plan, handle: Column) -> Groups:
+        """Return groups by handle, without those that have ended."""
+        table = self._plans.get(plan.identity)
+        if table is None:  # released
+            return Groups([], [], [], [], tuple([] for _ in range(plan.constant_count)))
+        found = (table.by_id.get(each) for each in as_list(handle))
+        return self.export_groups(plan, [each.number for each in found if each and each.since_min != NEVER])[0]
 
     @staticmethod
     def _all_keys(step: StepTable, count: int) -> list[list[int]]:
@@ -123,8 +135,7 @@ class LightItems(LightState):
 
     def ended_groups(self) -> list[int]:
         """Return the identities of groups known to have ended."""
-        groups = (group for table in self._plans.values() for group in table.groups)
-        return [group.identity for group in groups if group.since_min == NEVER] + list(self._ended)
+        return list(self._ended)
 
     def ended_among(self, plan: Plan, group: Column) -> list[int]:
         """Return the identities of the ended groups among some groups of a plan."""

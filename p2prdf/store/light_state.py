@@ -152,7 +152,9 @@ class LightState:
         self._changes = 0
         """Changes of items that the numbers of held items do not show."""
         self._ended: dict[int, None] = {}
-        """Groups that have ended and were never held here, oldest first."""
+        """Groups that have ended, oldest first."""
+        self._with_ended: dict[int, PlanTable] = {}
+        """Plans, by identity, with ended groups that are not released."""
 
     # --- plans and join indexes ------------------------------------------------------------------
 
@@ -190,7 +192,7 @@ class LightState:
         table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter))
         for place, step in enumerate(plan.steps):
             join_index = self._join_index(plan.per_event, step.role, step.mask)
-            condition = self._full_text.condition_of(plan, step)
+            condition = self._full_text.use(plan, step)
             if condition != NO_CONDITION and join_index.texts is None:
                 join_index.texts = TextRows(self._full_text)
             table.steps.append(StepTable(table, place, compile_step(plan, place), join_index, condition))
@@ -211,8 +213,8 @@ class LightState:
                 table.groups.append(group)
                 table.by_id[identity] = group
                 if identity in self._ended:
-                    del self._ended[identity]
                     group.since_min, group.since_max = NEVER, 0
+                    self._with_ended[plan.identity] = table
                 else:
                     self._owners[identity] = table
             elif group.since_min != NEVER:
@@ -309,8 +311,8 @@ class LightState:
 
     def row_keys(self, rows: Derived) -> Column:
         """Return the ring key at which each row waits; its step must have a role."""
-        compiled = compile_step(rows.plan, rows.step)
-        groups = self._plan_table(rows.plan).groups
+        table = self._plan_table(rows.plan)
+        compiled, groups = table.steps[rows.step].compiled, table.groups
         hashes = self._dictionary.hashes
         bindings: list[Terms] = list(zip(*rows.bindings, strict=True)) if rows.bindings else [()] * len(rows)
         return [

@@ -268,9 +268,21 @@ class Tables(Protocol):
         ...
 
     def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget groups and the rows that wait for them, for good, also groups that arrive only later.
+        """End groups for good, also groups that arrive only later; their rows are joined no more.
 
-        Of groups unknown here ``ENDED_MAX`` are remembered (:mod:`p2prdf.store.items`).
+        The identities of the last ``ENDED_MAX`` ended groups are remembered (:mod:`p2prdf.store.items`).
+        """
+        ...
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether plans with ended groups wait for :meth:`release_ended`; cheap."""
+        ...
+
+    def release_ended(self) -> None:
+        """Release plans without live groups, and ended groups with their rows where these outnumber the live ones.
+
+        Numbers of groups change: the caller must hold none, nor rows (:class:`Derived`) with such numbers.
         """
         ...
 
@@ -337,6 +349,10 @@ class Tables(Protocol):
 
     def link_items(self) -> Iterator[LinkItems]:
         """Yield all later links held (:meth:`add_queries` with a step above 0), as :meth:`row_items` yields rows."""
+        ...
+
+    def export_links(self, plan: Plan, handle: Column) -> Groups:
+        """Return groups by handle (some of those of :meth:`link_items`), without those that have ended."""
         ...
 
     def ended_groups(self) -> list[int]:

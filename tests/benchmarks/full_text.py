@@ -63,7 +63,7 @@ WAYS = {
 class Scan(FullText):
     """Files no row by its condition."""
 
-    def condition_of(self, plan: Plan, step: Step) -> int:
+    def use(self, plan: Plan, step: Step) -> int:
         """Return none."""
         return NO_CONDITION
 

@@ -61,13 +61,23 @@ class RecentlyStable:
             self._forget(*self._order.popleft()[1:])
 
     def _forget(self, subscription: int, epoch: int) -> None:
-        epochs = self._held[subscription]
+        epochs = self._held.get(subscription)
+        if epochs is None or epoch not in epochs:
+            return  # the subscription has ended
         self._count -= len(epochs[epoch].popleft())
         if not epochs[epoch]:
             del epochs[epoch]
             self._sorted.pop((subscription, epoch), None)
         if not epochs:
             del self._held[subscription]
+
+    def end(self, subscription: int) -> None:
+        """Forget the solutions of a subscription that has ended for good."""
+        for epoch, stable in self._held.pop(subscription, {}).items():
+            self._sorted.pop((subscription, epoch), None)
+            self._count -= sum(map(len, stable))
+        while self._order and self._order[0][1] not in self._held:
+            self._order.popleft()
 
     def places_left(self, subscription: int, identities: Column, epoch: int) -> list[int] | None:
         """Return the places of the solutions that are not stable; None if none is stable."""

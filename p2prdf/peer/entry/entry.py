@@ -649,6 +649,7 @@ class ClientEdge(Component):
         if message.elsewhere:
             self._closed_elsewhere(message, self._locals.get(number))
             return
+        self._settled.end(number)
         if self._pending.pop(message.request, None) is not None:
             self._complete(message.request, Unsubscribed(number))
         if any(each.kind is Unsubscribe for each in self._asked_about(number)):

@@ -37,7 +37,6 @@ from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Concludes
-from p2prdf.store.items import remember
 from p2prdf.store.tables import NEVER, Derived, Tables
 
 if TYPE_CHECKING:
@@ -116,7 +115,6 @@ class DerivedFacts(Component):
         """Predicates that this incarnation has added to the directory of graphs."""
         self._from_given: dict[int, bool] = {}
         """By group of derivations, whether it rests on base facts alone."""
-        self._ended: dict[int, None] = {}
         self._due: dict[Fact, None] = {}
         self._later: list[tuple[float, Fact]] = []
         self._rows_open = 0
@@ -141,8 +139,8 @@ class DerivedFacts(Component):
         for fact, identity, oldest, group, since_min in zip(
             facts, as_list(rows.identity), as_list(rows.oldest), ids, since, strict=True
         ):
-            if since_min == NEVER or group in self._ended:
-                continue  # the rule has ended, here or where the row was made
+            if since_min == NEVER:
+                continue  # the rule has ended
             gate = self._derived_facts.get(fact)
             if gate is None:
                 if self._dictionary.text(fact[0]).startswith('"'):
@@ -197,8 +195,6 @@ class DerivedFacts(Component):
     def end_groups(self, ids: Sequence[int]) -> None:
         """Drop the derivations of ended rules."""
         gone = {each for each in ids if self._from_given.pop(each, None) is not None}
-        for each in ids:
-            remember(self._ended, each)
         if not gone:
             return
         for fact, gate in self._derived_facts.items():

@@ -628,6 +628,11 @@ class Engine(Component):
         self._tables.end_groups(ids)
         self.derived_facts.end_groups(ids)
 
+    def release_ended(self) -> None:
+        """Release the ended groups of the tables, if this peer holds no rows by the number of a group."""
+        if self._tables.has_ended and self.idle and not self._messenger.parked:
+            self._tables.release_ended()
+
     def _note_ended(self, sender: Contact, plan: Plan, group: Column) -> None:
         """Note the ended groups of data that another peer sent, to tell it.
 

@@ -205,14 +205,15 @@ class Links(_Waiting):
 
     def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return links as query messages."""
-        for plan, step, numbers in parts.chosen(places):
-            groups, _ = self._tables.export_groups(plan, _handles(self._tables, numbers))
-            yield IndexQuery(plan, step, groups)
+        for plan, step, handles in parts.chosen(places):
+            groups = self._tables.export_links(plan, _handles(self._tables, handles))
+            if len(groups):
+                yield IndexQuery(plan, step, groups)
 
     def of_groups(self, groups: Container[int]) -> dict[int, None]:
         """Return the identities of the items of some groups."""
         found: dict[int, None] = {}
-        for plan, _, numbers, _, identities in self._tables.link_items():
-            ids = as_list(self._tables.group_ids(plan, numbers))
-            found.update({each: None for group, each in zip(ids, as_list(identities), strict=True) if group in groups})
+        for _, _, handles, _, identities in self._tables.link_items():
+            listed = zip(as_list(handles), as_list(identities), strict=True)
+            found.update({each: None for group, each in listed if group in groups})
         return found

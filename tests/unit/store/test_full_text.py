@@ -194,7 +194,7 @@ def test_rows_are_filed_by_a_condition_on_the_object(patterns, mask, filters, fi
         )
     plan = make_plan(query, [0], Algorithm.CSBV)
     full = FullText(dictionary)
-    number = full.condition_of(plan, plan.steps[0])
+    number = full.use(plan, plan.steps[0])
     assert plan.steps[0].mask == mask
     assert (number == NO_CONDITION) == (filed_by is None)
     if filed_by is not None:
@@ -242,6 +242,7 @@ def test_rows_that_wait_for_a_text_are_listed_and_counted_as_others(kind):
     assert sum(len(each.handle) for each in tables.row_items()) == 2
     tables.end_groups([plan.identity >> 1])
     assert sum(len(each.handle) for each in tables.row_items()) == 0
+    tables.release_ended()
     assert (tables.sizes().rows, tables.sizes().groups) == (0, 0)
 
 
@@ -306,6 +307,8 @@ def test_conditions_come_and_go(kind, rewrite):
             living |= dict.fromkeys(ids, "every")
             ended = chance.sample(sorted(living), len(living) // 2)
             tables.end_groups(ended)
+            if number % 3:
+                tables.release_ended()
             for each in ended:
                 del living[each]
             word = f"w{chance.randrange(12)}"
@@ -315,7 +318,12 @@ def test_conditions_come_and_go(kind, rewrite):
             assert sum(told.values()) == sum(each == word for each in living.values())
             assert tables.sizes().joined - joined == sum(each in (word, "every") for each in living.values())
         tables.end_groups(list(living))
-        assert not text_rows(tables, keys.P)._indexes
+        tables.release_ended()
+        left = text_rows(tables, keys.P)
+        assert left is None or not left._indexes
+        full = tables._full_text
+        assert not full._numbers
+        assert set(full._conditions) == {None}
 
 
 # --- random interleavings, against brute force -----------------------------------------------------

@@ -41,18 +41,22 @@ def bring(held: Tables, to: Tables) -> None:
         bound = tuple(make.adopt(column, "uint32") for column in rows.bindings)
         to.add_rows(replace(rows, group=_brought(held, to, plan, rows.group), bindings=bound, **dict(zip(
             ("identity", "oldest", "born"), columns, strict=True))), none)  # fmt: skip
-    for plan, step, group, *_ in held.link_items():
-        to.add_queries(plan, step, _brought(held, to, plan, group), 0)
+    for plan, step, handle, *_ in held.link_items():
+        to.add_queries(plan, step, _take(to, plan, held.export_links(plan, handle)), 0)
     to.end_groups(held.ended_groups())
 
 
 def _brought(held: Tables, to: Tables, plan, group):
     """Return the numbers there of groups here."""
-    make = to.columns
     groups, places = held.export_groups(plan, group)
+    return to.columns.take(_take(to, plan, groups), as_list(places))
+
+
+def _take(to: Tables, plan, groups: Groups):
+    """Take in groups of other tables."""
+    make = to.columns
     stamps = [make.adopt(column) for column in (groups.ids, groups.since_min, groups.since_max, groups.lease)]
-    numbers = to.add_groups(plan, Groups(*stamps, tuple(make.adopt(column, "uint32") for column in groups.params)))
-    return make.take(numbers, as_list(places))
+    return to.add_groups(plan, Groups(*stamps, tuple(make.adopt(column, "uint32") for column in groups.params)))
 
 
 @settings(max_examples=100, deadline=None)
