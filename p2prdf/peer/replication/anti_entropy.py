@@ -125,6 +125,7 @@ class _Comparison:
     kind: int
     fellow: Contact
     request: int = 0
+    """The number of the question; 0: not asked yet.  A repeated question keeps it, so that a late answer counts."""
     again_at: float = 0.0
     wait: float = ANSWER_SECONDS
     buckets: int = 0
@@ -133,6 +134,8 @@ class _Comparison:
     more: bool = False
     asked: Sequence[int] = ()
     """The item types of the totals that were requested."""
+    fetching: bool = False
+    """Whether the question is answered, and the requested items are in flight."""
     anew: bool = False
     """Whether this comparison belongs to no pass: the other replica lacked data and is asked once more."""
 
@@ -357,7 +360,7 @@ class AntiEntropy(Component):
             self._due = None
             self._begin()
         for request in [each.request for each in self._open.values() if messenger.now >= each.again_at]:
-            self._queue.append(self._open.pop(request))
+            self._put_off(self._open.pop(request))
         if self._members.lacking and messenger.now >= self._ask_lacking_at:
             self._ask_lacking()
         if self._looking:
@@ -544,19 +547,21 @@ class AntiEntropy(Component):
 
     def _ask(self, comparison: _Comparison) -> None:
         messenger = self._messenger
-        self._request += 1
-        comparison.request = self._request
+        found, number = self._who_keeps(comparison.fellow)
+        sums = None
+        if comparison.kind != _ALL and found is not None:
+            sums = self._holdings(comparison.kind, found).sums(number)
+            if len(sums) != comparison.buckets:  # the number of buckets changed, and with it their content
+                comparison.buckets, comparison.first, comparison.request = len(sums), 0, 0
+        if not comparison.request:
+            self._request += 1
+            comparison.request = self._request
         comparison.again_at = messenger.now + comparison.wait
         comparison.wait = min(2 * comparison.wait, 16 * ANSWER_SECONDS)
         self._open[comparison.request] = comparison
         if comparison.kind == _ALL:
             self._ask_totals(comparison)
-            return
-        found, number = self._who_keeps(comparison.fellow)
-        if found is not None:
-            sums = self._holdings(comparison.kind, found).sums(number)
-            if len(sums) != comparison.buckets:  # the number of buckets changed, and with it their content
-                comparison.buckets, comparison.first = len(sums), 0
+        elif sums is not None:
             column = messenger.columns.adopt(sums, "uint64")
             own = self._members.record()
             summary = BucketDigests(
@@ -564,6 +569,17 @@ class AntiEntropy(Component):
                 messenger.life,
             )  # fmt: skip
             messenger.send(comparison.fellow, summary)
+
+    def _put_off(self, comparison: _Comparison) -> None:
+        """Queue a comparison whose answer is late: others come first, and the answer still counts."""
+        if comparison.fetching:
+            comparison.request, comparison.fetching = 0, False
+        self._queue.append(comparison)
+
+    def _asked(self, request: int) -> _Comparison | None:
+        """Return the comparison that a message answers, also one whose answer is late."""
+        late = (each for each in self._queue if each.request == request)
+        return self._open.get(request) or next(late, None)
 
     def _ask_totals(self, comparison: _Comparison) -> None:
         messenger = self._messenger
@@ -641,7 +657,7 @@ class AntiEntropy(Component):
 
     def differing(self, sender: Contact, message: DigestDiff) -> None:
         """Compare the item types that differ, by buckets."""
-        comparison = self._open.get(message.request)
+        comparison = self._asked(message.request)
         if comparison is None or not comparison.of(sender, _ALL):
             return
         different = set(as_list(message.kinds)) | set(self._first_kinds).difference(comparison.asked)
@@ -698,8 +714,8 @@ class AntiEntropy(Component):
                 self._gifts[sender.key, message.request] = self._messenger.now + GIVEN_SECONDS
                 self._recovery.receiving = True
             return
-        comparison = self._open.get(message.request)
-        if comparison is None or not comparison.of(sender, message.kind) or found is None:
+        comparison = self._asked(message.request)
+        if comparison is None or not comparison.of(sender, message.kind) or found is None or comparison.fetching:
             return
         self._members.hear(message.members, known=message.known, complete=message.complete)
         self.life_told(sender, message.began)
@@ -716,7 +732,9 @@ class AntiEntropy(Component):
         if np.isin(offered, mine.identities).all():
             self._compared_with(comparison)
         else:
-            comparison.again_at = self._messenger.now + GIVEN_SECONDS
+            self._queue = [each for each in self._queue if each is not comparison]
+            self._open[comparison.request] = comparison
+            comparison.fetching, comparison.again_at = True, self._messenger.now + GIVEN_SECONDS
             self._want(sender, message, offered, mine.identities)
 
     def _want(self, sender: Contact, message: IdentityList, offered: U64, held: U64) -> int:
@@ -774,13 +792,15 @@ class AntiEntropy(Component):
     def given_all(self, sender: Contact, message: FetchDone) -> None:
         """Note that the requested items have arrived."""
         self._forget_gifts({(sender.key, message.request)})
-        comparison = self._open.get(message.request)
+        comparison = self._asked(message.request)
         if comparison is not None and comparison.of(sender, message.kind):
             self._compared_with(comparison)
 
     def _compared_with(self, comparison: _Comparison) -> None:
-        del self._open[comparison.request]
+        self._open.pop(comparison.request, None)
+        self._queue = [each for each in self._queue if each is not comparison]
         if comparison.more:
+            comparison.request, comparison.fetching = 0, False
             self._queue.insert(0, comparison)
         elif comparison.kind in self._first_kinds:
             self._first_done.add((comparison.kind, comparison.fellow.key))

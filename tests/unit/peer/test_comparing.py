@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from p2prdf.columns import ARRAYS
+from p2prdf.columns import ARRAYS, as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.replication import anti_entropy as repair
@@ -139,3 +139,59 @@ def test_after_a_long_pass_there_is_a_long_rest_if_much_was_done(rounds, monkeyp
     one.repair.wake()
     rest = 4 * (took - SECONDS) if a_second == 1 else SECONDS
     assert one.repair._due == pytest.approx(one.messenger.now + rest)
+
+
+@pytest.fixture
+def late():
+    """Return two peers that differ in items of one type, and the question of the first one about it."""
+    one, other = Side(ONE, OTHER, [1 << 20, 2 << 20]), Side(OTHER, ONE, [2 << 20, 3 << 20])
+    one.messenger.observe(1010.0)
+    one.repair.wake()
+    while not (questions := [each for each in one.sent() if isinstance(each, RootDigests)]):
+        one.repair.wake()
+    other.repair.totals(ONE, questions[0])
+    one.repair.differing(OTHER, next(each for each in other.sent() if isinstance(each, DigestDiff)))
+    return one, other, _question(one)
+
+
+def _question(side):
+    return next(each for each in side.sent() if isinstance(each, BucketDigests))
+
+
+def _offered(other, question):
+    other.repair.summary(ONE, question)
+    return next(each for each in other.sent() if isinstance(each, IdentityList))
+
+
+def _wait(side, seconds):
+    side.messenger.observe(side.messenger.now + seconds)
+    side.repair.wake()
+
+
+def test_an_answer_that_comes_after_the_question_was_repeated_counts(late):
+    one, other, question = late
+    _wait(one, repair.ANSWER_SECONDS)
+    assert _question(one).request == question.request
+    one.repair.offer(OTHER, _offered(other, question))
+    assert [as_list(each.identities) for each in one.sent() if isinstance(each, Fetch)] == [[3 << 20]]
+
+
+def test_a_second_answer_to_a_repeated_question_transfers_nothing(late):
+    one, other, question = late
+    _wait(one, repair.ANSWER_SECONDS)
+    answers = [_offered(other, each) for each in (question, _question(one))]
+    for answer in answers:
+        one.repair.offer(OTHER, answer)
+    assert one.repair.taken == one.repair.given == 1
+    one.repair.given_all(OTHER, FetchDone(question.request, KIND))
+    assert not one.repair.comparing
+
+
+def test_a_question_is_asked_anew_if_requested_items_do_not_come(late):
+    one, other, question = late
+    one.repair.offer(OTHER, _offered(other, question))
+    one.sent()
+    _wait(one, repair.GIVEN_SECONDS)
+    assert _question(one).request != question.request
+    one.repair.given_all(OTHER, FetchDone(question.request, KIND))
+    assert one.repair.comparing
