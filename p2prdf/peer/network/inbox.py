@@ -7,9 +7,11 @@ along the route.
 Most messages end at their receiver and cost only their number.  A forwarded one gets a completion counter
 (:mod:`p2prdf.peer.network.completions`), held for each message that it waits for.
 
-A repetition of a message that is being forwarded is dropped: forwarding it would multiply it at every hop, and this
-peer's outbox already repeats the forwarded message.  A repetition after the acknowledgement is handled again, which is
-harmless.
+A repetition of a message that is not acknowledged yet is dropped.  Forwarding it would multiply it at every hop, and
+this peer's outbox already repeats the forwarded message.  Storing it would lengthen a turn that lasts so long that
+senders repeat their messages, and the next one again: the peer would end up with nothing but repetitions.  A
+repetition in the turn after the acknowledgement has waited meanwhile, and is acknowledged again.  A later one is
+handled again, which is harmless.
 
 Some keys of a forwarded message are noted, so that the sender learns their owners (:mod:`p2prdf.overlay.multisend`).
 
@@ -44,6 +46,8 @@ class Inbox:
         self._open: dict[Arrival, int] = {}  # the completion counter of each message that waits
         self.done: dict[Contact, dict[int, None]] = {}
         """The messages to acknowledge, by sender; only senders with such messages."""
+        self._acknowledged: dict[Contact, dict[int, None]] = {}
+        """The messages that the last turn acknowledged, by sender."""
         self.current: Arrival | None = None
         """The message being handled, if its sender expects an acknowledgement."""
 
@@ -55,9 +59,13 @@ class Inbox:
     def begin(self, sender: Contact, transfer: int) -> bool:
         """Begin to handle a message (0: one without acknowledgement).
 
-        Returns False for a repetition of a message that is being forwarded, which must be ignored.
+        Returns False for a repetition of a message that is not acknowledged yet, or was by the last turn: it must be
+        ignored.
         """
-        if self._open and (sender, transfer) in self._open:
+        if (self._open and (sender, transfer) in self._open) or transfer in self.done.get(sender, ()):
+            return False
+        if transfer in self._acknowledged.get(sender, ()):
+            self.done.setdefault(sender, {})[transfer] = None
             return False
         self.current = (sender, transfer) if transfer else None
         return True
@@ -108,4 +116,5 @@ class Inbox:
     def take_done(self) -> dict[Contact, list[int]]:
         """Return the messages to acknowledge now, by sender."""
         done, self.done = self.done, {}
+        self._acknowledged = done
         return {sender: list(transfers) for sender, transfers in done.items()}

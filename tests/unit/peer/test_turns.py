@@ -102,6 +102,42 @@ def test_messages_that_arrive_in_an_open_turn_are_acknowledged_with_it_and_store
     assert slow.peer.status()["triples"] == 4
 
 
+def test_repetitions_of_messages_that_an_open_turn_works_off_make_it_no_longer():
+    """Otherwise a peer so slow that senders repeat their messages would be busy with repetitions only."""
+    calls = []
+    for repetitions in (0, 20):
+        slow = Slow()
+        for transfer in range(1, 4):
+            slow.receive(transfer)
+        first = slow.peer.wake(now=NOW)
+        for _ in range(repetitions):
+            for transfer in range(1, 4):
+                slow.receive(transfer)
+        effects = [first, *slow.wake()]
+        calls.append(len(effects))
+        assert [number for each in effects for number in acknowledged(each)] == [1, 2, 3]
+    assert calls[0] == calls[1]
+
+
+def test_repetitions_that_waited_for_the_end_of_a_turn_are_acknowledged_again_and_not_stored_again():
+    slow = Slow()
+    slow.receive(1)
+    slow.wake()
+    slow.receive(1)
+    calls = slow.wake()
+    assert [acknowledged(effects) for effects in calls] == [[1]]
+    assert not [each for each in calls[0] if isinstance(each, Persist)]
+
+
+def test_a_refused_message_is_handled_when_it_is_repeated():
+    inbox = Messenger(OWN, PeerConfig(), ARRAYS).inbox
+    for _ in range(3):
+        assert inbox.begin(OTHER, 1)
+        inbox.refuse()
+        inbox.end()
+        assert inbox.take_done() == {}
+
+
 def test_default_budget_does_not_split_a_small_turn():
     peer = Peer(OWN, PeerConfig(), TermDictionary(), ARRAYS, Random(1))
     peer.submit(OwnersFound(0, (OWN,), complete=True), now=NOW)
