@@ -17,6 +17,7 @@ from p2prdf_cli import (
     corpus,
     derive,
     explain,
+    export,
     interest,
     member,
     node,
@@ -85,6 +86,7 @@ subscribe.register(app)
 query.register(app)
 trace.register(app)
 update.register(app)
+export.register(app)
 rules.register(app)
 subscriptions.register(app)
 derive.register(app)

@@ -6,6 +6,7 @@ subscriptions.  :mod:`p2prdf_node.clients` explains the flow control.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from p2prdf.errors import (
 )
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
-from p2prdf.rdf.reach import Reach, reach_of
+from p2prdf.rdf.reach import ANY, Reach, reach_of
 from p2prdf.wire import contract, messages
 from p2prdf_node.connection import Connection, Handler
 from p2prdf_node.deliveries import Deliveries, Delivery
@@ -265,11 +266,15 @@ class ClientSession(Handler):
                 else:  # another client took it, or it ended, before this client was told of it
                     self._clients.detach_if_unheld(subscription)
                     self.error(request, Unavailable("another client attached the subscription meanwhile"))
-            case contract.Explained(json):
-                self.connection.send([messages.ClientReply(request, json)])
+            case contract.Explained(text):
+                self.connection.send([messages.ClientReply(request, text)])
             case contract.Expelled():
                 self.connection.send([messages.ClientReply(request, self._clients.expulsions())])
-            case contract.StreamEnded() | contract.Settled():
+            case contract.ExportBegun(export, stamp):
+                self.connection.send([messages.ClientReply(request, json.dumps({"export": export, "stamp": stamp}))])
+            case contract.ExportRead(upto, lines):
+                self.connection.send([messages.ClientExportPage(request, upto, lines)])
+            case contract.StreamEnded() | contract.Settled() | contract.ExportEnded():
                 self.connection.send([messages.ClientDone(request)])
             case contract.Unsubscribed(subscription) if pending.kind != "orphan":
                 self.deliveries.end(subscription)
@@ -392,6 +397,34 @@ class ClientSession(Handler):
             lambda number: contract.Expel(number, message.member, message.expelled),
         )
 
+    # --- exports ---------------------------------------------------------------------------------
+
+    def _export(self, message: messages.ClientExport) -> None:
+        self._check_export()
+        self._clients.refuse_new_work()
+        self._clients.refuse_parts()
+        self._clients.ask(
+            Pending(self, message.request, "export"), lambda number: contract.BeginExport(number, message.stream)
+        )
+
+    def _read_export(self, message: messages.ClientReadExport) -> None:
+        self._check_export()
+        self._clients.refuse_new_work()
+        self._clients.ask(
+            Pending(self, message.request, "export"),
+            lambda number: contract.ReadExport(number, message.export, message.after),
+        )
+
+    def _end_export(self, message: messages.ClientEndExport) -> None:
+        self._check_export()
+        self._clients.ask(
+            Pending(self, message.request, "export"), lambda number: contract.EndExport(number, message.export)
+        )
+
+    def _check_export(self) -> None:
+        """Raise NotAllowed unless the client may read all graphs and streams."""
+        self.account.permissions.check_reach(Reach((ANY,), ()))
+
     def _introduced(self, message: messages.ClientListIntroduced) -> None:
         self.connection.send([messages.ClientReply(message.request, self._clients.introduced(message))])
 
@@ -427,6 +460,9 @@ HANDLERS: Final[dict[type, tuple[tuple[Action, ...], Callable[[ClientSession, An
     messages.ClientStatus: ((Action.OBSERVE,), ClientSession._status),
     messages.ClientExplain: ((Action.OBSERVE, Action.ADMINISTER), ClientSession._explain),
     messages.ClientListSubscriptions: ((Action.OBSERVE,), ClientSession._list),
+    messages.ClientExport: ((Action.QUERY,), ClientSession._export),
+    messages.ClientReadExport: ((Action.QUERY,), ClientSession._read_export),
+    messages.ClientEndExport: ((Action.QUERY,), ClientSession._end_export),
     messages.ClientExpel: ((Action.ADMINISTER,), ClientSession._expel),
     messages.ClientListIntroduced: ((Action.ADMINISTER,), ClientSession._introduced),
 }

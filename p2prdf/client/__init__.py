@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from p2prdf.client.client import Client, connect
 from p2prdf.client.derived import Derived
+from p2prdf.client.export import Export, ExportPage
 from p2prdf.client.pieces import Quad, TermColumns
 from p2prdf.client.publishing import Effort, Progress
 from p2prdf.client.query import Result
@@ -23,6 +24,6 @@ from p2prdf.client.subscription import Subscription
 from p2prdf.client.update import Updated
 
 __all__ = [
-    "Batch", "Bindings", "Client", "Derived", "Effort", "Gap", "Progress", "Quad", "Result", "Solution", "Stream",
-    "Subscription", "TermColumns", "Updated", "connect",
+    "Batch", "Bindings", "Client", "Derived", "Effort", "Export", "ExportPage", "Gap", "Progress", "Quad", "Result",
+    "Solution", "Stream", "Subscription", "TermColumns", "Updated", "connect",
 ]  # fmt: skip

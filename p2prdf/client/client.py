@@ -12,6 +12,7 @@ from p2prdf.client.attachments import Attachments
 from p2prdf.client.channel_store import ChannelStore
 from p2prdf.client.concluding import Concluding, conclude
 from p2prdf.client.derived import Derived, derive, drop
+from p2prdf.client.export import Export, begin_export
 from p2prdf.client.feed import LINGER_SECONDS
 from p2prdf.client.interest_store import InterestStore
 from p2prdf.client.ledger import Ledger
@@ -605,6 +606,21 @@ class Client:
         )
         explanation: dict[str, Any] = json.loads(answer.json)
         return explanation
+
+    async def export(self, *, stream: str = "") -> Export:
+        """Begin an export of all statements as of one stamp, while publications go on.
+
+        ``stream``: export the elements of this stream (its IRI) instead. The client must be permitted to query all
+        graphs. Takes about a second. Call :meth:`Export.end` after the last page.
+
+        Raises NotAllowed, Busy, DataRefused if ``stream`` is not an IRI, LocalProtocolError if the nodes do not
+        keep all statements, Unavailable if no stamp is found within 20 s because the cluster is changing.
+        """
+        return await begin_export(self._sessions, stream)
+
+    def continue_export(self, number: int, stamp: int) -> Export:
+        """Return an export that an earlier process began; its next page comes from :meth:`Export.pages`."""
+        return Export(self._sessions, number, stamp)
 
     async def subscriptions(self, *, after: int = 0) -> dict[str, Any]:
         """Return the subscriptions of all clients that the node in use coordinates and delivers.

@@ -38,7 +38,8 @@ machine is not lost: its kernel answers.
 """
 
 _ANSWERS: Final = (
-    messages.ClientPublished, messages.ClientSubscribed, messages.ClientDone, messages.ClientReply
+    messages.ClientPublished, messages.ClientSubscribed, messages.ClientDone, messages.ClientReply,
+    messages.ClientExportPage,
 )
 
 

@@ -77,6 +77,20 @@ class ReplicaMap:
         """Return the contact number of each key's primary."""
         return self._table[:, 0].take(self._finder.find_column(keys))
 
+    def first_present(self, keys: U64, absent: Iterable[int]) -> I64:
+        """Return the first replica of each key that is not ``absent``; -1 if all are."""
+        return self._first_present(absent).take(self._finder.find_column(keys))
+
+    def all_covered(self, absent: Iterable[int]) -> bool:
+        """Return whether each key has a replica that is not ``absent``."""
+        return bool((self._first_present(absent) >= 0).all())
+
+    def _first_present(self, absent: Iterable[int]) -> I64:
+        present = (self._table >= 0) & ~np.isin(self._table, list(absent))
+        first = present.argmax(axis=1)
+        rows = np.arange(len(self._table))
+        return np.where(present[rows, first], self._table[rows, first], -1)
+
     def stretches(self, keys: U64) -> I64:
         """Return the range of each key; all keys of one range have the same replicas."""
         return self._finder.find_column(keys)

@@ -33,6 +33,7 @@ from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import Home, subscription_home
 from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, StampRefused
 from p2prdf.peer.entry.entry import ClientEdge
+from p2prdf.peer.entry.exports import Exports
 from p2prdf.peer.explain.explain import Explanations
 from p2prdf.peer.explain.listing import listed
 from p2prdf.peer.joins.engine import Engine
@@ -132,6 +133,7 @@ class Peer:
             self._anti_entropy = OneCopy(messenger)
         self._coordinator = Coordinator(messenger, engine, self._tables, dictionary, home, self._retention)
         self._edge = ClientEdge(messenger, engine, self._coordinator, dictionary, sources)
+        self._exports = Exports(messenger, engine.kept_exports)
         self._explanations = Explanations(messenger, self._tables, dictionary, self._coordinator, engine.indexes)
         self._low_watermarks = LowWatermarks(
             messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark
@@ -154,7 +156,7 @@ class Peer:
         self._components: tuple[Component, ...] = (
             messenger, self._cluster, self._expulsions, *engine.parts, *self._anti_entropy.parts, engine,
             self._stream_ends, self._retention, self._low_watermarks, *self._coordinator.parts, self._coordinator,
-            self._edge, self._explanations,
+            self._edge, self._exports, self._explanations,
         )  # fmt: skip
         self._timed = [each for each in self._components if type(each).deadline is not Component.deadline]
         self._handlers = merged(_owned(each, each.handlers()) for each in self._components)
@@ -177,9 +179,10 @@ class Peer:
         """
         self._begin(now)
         match request:
-            case contract.Publish() | contract.EndStream() | contract.Subscribe() | contract.Explain() if (
-                self._messenger.recovery.closing
-            ):
+            case (
+                contract.Publish() | contract.EndStream() | contract.Subscribe() | contract.Explain()
+                | contract.BeginExport() | contract.ReadExport()
+            ) if self._messenger.recovery.closing:
                 failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._messenger.effects.append(contract.Completed(request.request, failed))
             case contract.OwnersFound():
@@ -256,6 +259,7 @@ class Peer:
         for contact in self._messenger.resend():
             self._contact_lost(contact)
         self._wake("subscriptions", *coordinator.parts, coordinator, self._edge, self._explanations)
+        self._wake("upkeep", engine.kept_exports, self._exports)
         self._wake("repair", *self._anti_entropy.parts)
         self._wake("upkeep", engine.redelivery)
         self._check_leases()
@@ -315,9 +319,10 @@ class Peer:
         if evaluations.waiting:
             self._pace.enter("subscriptions")
             evaluations.turn()
+        for_export = self._exports.wants_low_watermarks
         low_watermarks.want(
-            wanted=self._coordinator.owes or evaluations.doubtful or self._edge.wants_bookmarks,
-            urgent=self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent,
+            wanted=self._coordinator.owes or evaluations.doubtful or self._edge.wants_bookmarks or for_export,
+            urgent=self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent or for_export,
             streams=self._coordinator.windows.streams | self._retention.streams,
         )
         self._wake("watermarks", low_watermarks)
@@ -606,6 +611,7 @@ class Peer:
         self._coordinator.evaluations.learn(known)
         self._coordinator.windows.learn(known)
         self._edge.low_watermark(known)
+        self._exports.low_watermark(known)
 
     def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
         """Return the known watermarks of publishers of some streams, and the ends of streams."""

@@ -14,9 +14,10 @@ from p2prdf.wire.messages import INDEXED, Contact, Envelope, Message, Query
 from p2prdf.wire.trace_context import TraceContext
 
 __all__ = [
-    "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "ClusterEntered", "Completed", "ContactLost", "ContactSeen",
-    "Detach", "Effect", "EndStream", "Ended", "Expel", "Expelled", "Explain", "Explained", "Failed", "FindOwner",
-    "Heartbeat", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
+    "AcknowledgeAnswers", "Attach", "Attached", "BeginExport", "Bookmark", "ClusterEntered", "Completed",
+    "ContactLost", "ContactSeen", "Detach", "Effect", "EndExport", "EndStream", "Ended", "Expel", "Expelled",
+    "Explain", "Explained", "ExportBegun", "ExportEnded", "ExportRead", "Failed", "FindOwner", "Heartbeat", "Leave",
+    "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "ReadExport", "Request",
     "SeedsReached", "Send", "Settled", "Span", "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
     "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
@@ -177,6 +178,31 @@ class Explain:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginExport:
+    """Begin an export of all statements, or of the elements of a stream (empty: none); completed with ExportBegun."""
+
+    request: int
+    stream: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadExport:
+    """Read the lines of an export from places after ``after``; completed with ExportRead."""
+
+    request: int
+    export: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndExport:
+    """End an export; completed with ExportEnded."""
+
+    request: int
+    export: int
+
+
+@dataclass(frozen=True, slots=True)
 class OwnersFound:
     """Outcome of a FindOwner: the live peers closest to ``key``, closest first, this peer included.
 
@@ -241,7 +267,8 @@ class Expel:
 
 Request = (
     Leave | Expel | Publish | Heartbeat | EndStream | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers
-    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost | SeedsReached | ClusterEntered
+    | WantBookmarks | Explain | BeginExport | ReadExport | EndExport | OwnersFound | ContactSeen | ContactLost
+    | SeedsReached | ClusterEntered
 )  # fmt: skip
 
 
@@ -333,9 +360,31 @@ class Explained:
     json: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExportBegun:
+    """All members keep the export, and it is complete as of ``stamp``."""
+
+    export: int
+    stamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRead:
+    """All lines of the export from the requested place up to the place ``upto``, in no order."""
+
+    upto: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportEnded:
+    """The members are told that the export has ended."""
+
+
 Outcome = (
-    Left | Expelled | Published | StreamEnded | Subscribed | Attached | Unsubscribed | Settled | Explained | Failed
-)
+    Left | Expelled | Published | StreamEnded | Subscribed | Attached | Unsubscribed | Settled | Explained
+    | ExportBegun | ExportRead | ExportEnded | Failed
+)  # fmt: skip
 
 
 # --- effects: from the peer to its driver, in the order to be carried out ------------------------

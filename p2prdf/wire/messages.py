@@ -429,6 +429,74 @@ class CountsResponse(Message, Batch):
     estimated: SmallNumbers
 
 
+@message(126)
+class KeepExport(Message):
+    """Entry peer to every member: keep the statements as of ``stamp`` for an export, or the elements of a stream.
+
+    ``stamp`` is in the future.  ``stream``: the hash of its IRI; 0: the statements.  ``members`` and ``zones``: the
+    view, from which the readers of each key follow (:mod:`p2prdf.peer.joins.kept_exports`).
+    """
+
+    export: Identity
+    stamp: PassingStamp
+    stream: Identity
+    members: Contacts
+    zones: Strings
+
+    def _check(self, _: Dictionary) -> None:
+        if len(self.zones) != len(self.members) or not self.members:
+            raise RemoteProtocolError(f"{len(self.zones)} zones of {len(self.members)} members")
+        if len({each.key for each in self.members}) < len(self.members):
+            raise RemoteProtocolError("a member twice in a view")
+
+
+@message(127)
+class ExportKept(Message):
+    """Answer to KeepExport.  ``refusal``: why the sender does not keep the export; empty: it does."""
+
+    export: Identity
+    refusal: str
+
+
+@message(128)
+class ReadExport(Message):
+    """Entry peer to every other member: send the next lines of an export, from places after ``after``.
+
+    ``absent``: members, by position in the view of the export, whose lines other replicas send.
+    """
+
+    request: Number
+    export: Identity
+    after: Number
+    lines_max: Number
+    absent: SmallNumbers
+
+
+@message(129)
+class ExportPart(Message):
+    """Answer to ReadExport: lines in order of their places, and all of this peer up to the place ``upto``.
+
+    ``known``: whether the sender keeps the export.
+    """
+
+    request: Number
+    known: bool
+    upto: Number
+    places: Numbers
+    lines: Strings
+
+    def _check(self, _: Dictionary) -> None:
+        if len(self.places) != len(self.lines):
+            raise RemoteProtocolError(f"{len(self.places)} places of {len(self.lines)} lines")
+
+
+@message(130)
+class DropExport(Message):
+    """Entry peer to every member: an export has ended."""
+
+    export: Identity
+
+
 @message(10)
 class AdvertiseIndexes(Message):
     """Coordinator to every peer: queries wait in these indexes now; index triples under them.
@@ -1397,6 +1465,46 @@ class ClientListIntroduced(ClientMessage):
             raise RemoteProtocolError(f"{len(self.statements)} texts of statements; each has three")
 
 
+@message(131)
+class ClientExport(ClientMessage):
+    """Begin an export of all statements, or of the elements of a stream (empty: none), as of one stamp.
+
+    Answered with ClientReply: the number of the export and its stamp.
+    """
+
+    request: Number
+    stream: StreamName
+
+
+@message(132)
+class ClientReadExport(ClientMessage):
+    """Read the lines of an export from places after ``after``; 0: from the beginning."""
+
+    request: Number
+    export: Identity
+    after: Number
+
+
+@message(133)
+class ClientExportPage(ClientMessage):
+    """All lines of an export from the requested place up to the place ``upto``, in no order.
+
+    The last page has the greatest place.
+    """
+
+    request: Number
+    upto: Number
+    lines: Strings
+
+
+@message(134)
+class ClientEndExport(ClientMessage):
+    """End an export: its nodes need not keep it any longer."""
+
+    request: Number
+    export: Identity
+
+
 @message(123)
 class ClientDone(ClientMessage):
     """The request is done.
@@ -1414,7 +1522,7 @@ class ClientReply(ClientMessage):
 
     The keys are those of docs/reference/operations.md (ClientStatus, ClientExpel), docs/reference/explain.md
     (ClientExplain), docs/reference/http.md (ClientListSubscriptions), and of
-    :mod:`p2prdf.peer.replication.introductions` (ClientListIntroduced).
+    :mod:`p2prdf.peer.replication.introductions` (ClientListIntroduced).  ClientExport: ``export`` and ``stamp``.
     """
 
     request: Number

@@ -199,6 +199,14 @@ CASES: Final[list[Case]] = [
         m.ClientListSubscriptions, "at all", _actions(Action.OBSERVE),
         lambda request, _: m.ClientListSubscriptions(request),
     ),
+    *(
+        Case(kind, "of all graphs", _actions(Action.QUERY), make, within=False)
+        for kind, make in (
+            (m.ClientExport, lambda request, _: m.ClientExport(request, "")),
+            (m.ClientReadExport, lambda request, _: m.ClientReadExport(request, 7, 0)),
+            (m.ClientEndExport, lambda request, _: m.ClientEndExport(request, 7)),
+        )
+    ),
     Case(m.ClientExpel, "at all", _actions(Action.ADMINISTER), lambda request, _: m.ClientExpel(request, 0)),
     Case(
         m.ClientListIntroduced, "at all", _actions(Action.ADMINISTER),

@@ -29,6 +29,7 @@ from p2prdf.peer.joins.failover import Failover
 from p2prdf.peer.joins.hot_keys import HotKeys
 from p2prdf.peer.joins.index_advertisements import IndexAdvertisements, LateIndexes
 from p2prdf.peer.joins.items import all_triples
+from p2prdf.peer.joins.kept_exports import KeptExports
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.joins.spread import Spread
 from p2prdf.peer.network.batches import (
@@ -140,6 +141,7 @@ class Engine(Component):
             self.hot = HotKeys(messenger, tables, dictionary, self._copy)
             self.indexes = IndexAdvertisements(messenger)
             self.audit = NoAudit()
+        self.kept_exports = KeptExports(messenger, tables, dictionary)
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
         self.forwards = self._out.forwards
@@ -158,7 +160,10 @@ class Engine(Component):
     @property
     def parts(self) -> tuple[Component, ...]:
         """The components that the engine consists of."""
-        return (self.redelivery, self.introductions, self.hot, self.indexes, self.words, self.derived_facts, self.audit)
+        return (
+            self.redelivery, self.introductions, self.hot, self.indexes, self.words, self.derived_facts, self.audit,
+            self.kept_exports,
+        )  # fmt: skip
 
     def handlers(self) -> Handlers:
         """Return the handlers of triples, partial results and queries, and of the end and lease of groups."""
@@ -338,6 +343,8 @@ class Engine(Component):
             self.hot.count_triples(each)
             self._note(each)
             self.words.stored(each)
+            if self.kept_exports.held:
+                self.kept_exports.stored(each)
         batch = joined_batches(self._columns, mine)
         self.audit.sample_triples(batch)
         probed = self.hot.probed(batch.roles)

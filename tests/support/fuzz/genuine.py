@@ -76,6 +76,11 @@ class Maker:
         fields = {field.name: self._field(kind, field) for field in dataclasses.fields(kind)}
         if kind is m.NotOwner:
             fields["before"] = rng.choice([(), fields["contacts"]])
+        if kind is m.KeepExport:
+            fields["members"] = tuple({each.key: each for each in (*fields["members"], self._contact())}.values())
+            fields["zones"] = tuple(rng.choice(("", "a", "b")) for _ in fields["members"])
+        if kind is m.ExportPart:
+            fields["lines"] = tuple(rng.choice(_TEXTS) for _ in fields["places"])
         if kind is m.ClientPublish and fields["by_content"]:
             fields["first_event"] = 0
         if kind is m.Traced:

@@ -170,11 +170,17 @@ class Maker:
                 drawn = self.draw(st.permutations(range(len(leaf.patterns))))
                 order += tuple(len(order) + each for each in drawn)
             return m.KeepSubscription(query=query, order=order, **numbers)
+        if kind is m.KeepExport:
+            members = {each.key: each for each in (self.contact() for _ in range(self.draw(st.integers(1, 3))))}
+            zones = tuple(self.draw(st.sampled_from(["", "a", "b"])) for _ in members)
+            return m.KeepExport(*(self.draw(st.integers(0, TOP)) for _ in range(3)), tuple(members.values()), zones)
         most = 32 if kind in (m.RootDigests, m.DigestDiff) else 40
         self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.BucketDigests else self.draw(st.integers(0, most))
         fields = [self.field(kind, field) for field in dataclasses.fields(kind)]
         if kind is m.ClientListIntroduced:
             fields[3] = fields[3][: len(fields[3]) // 3 * 3]
+        if kind is m.ExportPart:
+            fields[4] = ("<urn:s> <urn:p> <urn:o> .",) * len(fields[3])
         if kind is m.ClientPublish and fields[-2]:
             fields[2] = 0  # by content, so no number
         return kind(*fields)
