@@ -29,6 +29,7 @@ _TYPES: Final[dict[str, Any]] = {"bool": bool, "tuple[str, ...]": list[str] | No
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=EXIT_CODES_HELP)(_with_options(node))
+    app.command(epilog=EXIT_CODES_HELP)(backup)
 
 
 def _with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,3 +91,26 @@ def _serve(options: dict[str, object], file: Path | None) -> ExitCode:
         complain(error)
         return ExitCode.USAGE
     return ExitCode.OK if run(config) == 0 else ExitCode.FAILURE
+
+
+def backup(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Data directory of a node, running or not.")],
+    to: Annotated[Path, typer.Argument(metavar="DIR", help="New directory for the copy.")],
+) -> None:
+    """Copy the data directory of a node, consistently while the node runs.
+
+    The copy has everything that the node has acknowledged before. To restore it,
+    start a node with --data DIR, in the place of the original.
+
+    \b
+    Examples:
+      p2prdf backup /var/lib/p2prdf /backups/node0-today
+    """
+    run_plain(lambda: _back_up(data, to))
+
+
+def _back_up(data: Path, to: Path) -> None:
+    from p2prdf_node.backup import back_up
+
+    size = back_up(data, to)
+    print(f"{to}: {size:,} bytes")

@@ -16,6 +16,7 @@ COMMANDS: Final = {
         "unsubscribe": "End a subscription.",
         "query": "Answer a query once.",
         "update": "Insert and delete triples by SPARQL Update.",
+        "backup": "Copy the data directory of a node while it runs.",
         "export": "Write all statements as of one moment to a file.",
         "status": "Show the state of nodes.",
     },

@@ -33,7 +33,7 @@ import structlog
 from p2prdf.errors import LocalProtocolError, Unavailable
 from p2prdf_node.segment import FORMAT, LOG, SNAPSHOT, Damage, Files, SegmentReader, SegmentWriter
 
-__all__ = ["DirectoryLock", "DiskRefused", "Replacement", "Storage", "write_durably"]
+__all__ = ["VERIFIED", "DirectoryLock", "DiskRefused", "Replacement", "Storage", "state_files", "write_durably"]
 
 SEGMENT_BYTES: Final = 64 << 20
 """Length at which a log segment ends."""
@@ -121,6 +121,14 @@ def write_durably(files: Files, path: Path, text: str) -> None:
         files.close(descriptor)
     files.rename(fresh, path)
     files.sync_directory(path.parent)
+
+
+def state_files(directory: Path) -> list[str]:
+    """Return the names of the newest snapshot, if there is one, and of the logs after it, ascending."""
+    found = [(int(match[1]), match[2]) for each in directory.iterdir() if (match := _NAME.fullmatch(each.name))]
+    snapshot = max((number for number, kind in found if kind == "snapshot"), default=0)
+    logs = sorted(number for number, kind in found if kind == "log" and number > snapshot)
+    return [f"{snapshot:08d}.snapshot"] * bool(snapshot) + [f"{number:08d}.log" for number in logs]
 
 
 class Storage:
