@@ -1,0 +1,144 @@
+"""Documents of LOAD: their formats, bounds and hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+
+import pytest
+from aiohttp import web
+
+from p2prdf.errors import DataRefused, QueryRefused, TargetRefused, Unavailable
+from p2prdf.replica.hosts import Hosts
+from p2prdf.replica.loading import WebLoader
+
+TURTLE = b"@prefix : <urn:> . :a :p <b> , [ :q 1 ] ."
+XML = (
+    b'<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:u="urn:">'
+    b'<r:Description r:about="urn:a"><u:p>x</u:p></r:Description></r:RDF>'
+)
+BOMB = b"<!DOCTYPE r [" + b"".join(
+    b'<!ENTITY e%d "%s">' % (n, b"&e%d;" % (n - 1) * 50 if n else b"x" * 100) for n in range(6)
+) + b"]>" + XML.replace(b">x<", b">&e5;<")
+DOCUMENTS = {
+    "/d.ttl": (TURTLE, {"Content-Type": "text/turtle"}), "/d.nt": (b"<urn:a> <urn:p> _:b .\n", {}),
+    "/plain.nt": (b"<urn:a> <urn:p> <urn:b> .\n", {"Content-Type": "text/plain"}),
+    "/d.rdf": (XML, {"Content-Type": "application/rdf+xml"}),
+    "/bomb.rdf": (BOMB, {"Content-Type": "application/rdf+xml"}),
+    "/bad.ttl": (b"<urn:a> <urn:p> .", {"Content-Type": "text/turtle"}),
+    "/page": (b"<html>", {"Content-Type": "text/html"}), "/d.jsonld": (b"{}", {"Content-Type": "application/ld+json"}),
+    "/quads.nq": (b"", {"Content-Type": "application/n-quads"}),
+    "/packed.ttl": (gzip.compress(TURTLE), {"Content-Type": "text/turtle", "Content-Encoding": "gzip"}),
+    "/d.nt.gz": (gzip.compress(TURTLE), {"Content-Type": "application/octet-stream"}),
+    "/long.nt": (b"<urn:a> <urn:p> <urn:b> .\n" * 1000, {"Content-Type": "application/n-triples"}),
+}  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def server():
+    """Serve the documents; yield the address and the paths of all requests."""
+    asked = []
+
+    async def answer(request):
+        asked.append(request.path)
+        if request.path == "/moved":
+            return web.Response(status=302, headers={"Location": "http://169.254.169.254/latest"})
+        if request.path.startswith("/status"):
+            return web.Response(status=int(request.path[7:]))
+        body, headers = DOCUMENTS[request.path]
+        return web.Response(body=body, headers=headers)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"127.0.0.1:{runner.addresses[0][1]}", asked
+    finally:
+        await runner.cleanup()
+
+
+def loaded(path, *, private=True, listed=None, most=10_000, **options):
+    """Return what a path of the server gives, and the requests that were sent."""
+
+    async def load():
+        async with server() as (address, asked):
+            loader = WebLoader(Hosts([listed or address], private=private), **options)
+            url = path if "://" in path else f"http://{address}{path}"
+            try:
+                return await loader.load(url, publication_id="s.1", statements_max=most), asked
+            except (DataRefused, QueryRefused, TargetRefused, Unavailable) as error:
+                return error, asked
+
+    return asyncio.run(load())
+
+
+@pytest.mark.parametrize("path", ["/d.ttl", "/d.rdf", "/plain.nt", "/d.nt"])
+def test_documents_are_read_by_their_type_or_else_their_name(path):
+    found, asked = loaded(path)
+    assert [triple[:2] for triple in found][:1] == [("<urn:a>", "<urn:p>")]
+    assert asked == [path]
+    if path == "/d.ttl":
+        assert found[0][2].startswith("<http://127.0.0.1:")
+        assert any(s.startswith("<urn:bnode:s.1:") for s, _, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "reason"),
+    [
+        ("/bad.ttl", DataRefused, "bad.ttl"), ("/page", DataRefused, "publish the document instead"),
+        ("/d.jsonld", DataRefused, "application/ld"), ("/quads.nq", DataRefused, "n-quads"),
+        ("/packed.ttl", DataRefused, "compresses it"), ("/d.nt.gz", DataRefused, "octet-stream"),
+        ("/bomb.rdf", DataRefused, "bomb.rdf"), ("/status404", DataRefused, "404"), ("/status401", DataRefused, "401"),
+        ("/status503", Unavailable, "503"), ("/status429", Unavailable, "429"),
+        ("/moved", TargetRefused, "redirects are not followed"),
+    ],
+)  # fmt: skip
+def test_other_answers_are_refused_with_the_reason(path, kind, reason):
+    error, asked = loaded(path)
+    assert isinstance(error, kind), error
+    assert reason in str(error)
+    assert asked == [path]
+
+
+def test_bytes_and_statements_are_bounded():
+    error, _ = loaded("/long.nt", bytes_max=20_000)
+    assert "more than 20,000 bytes" in str(error)
+    error, _ = loaded("/long.nt", most=999)
+    assert isinstance(error, QueryRefused)
+    assert "more than 999 statements" in str(error)
+    assert len(loaded("/long.nt", most=1000)[0]) == 1000
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "reason"),
+    [
+        ("/d.ttl", {"private": False}, "private networks are not permitted"),
+        ("/d.ttl", {"listed": "example.org"}, "not on the list"),
+        ("http://localhost:1/d.ttl", {}, "not on the list"),
+        ("http://[::ffff:169.254.169.254]/d", {"listed": "[::ffff:169.254.169.254]", "private": False}, "non-public"),
+        ("file:///etc/passwd", {}, "not the URL"), ("ftp://127.0.0.1/d", {}, "not the URL"),
+        ("http://user:secret@127.0.0.1/d", {}, "credentials"),
+    ],
+)  # fmt: skip
+def test_no_request_is_sent_to_a_host_that_is_not_permitted(path, options, reason):
+    error, asked = loaded(path, **options)
+    assert isinstance(error, TargetRefused), error
+    assert reason in str(error)
+    assert "secret" not in str(error)
+    assert asked == []
+
+
+def test_a_name_that_resolves_to_a_private_address_is_refused_at_the_connection():
+    async def load():
+        async with server() as (address, asked):
+            loader = WebLoader(Hosts(["localhost"], private=False))
+            with pytest.raises((TargetRefused, Unavailable), match="private networks are not permitted"):
+                await loader.load(f"http://localhost:{address.rpartition(':')[2]}/d.ttl", publication_id="s",
+                                  statements_max=9)  # fmt: skip
+            return asked
+
+    assert asyncio.run(load()) == []
