@@ -10,6 +10,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.loading import loader_of
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, PrefixFile, Timeout, with_options
 
 __all__ = ["register"]
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
 class _Options:
     update: Annotated[
         str | None,
-        typer.Argument(metavar="UPDATE", help="INSERT DATA, DELETE DATA or DELETE WHERE; several with ;"),
+        typer.Argument(metavar="UPDATE", help="SPARQL 1.1 Update: operations, several with ;"),
     ] = None
     peer: Peer = field(default_factory=PEER_DEFAULT.copy)
     file: Annotated[
@@ -32,22 +33,30 @@ class _Options:
         typer.Option("--file", "-f", metavar="U.ru", help="File with the update; - is standard input."),
     ] = None
     prefix_file: PrefixFile = None
+    load_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of LOAD; repeatable. (default: none)"),
+    ] = None
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
+    ] = False
     timeout: Timeout = TIMEOUT_DEFAULT
     as_json: Json = False
 
 
 @with_options(_Options)
 def update(options: _Options) -> None:
-    """Insert and delete triples by SPARQL Update; done when all is acknowledged.
+    """Change data by SPARQL 1.1 Update; done when all changes are acknowledged.
 
-    The operations are executed in order and are not atomic: other clients may read
-    and publish in between. DELETE WHERE deletes the matches of its patterns.
+    Operations run in order; a WHERE sees the effects of earlier ones. Concurrent
+    updates do not lock each other. See docs/how-to/update-data.md.
 
     \b
     Examples:
       p2prdf update 'INSERT DATA { <urn:a> <urn:p> "1", "2" }'
-      p2prdf update 'DELETE WHERE { ?s <urn:p> ?o }'
+      p2prdf update 'DELETE { ?s <urn:p> ?o } INSERT { ?s <urn:q> ?o } WHERE { ?s <urn:p> ?o }'
       p2prdf update -f changes.ru --prefix-file prefixes.ttl
+      p2prdf update 'LOAD <https://example.org/d.ttl>' --load-from example.org
     """
     run(_update(options))
 
@@ -57,9 +66,10 @@ async def _update(options: _Options) -> None:
     from p2prdf_cli.render import reconnections_reported, write_json
 
     text = with_prefixes(read_query(options.update, options.file, "update"), prefixes_of(options.prefix_file))
+    loader = loader_of(options.load_from or (), private=options.allow_private)
     with reconnections_reported():
         async with connect(options.peer) as client:
-            done = await client.update(text, timeout_seconds=options.timeout)
+            done = await client.update(text, timeout_seconds=options.timeout, loader=loader)
     if options.as_json:
         write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)
     else:

@@ -25,7 +25,7 @@ from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
-from p2prdf.client.update import Updated, carry_out
+from p2prdf.client.update import Loader, UpdateBounds, Updated, carry_out
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.wire import messages
 
@@ -468,19 +468,30 @@ class Client:
         """Delete the rules of a name; return their number.  Raises the errors of :meth:`query`."""
         return await remove_rules(self, name, timeout_seconds=timeout_seconds)
 
-    async def update(self, update: str, *, timeout_seconds: float = 60.0) -> Updated:
-        """Execute a SPARQL update: INSERT DATA, DELETE DATA and DELETE WHERE.
+    async def update(
+        self, update: str, *, timeout_seconds: float = 60.0, using: Sequence[str] = (), using_named: Sequence[str] = (),
+        loader: Loader | None = None, bounds: UpdateBounds | None = None, reads: bool = True,
+    ) -> Updated:  # fmt: skip
+        """Execute a SPARQL 1.1 update; return when all its changes are acknowledged.
 
-        Returns when all operations are acknowledged. They run in order, each after the acknowledgement of the
-        one before. There is no transaction: other clients may read and publish in between, and an error may
-        leave some operations done. DELETE WHERE deletes the triples that its patterns match when it begins, by
-        a one-time query (see :meth:`query`) of at most ``timeout_seconds``. Each call makes new blank nodes for
-        INSERT DATA.
+        Operations run in order. A WHERE is a one-time query (see :meth:`query`), for which the effects of earlier
+        operations count. The changes are published together, deletions first, at the end and before a WHERE that
+        follows a change. Concurrent updates do not lock each other: a WHERE counts all changes acknowledged before
+        it and possibly some concurrent ones, and for each statement the later change decides. Each call makes new
+        blank nodes.
+        ``timeout_seconds``: deadline of all queries and LOADs together.
+        ``using``, ``using_named``: IRIs of the graphs that WHERE reads, without ``<>``, as USING and USING NAMED.
+        ``loader``: fetches the documents of LOAD, which is refused without one. ``bounds``: of its changes.
+        ``reads``: False: refuse operations that read data.
 
-        Raises QueryRefused for a malformed or unsupported update, before any operation runs, unless nodes
-        refuse the query of a DELETE WHERE (``indexes = on-demand``); DataRefused, Busy, Unavailable.
+        Raises QueryRefused for a malformed or oversized update and for an operation that fails without SILENT;
+        NotAllowed, DataRefused, Busy, Unavailable. An error before the first publication changes nothing; a later
+        one leaves the operations before it done.
         """
-        return await carry_out(self, update, timeout_seconds=timeout_seconds)
+        return await carry_out(
+            self, update, timeout_seconds=timeout_seconds, using=using, using_named=using_named, loader=loader,
+            bounds=bounds, reads=reads,
+        )  # fmt: skip
 
     def derive(
         self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0

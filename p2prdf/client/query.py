@@ -54,8 +54,13 @@ class Result:
         return (Bindings(self.names, row) for row in self.rows)
 
 
-async def answer_once(client: Client, query: str, *, algorithm: str, timeout_seconds: float) -> Result:
-    """Answer a query once; see :meth:`p2prdf.client.Client.query`."""
+async def answer_once(
+    client: Client, query: str, *, algorithm: str, timeout_seconds: float, rows_max: int | None = None
+) -> Result:
+    """Answer a query once; see :meth:`p2prdf.client.Client.query`.
+
+    ``rows_max``: stop reading when there are so many rows; the result is then incomplete.
+    """
     try:
         async with asyncio.timeout(timeout_seconds):
             subscription = await client.subscribe(
@@ -63,14 +68,14 @@ async def answer_once(client: Client, query: str, *, algorithm: str, timeout_sec
                 hurry=True, ordered=True, once=True,
             )  # fmt: skip
             try:
-                return await _read(subscription)
+                return await _read(subscription, rows_max)
             finally:
                 await end(client, subscription)
     except TimeoutError:
         raise Unavailable(f"the query was not answered within {timeout_seconds:g} s") from None
 
 
-async def _read(subscription: Subscription) -> Result:
+async def _read(subscription: Subscription, rows_max: int | None) -> Result:
     rows: dict[int, tuple[str | None, ...]] = {}
     async for batch in subscription.batches():
         if batch.lost:
@@ -80,6 +85,8 @@ async def _read(subscription: Subscription) -> Result:
                 rows.pop(solution.identity, None)
             else:
                 rows[solution.identity] = solution.terms
+        if rows_max is not None and len(rows) >= rows_max:
+            return Result(*in_order(subscription.names, rows.values()), subscription.opened)
         if batch.bookmark is not None and batch.bookmark > subscription.opened:
             return Result(*in_order(subscription.names, rows.values()), batch.bookmark)
     raise Unavailable("the subscription of the query has ended")

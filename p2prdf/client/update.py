@@ -1,90 +1,303 @@
-"""SPARQL UPDATE as publications and deletions.
+"""SPARQL 1.1 Update as one-time queries, publications and deletions.
 
-``INSERT DATA`` is a publication, ``DELETE DATA`` a deletion. ``DELETE WHERE`` is a one-time query
-(:mod:`p2prdf.client.query`) and the deletion of the triples in its solutions. Each operation begins when the
-one before is acknowledged, so a query counts all of it.
+The changes of all operations are collected in one change set (:mod:`p2prdf.client.change_set`). The WHERE of an
+operation is a one-time query (:mod:`p2prdf.client.query`), which counts every acknowledged publication; so the set
+is published, and acknowledged, before a WHERE that follows a change. An update with a single WHERE, or without any,
+is published as a whole, after everything that can be refused was checked.
 
-There is no transaction: no node holds all data, so none can lock out other readers and writers. A subscriber
-sees each operation separately, and triples published during a ``DELETE WHERE`` may stay. An update that fails
-half way may be repeated from its beginning: repeated publications and deletions change nothing. Only blank
-nodes are new each time.
+Two concurrent updates do not lock each other: each WHERE counts all changes acknowledged before it and possibly
+some of the concurrent ones, and for each statement the change with the later stamp decides. An update that fails
+half way may be repeated from its beginning: repeated changes have no further effect. Only blank nodes are new each
+time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
-from p2prdf.errors import QueryRefused
+from p2prdf.client.change_set import ChangeSet
+from p2prdf.client.query import answer_once
+from p2prdf.errors import LocalProtocolError, NotAllowed, P2PRDFError, QueryRefused, Unavailable
+from p2prdf.rdf import terms
+from p2prdf.rdf.quads import DEFAULT
+from p2prdf.rdf.update_operations import (
+    Clear,
+    Create,
+    DeleteData,
+    InsertData,
+    Load,
+    Manner,
+    Modify,
+    Target,
+    Transfer,
+    in_graph,
+    is_system_graph,
+)
 
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
-    from p2prdf.rdf.update import DeleteWhere, Operation, Statement
+    from p2prdf.client.pieces import Triple
+    from p2prdf.rdf.update_operations import Changes, Operation, Statement
 
-__all__ = ["Updated", "carry_out"]
+__all__ = ["Loader", "UpdateBounds", "Updated", "carry_out"]
+
+_ROWS: Final = 2000
+"""Solutions processed between two turns of other coroutines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """Numbers of triples published and deleted, including those that changed nothing."""
+    """Numbers of statements that the operations inserted and deleted, including those that changed nothing."""
 
     inserted: int
     deleted: int
 
 
-async def carry_out(client: Client, text: str, *, timeout_seconds: float) -> Updated:
-    """Execute an update; see :meth:`p2prdf.client.Client.update`."""
-    from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData  # imported late: the parser is slow to load
+@dataclass(frozen=True, slots=True)
+class UpdateBounds:
+    """Bounds of an update: solutions of one WHERE or statements of one graph, and statements changed in all."""
 
+    solutions_max: int = 1_000_000
+    statements_max: int = 1_000_000
+
+    def validate(self) -> None:
+        """Raise LocalProtocolError for a bound that is not positive."""
+        if self.solutions_max < 1 or self.statements_max < 1:
+            raise LocalProtocolError("solutions_max and statements_max must be positive")
+
+
+class Loader(Protocol):
+    """Fetches the documents of LOAD, as :class:`p2prdf.replica.loading.WebLoader` does."""
+
+    def check(self, url: str) -> None:
+        """Raise P2PRDFError for a document that may not be loaded."""
+        ...
+
+    async def load(self, url: str, *, publication_id: str, statements_max: int) -> Sequence[Triple]:
+        """Return the triples of a document.  Raises P2PRDFError; the caller sets the deadline."""
+        ...
+
+
+async def carry_out(
+    client: Client, text: str, *, timeout_seconds: float, using: Sequence[str] = (), using_named: Sequence[str] = (),
+    loader: Loader | None = None, bounds: UpdateBounds | None = None, reads: bool = True,
+) -> Updated:  # fmt: skip
+    """Execute an update; see :meth:`p2prdf.client.Client.update`."""
+    bounds = bounds or UpdateBounds()
+    bounds.validate()
+    scope = secrets.token_hex(8)
     # A megabyte of text takes seconds to parse; other coroutines run meanwhile.
-    operations = await asyncio.to_thread(_parsed, text)
-    inserted = deleted = 0
+    operations = await asyncio.to_thread(_parsed, text, scope, using, using_named)
+    if not reads:
+        _refuse_reading(operations)
+    execution = _Execution(client, scope, loader, bounds, timeout_seconds)
+    execution.check(operations)
     for operation in operations:
+        await execution.execute(operation)
+    await execution.changes.publish(client)
+    return Updated(execution.inserted, execution.deleted)
+
+
+def _parsed(text: str, scope: str, using: Sequence[str], using_named: Sequence[str]) -> tuple[Operation, ...]:
+    from p2prdf.rdf.update import Using, parse_update  # imported late: the parser is slow to load
+
+    chosen = Using(tuple(map(terms.iri, using)), tuple(map(terms.iri, using_named)))
+    return parse_update(text, scope=scope, using=chosen)
+
+
+def _refuse_reading(operations: Iterable[Operation]) -> None:
+    """Raise NotAllowed for an operation whose effect, and so the answer, depends on data."""
+    for each in operations:
+        if isinstance(each, Clear | Create | Transfer) or (isinstance(each, Modify) and each.query):
+            what = each.construct if isinstance(each, Modify) else type(each).__name__.upper()
+            raise NotAllowed(f"{what}: the update reads data, which needs the permission to read, too")
+
+
+class _Execution:
+    """Executes the operations of one update, in order."""
+
+    def __init__(
+        self, client: Client, scope: str, loader: Loader | None, bounds: UpdateBounds, timeout_seconds: float
+    ):
+        self.changes = ChangeSet(bounds.statements_max)
+        self.inserted = self.deleted = 0
+        self._client = client
+        self._scope = scope
+        self._prefix = terms.skolem_prefix(scope)
+        self._loader = loader
+        self._bounds = bounds
+        self._timeout_seconds = timeout_seconds
+        self._deadline = asyncio.get_running_loop().time() + timeout_seconds
+        self._number = 0
+
+    def check(self, operations: Iterable[Operation]) -> None:
+        """Raise QueryRefused for a LOAD that is not allowed, before any operation runs."""
+        for each in operations:
+            if isinstance(each, Load) and not each.silent:
+                self._check_load(each)
+
+    async def execute(self, operation: Operation) -> None:
+        """Add the changes of an operation to the set."""
+        self._number += 1
         match operation:
             case InsertData():
-                inserted += await client.publish(operation.triples)
+                self._insert(operation.triples)
             case DeleteData():
-                deleted += await client.retract(operation.triples)
-            case DeleteWhere():
-                deleted += await client.retract(await _found(client, operation, timeout_seconds))
+                self._delete(operation.triples)
+            case Modify():
+                await self._modify(operation)
+            case Clear():
+                await self._clear(operation)
+            case Create():
+                await self._create(operation)
+            case Transfer():
+                await self._transfer(operation)
+            case Load():
+                await self._load(operation)
             case _:
                 assert_never(operation)
-    return Updated(inserted, deleted)
+
+    def _insert(self, statements: Sequence[Statement]) -> None:
+        self.changes.insert(statements)
+        self.inserted += len(statements)
+
+    def _delete(self, statements: Sequence[Statement]) -> None:
+        self.changes.delete(statements)
+        self.deleted += len(statements)
+
+    # --- WHERE -------------------------------------------------------------------------------
+
+    async def _modify(self, operation: Modify) -> None:
+        if operation.query and self.changes:
+            await self.changes.publish(self._client)  # the query is to see the effect of earlier operations
+        rows: Sequence[Sequence[str | None]] = [()]
+        if operation.query:
+            rows = await self._rows(operation.query, operation.construct)
+        found: Changes = ([], [])
+        row_number = 0
+
+        def fresh(name: str) -> str:
+            return f"{self._prefix}~{self._number}.{row_number}.{name[2:]}>"  # "~" does not occur in labels
+
+        add = operation.changes(fresh)
+        for row_number, row in enumerate(rows):
+            add(row, found)
+            if row_number % _ROWS == _ROWS - 1:
+                self._check_size(found)
+                await asyncio.sleep(0)
+        deleted, inserted = (list(dict.fromkeys(statements)) for statements in found)
+        self._delete(deleted)
+        self._insert(inserted)
+
+    def _check_size(self, found: Changes) -> None:
+        """Remove repetitions from statements, and raise QueryRefused if there are too many even then."""
+        most = self._bounds.statements_max
+        if len(found[0]) + len(found[1]) > most:
+            for statements in found:
+                statements[:] = dict.fromkeys(statements)
+            ChangeSet(most).insert(statement for each in found for statement in each)
+
+    async def _rows(self, query: str, construct: str) -> list[tuple[str | None, ...]]:
+        left = self._deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            raise Unavailable(f"the update was not evaluated within {self._timeout_seconds:g} s")
+        most = self._bounds.solutions_max
+        result = await answer_once(
+            self._client, query, algorithm="csbv", timeout_seconds=left, rows_max=most + 1
+        )
+        if len(result.rows) > most:
+            reason = f"more than {most:,} solutions; change them in parts, for example by LIMIT in a sub-SELECT"
+            raise QueryRefused(reason, construct=construct)
+        return result.rows
+
+    # --- whole graphs ------------------------------------------------------------------------
+
+    async def _contents(self, graph: str, construct: str) -> list[Statement]:
+        """Return the statements of a graph, an IRI or ``DEFAULT``, after the earlier operations."""
+        pattern = "?s ?p ?o" if graph == DEFAULT else f"GRAPH {graph} {{ ?s ?p ?o }}"
+        rows = await self._rows(f"SELECT ?s ?p ?o WHERE {{ {pattern} }}", construct)
+        held = (in_graph(_triple(row), graph) for row in rows)
+        return list(self.changes.applied(held, (graph,)))
+
+    async def _clear(self, operation: Clear) -> None:
+        graph = operation.graph
+        if not isinstance(graph, Target):
+            self._delete(await self._contents(graph, "CLEAR"))
+            return
+        if graph is Target.ALL:
+            self._delete(await self._contents(DEFAULT, "CLEAR ALL"))
+        rows = await self._rows("SELECT ?s ?p ?o ?g WHERE { GRAPH ?g { ?s ?p ?o } }", f"CLEAR {graph.value}")
+        held = ((*_triple(row[:3]), str(row[3])) for row in rows)
+        self._delete([each for each in self.changes.applied(held, None) if not is_system_graph(each[-1])])
+
+    async def _create(self, operation: Create) -> None:
+        if not operation.silent and await self._exists(operation.graph, "CREATE"):
+            reason = f"the graph {operation.graph} exists; use CREATE SILENT if it may, or CLEAR it"
+            raise QueryRefused(reason, construct="CREATE")
+
+    async def _exists(self, graph: str, construct: str) -> bool:
+        if graph == DEFAULT:
+            return True
+        if self.changes.touches(graph):
+            return bool(await self._contents(graph, construct))
+        return bool(await self._rows(f"ASK {{ GRAPH {graph} {{ ?s ?p ?o }} }}", construct))
+
+    async def _transfer(self, operation: Transfer) -> None:
+        source, target, manner = operation.source, operation.target, operation.manner
+        if source == target:
+            return
+        moved = await self._contents(source, manner.value)
+        if not moved and source != DEFAULT:
+            if operation.silent:
+                return
+            reason = f"the graph {source} does not exist (it holds no triple); use {manner.value} SILENT if it may not"
+            raise QueryRefused(reason, construct=manner.value)
+        if manner is not Manner.ADD:
+            self._delete(await self._contents(target, manner.value))
+        self._insert([in_graph((each[0], each[1], each[2]), target) for each in moved])
+        if manner is Manner.MOVE:
+            self._delete(moved)
+
+    # --- documents ---------------------------------------------------------------------------
+
+    def _check_load(self, operation: Load) -> Loader:
+        if self._loader is None:
+            reason = "no document is loaded unless its host is permitted (--load-from); or publish it instead"
+            raise QueryRefused(reason, construct="LOAD")
+        try:
+            self._loader.check(operation.url)
+        except P2PRDFError as error:
+            raise QueryRefused(str(error), construct="LOAD") from None
+        return self._loader
+
+    async def _load(self, operation: Load) -> None:
+        try:
+            loader = self._check_load(operation)
+            async with asyncio.timeout_at(self._deadline):
+                found = await loader.load(
+                    operation.url, publication_id=f"{self._scope}.{self._number}",
+                    statements_max=self._bounds.statements_max,
+                )  # fmt: skip
+        except TimeoutError:
+            if not operation.silent:
+                raise Unavailable(f"{operation.url} was not loaded within {self._timeout_seconds:g} s") from None
+        except P2PRDFError:
+            if not operation.silent:
+                raise
+        else:
+            for start in range(0, len(found), _ROWS):
+                self._insert([in_graph(each, operation.graph) for each in islice(found, start, start + _ROWS)])
+                await asyncio.sleep(0)
 
 
-def _parsed(text: str) -> tuple[Operation, ...]:
-    """Return the operations of an update; later stages refuse none of them for its form."""
-    from p2prdf.rdf.standing.query import parse_query
-    from p2prdf.rdf.update import DeleteWhere, parse_update
-
-    operations = parse_update(text, scope=secrets.token_hex(8))
-    for operation in operations:
-        if isinstance(operation, DeleteWhere) and operation.patterns:
-            try:
-                parse_query(operation.select)
-            except QueryRefused as error:  # its position refers to a query that the user did not write
-                raise QueryRefused(error.reason, construct="DELETE WHERE") from None
-    return operations
-
-
-async def _found(client: Client, operation: DeleteWhere, timeout_seconds: float) -> Iterable[Statement]:
-    """Return the triples that the patterns match now, each once."""
-    if not operation.patterns or any(s.startswith('"') for s, *_ in operation.patterns):
-        return ()  # no triple has a literal as its subject
-    if len(operation.patterns) == 1 and not operation.variables:
-        return operation.patterns  # deleting a triple that does not exist changes nothing
-    result = await client.query(operation.select, timeout_seconds=timeout_seconds)
-    return _each_once(operation, result.rows)
-
-
-def _each_once(operation: DeleteWhere, rows: Iterable[tuple[str | None, ...]]) -> Iterator[Statement]:
-    """Yield the triples of the solutions lazily, so a large result does not block other coroutines."""
-    seen: set[Statement] = set()
-    for row in rows:
-        for triple in operation.triples_of(row):
-            if triple not in seen:
-                seen.add(triple)
-                yield triple
+def _triple(row: Sequence[str | None]) -> Triple:
+    s, p, o = row
+    assert s is not None
+    assert p is not None
+    assert o is not None
+    return s, p, o

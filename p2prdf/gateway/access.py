@@ -44,7 +44,7 @@ class Permission(enum.StrEnum):
     """Permissions of a token."""
 
     READ = "read"
-    """Queries, subscriptions, the state of a node."""
+    """Queries, subscriptions, the state of a node; updates that read, by WHERE or as whole graphs."""
     WRITE = "write"
     """Publications, deletions and updates."""
 
@@ -130,6 +130,14 @@ class Access:
     def check(self, request: web.Request, permission: Permission) -> str:
         """Return the client of the overlay that the request acts as.  Raises Refused without the permission."""
         return self.check_token(request.headers.get("Authorization", ""), permission)
+
+    def permits(self, request: web.Request, permission: Permission) -> bool:
+        """Return whether the request has a permission."""
+        try:
+            self.check(request, permission)
+        except Refused:
+            return False
+        return True
 
     def check_token(self, authorization: str, permission: Permission) -> str:
         """Return the client that an ``Authorization`` header acts as; "": the gateway itself.

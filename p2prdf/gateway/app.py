@@ -14,6 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from p2prdf.client import Client
+from p2prdf.client.update import Loader
 from p2prdf.errors import Unavailable
 from p2prdf.gateway import console, events, overview, publication, sockets, sparql
 from p2prdf.gateway.access import Access, Permission
@@ -100,11 +101,14 @@ async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse
 def application(
     connect: Callable[[str], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
     *, reach: Callable[[str], Awaitable[Client]] | None = None, webhooks: WebhookHost | None = None, wait: bool = False,
+    loader: Loader | None = None,
 ) -> web.Application:  # fmt: skip
     """Return the application of a gateway; ``connect`` connects to the overlay as the client of a name.
 
     ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` only
     report the knowledge of the node in use.  ``webhooks`` delivers webhooks; without it the gateway has none.
+
+    ``loader`` fetches the documents of LOAD in updates; without it LOAD is refused.
 
     ``wait``: start even if no node answers, and connect at the first request that a node can answer; without it the
     start of the application raises Unavailable.
@@ -117,7 +121,7 @@ def application(
         middlewares=[_counted, problems, access.middleware], client_max_size=4 * config.query_characters_max
     )
     connections = Connections(connect, publications_max=config.publications_max)
-    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks)
+    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks, loader)
     app[GATEWAY] = gateway
     app.add_routes([
         web.get("/", _index),

@@ -30,6 +30,10 @@ def _content(types: Any) -> dict[str, Any]:
 
 
 _TIMEOUT: Final = _parameter("timeout", "Deadline of the query, in seconds.", type="number", exclusiveMinimum=0)
+_USING: Final = [
+    _parameter(name, f"Graph of an update's WHERE, as {clause}; repeatable.", type="array", items={"type": "string"})
+    for name, clause in (("using-graph-uri", "USING"), ("using-named-graph-uri", "USING NAMED"))
+]
 _SINCE: Final = _parameter("since", "First publication time that counts.", enum=["now", "beginning"], default="now")
 _LEASE: Final = _parameter(
     "lease", "Lease without a connection, in seconds.", type="number", minimum=1
@@ -160,7 +164,7 @@ def description() -> dict[str, Any]:
                 },
                 "post": {
                     "summary": "Answer a query once, or execute an update", "operationId": "queryOrUpdate",
-                    "parameters": [_TIMEOUT],
+                    "parameters": [_TIMEOUT, *_USING],
                     "requestBody": {
                         "required": True,
                         "content": {
@@ -168,6 +172,7 @@ def description() -> dict[str, Any]:
                             "application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": {
                                 "query": {"type": "string"}, "update": {"type": "string"},
                                 "timeout": {"type": "number"},
+                                **{each["name"]: each["schema"] for each in _USING},
                             }}},
                         },
                     },

@@ -3,14 +3,15 @@
 Queries come in the URL (``GET``, ``HEAD``), as a form, or as the body (``application/sparql-query``); updates as a form
 or as the body (``application/sparql-update``).  A query is answered once, over all published data
 (:meth:`p2prdf.client.Client.query`).  The protocol's parameters ``default-graph-uri`` and ``named-graph-uri`` replace
-the FROM clauses of a query.
+the FROM clauses of a query; ``using-graph-uri`` and ``using-named-graph-uri`` are USING and USING NAMED of an update.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
@@ -22,7 +23,7 @@ from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_update_dataset, in_dataset, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, in_dataset, seconds_of, text_of, update_dataset
 from p2prdf.rdf import terms
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.code_points import without_mark
@@ -59,6 +60,9 @@ class _Asked(NamedTuple):
     text: str
     is_update: bool
     timeout_seconds: float
+    using: Sequence[str] = ()
+    using_named: Sequence[str] = ()
+    """The graphs that the WHERE of an update reads."""
 
 
 async def handle(request: web.Request) -> web.StreamResponse:
@@ -69,11 +73,14 @@ async def handle(request: web.Request) -> web.StreamResponse:
     if asked.is_update:
         async with gateway.turn():
             client = await gateway.connections.client(name)
+            update = functools.partial(
+                client.update, timeout_seconds=asked.timeout_seconds, using=asked.using, using_named=asked.using_named,
+                loader=gateway.loader, reads=gateway.access.permits(request, Permission.READ),
+            )  # fmt: skip
             try:
-                done = await client.update(asked.text, timeout_seconds=asked.timeout_seconds)
+                done = await update(asked.text)
             except QueryRefused as error:
-                text = _based(request, asked.text, error)
-                done = await client.update(text, timeout_seconds=asked.timeout_seconds)
+                done = await update(_based(request, asked.text, error))
         # 200 with a body rather than 204: SEPA's Python client treats every other status as a failure.
         return web.json_response({"inserted": done.inserted, "deleted": done.deleted})
     accept = ",".join(request.headers.getall("Accept", [])) or None
@@ -141,12 +148,11 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
     if is_update and request.method != "POST":
         raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "an update is sent by POST", headers={"Allow": "POST"})
     check_query(text, gateway.config)
-    if is_update:
-        check_update_dataset(parameters)
-    else:
+    using, using_named = update_dataset(parameters) if is_update else ((), ())
+    if not is_update:
         text = in_dataset(text, parameters)
     timeout = seconds_of(parameters.get("timeout", [None])[0], "timeout", most=gateway.config.query_seconds_max)
-    return _Asked(text, is_update, timeout)
+    return _Asked(text, is_update, timeout, using, using_named)
 
 
 def _fields(form: str) -> dict[str, list[str]]:

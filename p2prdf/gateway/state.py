@@ -23,11 +23,12 @@ from p2prdf.rdf.dataset_clauses import with_dataset
 from p2prdf.reasoning.ruled_query import RULED_BYTES_MAX
 
 if TYPE_CHECKING:
+    from p2prdf.client.update import Loader
     from p2prdf.gateway.webhooks.host import WebhookHost
 
 __all__ = [
-    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "check_update_dataset",
-    "in_dataset", "seconds_of", "text_of",
+    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "in_dataset", "seconds_of",
+    "text_of", "update_dataset",
 ]  # fmt: skip
 
 _OF_QUERIES: Final = ("default-graph-uri", "named-graph-uri")
@@ -82,6 +83,8 @@ class Gateway:
     survey: Survey
     webhooks: WebhookHost | None = None
     """Delivery of webhooks; None: disabled."""
+    loader: Loader | None = None
+    """Fetches the documents of LOAD; None: LOAD is refused."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("p2prdf.gateway"))
     subscribers: int = 0
     """Open server-sent event streams and WebSockets."""
@@ -156,9 +159,16 @@ def in_dataset(query: str, parameters: Mapping[str, Sequence[str]]) -> str:
     return with_dataset(query, default, named, bytes_max=RULED_BYTES_MAX)
 
 
-def check_update_dataset(parameters: Mapping[str, Sequence[str]]) -> None:
-    """Raise QueryRefused for parameters of an update that name graphs; empty values name none."""
-    _refuse_graphs(parameters, (*_OF_UPDATES, *_OF_QUERIES), "an update names its graphs by GRAPH")
+def update_dataset(parameters: Mapping[str, Sequence[str]]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the graphs of USING and of USING NAMED that the protocol's parameters name; empty values name none.
+
+    Raises QueryRefused for parameters of queries.
+    """
+    _refuse_graphs(parameters, _OF_QUERIES, "an update takes using-graph-uri and using-named-graph-uri")
+    using, named = ([each for each in parameters.get(name, ()) if each] for name in _OF_UPDATES)
+    if len(using) + len(named) > _GRAPHS_MAX:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"more than {_GRAPHS_MAX} graphs in one request")
+    return using, named
 
 
 def _refuse_graphs(parameters: Mapping[str, Sequence[str]], names: Iterable[str], reason: str) -> None:

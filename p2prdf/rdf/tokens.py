@@ -12,16 +12,17 @@ the rest of the package relies.
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.rdf import quads, terms
 
 __all__ = [
-    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "misplaced", "refusal",
-    "refuse_reserved", "resolve", "scan", "symbols", "update_symbols",
+    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "UpdateSymbols",
+    "misplaced", "refusal", "refuse_reserved", "resolve", "scan", "symbols", "update_symbols",
 ]  # fmt: skip
 
 QUERY_BYTES_MAX: Final = 16 << 10
@@ -210,6 +211,8 @@ class _Prologue:
         self.base: str | None = None
         self._prefixes: dict[str, str] = {}
         self._spelled = 0
+        self._history: dict[str, list[tuple[int, str]]] = {}
+        """Declarations of each prefix, with their positions in the text; of the base under ``<``."""
 
     def declare(self, found: list[Token], at: int = 0) -> int:
         """Consume the declarations that begin at a token; return the index of the token after them."""
@@ -217,17 +220,34 @@ class _Prologue:
             word = found[at].text.upper()
             if word == "BASE":
                 self.base = terms.lexical(self.iri(self._expect(found, at, 1, "iri")))
+                self._history.setdefault("<", []).append((found[at].at, self.base))
                 at += 2
             elif word == "PREFIX":
                 prefix = self._expect(found, at, 1, "name")
                 if prefix.text.index(":") != len(prefix.text) - 1:
                     raise refusal(self.text, prefix.at, "syntax error", "a declared prefix ends with ':'")
                 namespace = self._expect(found, at, 2, "iri")
-                self._prefixes[prefix.text[:-1]] = terms.lexical(self.iri(namespace))
+                iri = self._prefixes[prefix.text[:-1]] = terms.lexical(self.iri(namespace))
+                self._history.setdefault(prefix.text[:-1], []).append((prefix.at, iri))
                 at += 3
             else:
                 break
         return at
+
+    def spelled(self, found: list[Token]) -> str:
+        """Return the declarations that a part of the text uses, as they are in force at its first token."""
+        at = found[0].at
+        names = dict.fromkeys(token.text.partition(":")[0] for token in found if token.kind == "name")
+        iris = {name: self._last(name, at) for name in ("<", *names)}
+        return "".join(
+            f"BASE <{iri}> " if name == "<" else f"PREFIX {name}: <{iri}> "
+            for name, iri in iris.items() if iri is not None
+        )  # fmt: skip
+
+    def _last(self, name: str, at: int) -> str | None:
+        declared = self._history.get(name, [])
+        before = bisect.bisect_left(declared, at, key=lambda each: each[0])
+        return declared[before - 1][1] if before else None
 
     def _expect(self, found: list[Token], at: int, offset: int, kind: str) -> Token:
         if at + offset >= len(found) or found[at + offset].kind != kind:
@@ -292,7 +312,14 @@ def _registration_end(found: list[Token], at: int) -> int:
     return at
 
 
-def update_symbols(text: str, found: list[Token]) -> list[Symbol]:
+class UpdateSymbols(NamedTuple):
+    """The symbols of an update, and the declarations that a part of its tokens uses, as a prologue."""
+
+    symbols: list[Symbol]
+    prologue_of: Callable[[list[Token]], str]
+
+
+def update_symbols(text: str, found: list[Token]) -> UpdateSymbols:
     """Resolve the tokens of an update: a prologue begins it, and may follow each ``;`` between operations."""
     prologue = _Prologue(text)
     result: list[Symbol] = []
@@ -311,7 +338,7 @@ def update_symbols(text: str, found: list[Token]) -> list[Symbol]:
                     break
         _resolve(prologue, found, at, end, result)
         at = end
-    return result
+    return UpdateSymbols(result, prologue.spelled)
 
 
 def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result: list[Symbol]) -> None:

@@ -1,34 +1,45 @@
-"""SPARQL 1.1 Update text, restricted to the operations that a decentralised overlay can carry out.
-
-``INSERT DATA`` publishes its triples and ``DELETE DATA`` deletes them.  ``DELETE WHERE`` names patterns: its SELECT
-is evaluated, and each solution, inserted into the patterns, gives triples to delete.  ``DELETE { P } WHERE { P }``
-with the same triples in both blocks is equivalent to it, and may follow ``WITH <graph>``.  All other templates, and
-operations that manage graphs, are refused with name and position.
-
-``GRAPH`` inside the braces gives the graph of the statements in its own braces; a variable graph, in DELETE WHERE,
-matches all named graphs.
+"""SPARQL 1.1 Update text, parsed to operations (:mod:`p2prdf.rdf.update_operations`).
 
 A text is a sequence of operations separated by ``;``, each with an optional prologue; declarations apply from their
 position to the end.  Terms are canonical (:mod:`p2prdf.rdf.terms`).
+
+The WHERE of an operation is a one-time query.  Its text is that of the update, so it is as long as there, behind the
+declarations that it uses.  WITH becomes WITH before the form of the query, USING becomes FROM.  The query is parsed
+here, so no operation runs if the WHERE of a later one is malformed.
 """
 
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias, cast
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, cast
 
-from p2prdf.errors import DataRefused, QueryRefused
+from p2prdf.errors import QueryRefused
 from p2prdf.rdf import terms, tokens
 from p2prdf.rdf.code_points import as_written
+from p2prdf.rdf.quads import DEFAULT
 from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.rdf.standing.relations import names_in
 from p2prdf.rdf.standing.syntax import Link, is_variable
 from p2prdf.rdf.standing.triples import TriplesReader
-from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Symbol
+from p2prdf.rdf.tokens import Symbol, Token
+from p2prdf.rdf.update_operations import (
+    Clear,
+    Create,
+    DeleteData,
+    InsertData,
+    Load,
+    Manner,
+    Modify,
+    Operation,
+    Statement,
+    Target,
+    Transfer,
+)
 
-__all__ = ["UPDATE_BYTES_MAX", "DeleteData", "DeleteWhere", "InsertData", "Operation", "Statement", "parse_update"]
+__all__ = ["OPERATIONS_MAX", "QUERIES_MAX", "UPDATE_BYTES_MAX", "Using", "parse_update"]
 
 UPDATE_BYTES_MAX: Final = 1 << 20
 """Longest text in UTF-8 bytes.
@@ -36,78 +47,24 @@ UPDATE_BYTES_MAX: Final = 1 << 20
 At worst (a token for each byte), parsing takes 400 times as much memory and some seconds, too long for an event loop;
 prefixes add IRIs of at most ``tokens.SPELLED_MAX`` characters.
 """
-
-Statement: TypeAlias = tuple[str, str, str] | tuple[str, str, str, str]
-"""A triple of the default graph, or a triple and the IRI of its graph.
-
-In a pattern, any part may be a variable.
-"""
+OPERATIONS_MAX: Final = 10_000
+"""Most operations of an update."""
+QUERIES_MAX: Final = 100
+"""Most operations of an update that read data or a document: each takes a one-time query or a request."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class InsertData:
-    """``INSERT DATA { }``: triples to publish, each once, in the order of the text."""
+class Using(NamedTuple):
+    """The graphs that the protocol chooses for WHERE: ``using-graph-uri`` and ``using-named-graph-uri``.
 
-    triples: tuple[Statement, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeleteData:
-    """``DELETE DATA { }``: triples to delete, each once, in the order of the text."""
-
-    triples: tuple[Statement, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeleteWhere:
-    """``DELETE WHERE { }``: delete the triples that result from each solution of the patterns.
-
-    ``patterns``: each term is canonical, or ``?`` and the name of a variable.
+    Canonical IRIs; an update with WITH or USING is refused then (SPARQL 1.1 Protocol, 2.2.3).
     """
 
-    patterns: tuple[Statement, ...]
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The names of the variables, in the order of their first occurrence."""
-        return tuple(dict.fromkeys(term[1:] for pattern in self.patterns for term in pattern if is_variable(term)))
-
-    @property
-    def select(self) -> str:
-        """The SELECT query to evaluate: its columns are ``variables``, its length is at most QUERY_BYTES_MAX.
-
-        Without variables it has no columns, and one solution without values if all triples exist.
-        """
-        columns = " ".join("?" + name for name in self.variables) or "*"
-        return f"SELECT {columns} WHERE {{ {' '.join(map(_spelled, self.patterns))} }}"
-
-    def triples_of(self, row: Sequence[str | None]) -> tuple[Statement, ...]:
-        """Return the triples of one solution, each once; values are in the order of ``variables``.
-
-        Raises DataRefused for a row that is not a solution: of another length, or with an unbound value.
-        """
-        names = self.variables
-        if len(row) != len(names) or None in row:
-            raise DataRefused(f"not a solution for {list(names)}: {len(row)} values, {row.count(None)} of them unbound")
-        values = dict(zip(names, row, strict=True))
-
-        def value(term: str) -> str:
-            return values[term[1:]] or "" if is_variable(term) else term
-
-        found = (tuple(map(value, pattern)) for pattern in self.patterns)
-        return tuple(dict.fromkeys(cast("Iterator[Statement]", found)))
-
-
-def _spelled(pattern: Statement) -> str:
-    s, p, o, *graph = pattern
-    return f"GRAPH {graph[0]} {{ {s} {p} {o} }}" if graph else f"{s} {p} {o} ."
-
-
-Operation: TypeAlias = InsertData | DeleteData | DeleteWhere
+    default: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
 
 
 @as_written
-def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
+def parse_update(text: str, *, scope: str, using: Using = Using()) -> tuple[Operation, ...]:  # noqa: B008
     """Return the operations of an update, in order; there may be none.
 
     Blank nodes of INSERT DATA become IRIs, as in a published file, with ``scope`` as the identifier of the
@@ -115,36 +72,31 @@ def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
     A label belongs to one operation.  DELETE DATA, which allows no blank nodes, names such nodes by these IRIs.
 
     Raises QueryRefused, with construct and position, for text that is malformed, not supported, longer than
-    UPDATE_BYTES_MAX or nested deeper than ``tokens.NESTING_MAX``, and for patterns with a SELECT longer than
-    QUERY_BYTES_MAX.  Raises DataRefused for an invalid scope.
+    UPDATE_BYTES_MAX or nested deeper than ``tokens.NESTING_MAX``, for more operations than OPERATIONS_MAX or
+    QUERIES_MAX, and for a WHERE that is no valid query.  Raises DataRefused for an invalid scope.
     """
     prefix = terms.skolem_prefix(scope)
     size = len(text.encode(errors="surrogatepass"))
     if size > UPDATE_BYTES_MAX:
-        reason = f"the text has {size} bytes, more than {UPDATE_BYTES_MAX}"
+        reason = f"the text has {size} bytes, more than {UPDATE_BYTES_MAX}; send it in several requests"
         raise QueryRefused(reason, construct="update length")
-    symbols = tokens.update_symbols(text, tokens.scan(text, UPDATE_BYTES_MAX))
+    found = tokens.scan(text, UPDATE_BYTES_MAX)
     try:
-        return tuple(_UpdateReader(text, symbols, scope, prefix).operations())
+        return tuple(_UpdateReader(text, found, scope, prefix, using).operations())
     except RecursionError:  # the caller may have used most of the stack
         raise QueryRefused("the update nests too deeply to be parsed", construct="nesting") from None
 
 
 _REFUSED: Final = {
-    "INSERT": "the only insertion is INSERT DATA { }",
-    "DELETE": "the only deletions are DELETE DATA { }, DELETE WHERE { } and DELETE { P } WHERE { P }",
-    "WITH": "it may precede DELETE { P } WHERE { P } only; name the graph by GRAPH in the braces",
-    "USING": "name the graph by GRAPH in the braces",
-    "GRAPH": "in an update it encloses triples, and cannot be nested",
-    "LOAD": "nodes fetch no files; publish it instead",
-    **dict.fromkeys(
-        ("CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD"),
-        "graphs are not managed; a graph exists while it holds a triple",
-    ),
+    "INSERT": "write INSERT DATA { }, or INSERT { } WHERE { }; the operation before it ends with ';'",
+    "DELETE": "write DELETE DATA { }, DELETE WHERE { } or DELETE { } WHERE { }; the operation before ends with ';'",
+    "WITH": "write WITH <graph> before DELETE { } or INSERT { }",
+    "USING": "write USING <graph> after the templates, before WHERE",
+    "GRAPH": "in a template or in data it encloses triples, and cannot be nested",
     **dict.fromkeys(("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"), "queries are not updates"),
     **dict.fromkeys(
         ("FILTER", "OPTIONAL", "UNION", "MINUS", "BIND", "VALUES", "SERVICE", "EXISTS"),
-        "the braces of an update contain triples only",
+        "templates and data contain triples only; conditions belong in WHERE { }",
     ),
 }
 
@@ -156,88 +108,215 @@ class _UpdateCursor(Cursor):
         """Return the refusal of a symbol; the reasons differ from those for queries."""
         word = symbol.value.upper()
         if symbol.kind == "word" and word in _REFUSED:
-            return self.refusal(symbol.at, word, f"not supported: {_REFUSED[word]}")
+            return self.refusal(symbol.at, word, f"misplaced: {_REFUSED[word]}")
         return super().misplaced(symbol)
+
+    def take_iri(self) -> str:
+        """Take an IRI.  Raises QueryRefused if another symbol comes next."""
+        symbol = self.next()
+        if symbol.kind != "iri":
+            raise self.misplaced(symbol)
+        return symbol.value
 
 
 class _UpdateReader:
     """Reads the operations of one update."""
 
-    def __init__(self, text: str, symbols: list[Symbol], scope: str, prefix: str):
-        self._cursor = _UpdateCursor(text, symbols, None)
-        self._symbols = symbols
+    def __init__(self, text: str, found: list[Token], scope: str, prefix: str, using: Using):
+        self._text = text
+        self._tokens = found
+        self._symbols, self._prologue_of = tokens.update_symbols(text, found)
+        self._cursor = _UpdateCursor(text, self._symbols, None)
         self._scope = scope
         self._prefix = prefix
+        self._using = using
         self._labels: set[str] = set()
-        """Labels of earlier operations: a label belongs to one operation of a text (SPARQL 1.1, 19.6)."""
+        """Labels of earlier INSERT DATA: a label belongs to one of them (SPARQL 1.1, 19.6)."""
         self._unnamed = itertools.count()
 
     def operations(self) -> Iterator[Operation]:
         cursor = self._cursor
-        while cursor.peek() is not None:
-            yield self._operation()
+        count = reading = 0
+        while (first := cursor.peek()) is not None:
+            operation = self._operation(cursor.next())
+            yield operation
+            count += 1
+            reading += not isinstance(operation, InsertData | DeleteData)
+            if count > OPERATIONS_MAX or reading > QUERIES_MAX:
+                most = f"{OPERATIONS_MAX:,} operations, {QUERIES_MAX} of them with WHERE, graphs or LOAD"
+                reason = f"an update has at most {most}; send it in several requests"
+                raise cursor.refusal(first.at, "number of operations", reason)
             if cursor.peek() is not None:
                 cursor.expect_mark(";")
 
-    def _operation(self) -> Operation:
+    def _operation(self, first: Symbol) -> Operation:
         cursor = self._cursor
-        first = cursor.next()
-        if first.is_word("INSERT") and cursor.take_word("DATA"):
-            self._check_block("INSERT DATA", variables=False, blanks=True)
-            return InsertData(self._named(self._block(data=True)))
-        if first.is_word("DELETE") and cursor.take_word("DATA"):
-            self._check_block("DELETE DATA", variables=False, blanks=False)
-            return DeleteData(tuple(dict.fromkeys(self._block(data=True))))
-        if first.is_word("DELETE") and cursor.take_word("WHERE"):
-            self._check_block("DELETE WHERE", variables=True, blanks=False)
-            return self._delete_where(first, self._block(data=False))
-        if first.is_word("DELETE") and self._sees_brace():
-            return self._delete_twice(first, "")
-        if first.is_word("WITH"):
-            return self._delete_with(first)
+        match first.value.upper() if first.kind == "word" else "":
+            case "INSERT" if cursor.take_word("DATA"):
+                self._check_block("INSERT DATA", variables=False, blanks=True)
+                return InsertData(self._named(self._block(data=True)))
+            case "DELETE" if cursor.take_word("DATA"):
+                self._check_block("DELETE DATA", variables=False, blanks=False)
+                return DeleteData(tuple(dict.fromkeys(self._block(data=True))))
+            case "DELETE" if cursor.take_word("WHERE"):
+                return self._delete_where(first)
+            case "INSERT" | "DELETE" if cursor.sees_mark("{"):
+                return self._modify(first, "")
+            case "WITH":
+                graph = cursor.take_iri()
+                template = cursor.next()
+                if template.is_word("INSERT", "DELETE") and cursor.sees_mark("{"):
+                    return self._modify(template, graph)
+                raise cursor.misplaced(first)
+            case "CLEAR" | "DROP":
+                cursor.take_word("SILENT")  # graphs without triples do not exist, so neither operation fails
+                return Clear(self._graphs())
+            case "CREATE":
+                silent = cursor.take_word("SILENT")
+                cursor.expect_word("GRAPH")
+                return Create(cursor.take_iri(), silent)
+            case "COPY" | "MOVE" | "ADD" as manner:
+                silent = cursor.take_word("SILENT")
+                source = self._graph_or_default()
+                cursor.expect_word("TO")
+                return Transfer(Manner(manner), source, self._graph_or_default(), silent)
+            case "LOAD":
+                silent = cursor.take_word("SILENT")
+                url, graph = cursor.take_iri(), DEFAULT
+                if cursor.take_word("INTO"):
+                    cursor.expect_word("GRAPH")
+                    graph = cursor.take_iri()
+                return Load(terms.lexical(url), graph, silent)
         raise cursor.misplaced(first)
 
-    def _sees_brace(self) -> bool:
-        following = self._cursor.peek()
-        return following is not None and following.is_mark("{")
-
-    def _delete_with(self, first: Symbol) -> DeleteWhere:
-        """Read ``DELETE { P } WHERE { P }`` after ``WITH <graph>``, the graph of the triples outside of GRAPH."""
+    def _graphs(self) -> str | Target:
+        """Read the graphs of CLEAR or DROP."""
         cursor = self._cursor
-        graph = cursor.next()
-        if graph.kind != "iri":
-            raise cursor.misplaced(graph)
-        delete = cursor.next()
-        if not delete.is_word("DELETE") or not self._sees_brace():
-            raise cursor.misplaced(first)
-        return self._delete_twice(delete, graph.value)
+        symbol = cursor.next()
+        if symbol.is_word("GRAPH"):
+            return cursor.take_iri()
+        if symbol.is_word("DEFAULT"):
+            return DEFAULT
+        if symbol.is_word("NAMED", "ALL"):
+            return Target(symbol.value.upper())
+        raise cursor.misplaced(symbol)
 
-    def _delete_twice(self, first: Symbol, graph: str) -> DeleteWhere:
-        """Read ``{ P } WHERE { P }``: both blocks hold the same triples, in any order."""
+    def _graph_or_default(self) -> str:
         cursor = self._cursor
-        self._check_block("DELETE { P } WHERE { P }", variables=True, blanks=False)
-        template = self._block(data=False)
-        if not cursor.take_word("WHERE"):
-            raise cursor.misplaced(first)
-        self._check_block("DELETE { P } WHERE { P }", variables=True, blanks=False)
-        patterns = self._block(data=False)
-        if set(template) != set(patterns):
-            reason = "not supported: the template has other triples than the pattern"
-            raise cursor.refusal(first.at, "DELETE { } WHERE { }", reason)
+        if cursor.take_word("DEFAULT"):
+            return DEFAULT
+        cursor.take_word("GRAPH")
+        return cursor.take_iri()
+
+    # --- operations with WHERE ---------------------------------------------------------------
+
+    def _delete_where(self, first: Symbol) -> Operation:
+        cursor = self._cursor
+        self._check_block("DELETE WHERE", variables=True, blanks=False)
+        opening = cursor.peek()
+        patterns = tuple(dict.fromkeys(self._block(data=False)))
+        if any(s.startswith('"') for s, *_ in patterns):
+            patterns = ()  # no triple has a literal as its subject
+        if len(patterns) < 2 and not names_in(term for pattern in patterns for term in pattern):
+            return DeleteData(patterns)  # deleting a triple that does not exist changes nothing
+        assert opening is not None, "the block was read from it"
+        return self._modification(first, "DELETE WHERE", patterns, (), opening.at, self._chosen(first, "", ""))
+
+    def _modify(self, first: Symbol, graph: str) -> Operation:
+        """Read ``DELETE { } INSERT { } USING <graph> WHERE { }`` from the first template.
+
+        ``graph``: that of WITH, where templates and patterns name none.
+        """
+        cursor = self._cursor
+        delete, insert = list[Statement](), list[Statement]()
+        if first.is_word("DELETE"):
+            self._check_block("DELETE { }", variables=True, blanks=False)
+            delete = self._block(data=False)
+        if first.is_word("INSERT") or cursor.take_word("INSERT"):
+            insert = self._block(data=False)
+        cursor.labels.clear()  # labels of a template have a scope of their own
+        using = self._using_clauses()
+        where = cursor.next()
+        if not where.is_word("WHERE"):
+            raise cursor.misplaced(first if where.is_mark("{") else where)
+        opening = cursor.peek()
+        self._skip_group()
         if graph:
-            patterns = [(*each, graph) if len(each) == 3 else each for each in patterns]
-        return self._delete_where(first, patterns)
+            delete, insert = _within(graph, delete), _within(graph, insert)
+        construct = " ".join(word for word, block in (("DELETE", delete), ("INSERT", insert)) if block) + " WHERE"
+        assert opening is not None, "the group was read from it"
+        chosen = self._chosen(first, graph, using)
+        return self._modification(first, construct.strip(), delete, insert, opening.at, chosen)
 
-    def _delete_where(self, first: Symbol, block: list[Statement]) -> DeleteWhere:
-        patterns = tuple(dict.fromkeys(block))
-        # Abbreviated terms are expanded in the query, so its length is computed before it is made.
-        size = 32 + sum(len(term.encode()) + 2 for pattern in patterns for term in pattern)
-        size += sum(8 for pattern in patterns if len(pattern) == 4)
-        operation = DeleteWhere(patterns)
-        if size + sum(len(name.encode()) + 2 for name in operation.variables) > QUERY_BYTES_MAX:
-            reason = f"as a query the patterns would have more than {QUERY_BYTES_MAX} bytes"
-            raise self._cursor.refusal(first.at, "DELETE WHERE", reason)
-        return operation
+    def _using_clauses(self) -> str:
+        """Read USING and USING NAMED; return them as FROM clauses."""
+        cursor = self._cursor
+        found = []
+        while cursor.take_word("USING"):
+            named = "NAMED " if cursor.take_word("NAMED") else ""
+            found.append(f"FROM {named}{cursor.take_iri()}")
+        return " ".join(found)
+
+    def _chosen(self, first: Symbol, graph: str, using: str) -> tuple[str, str]:
+        """Return the clauses of the query, before its form and after it, that choose its graphs."""
+        default, named = self._using
+        if not (default or named):
+            return ("", using) if using else (f"WITH {graph} " if graph else "", "")
+        if graph or using:
+            reason = "using-graph-uri and using-named-graph-uri exclude WITH and USING in the update: use one of both"
+            raise self._cursor.refusal(first.at, "USING" if using else "WITH", reason)
+        return "", " ".join([*(f"FROM {each}" for each in default), *(f"FROM NAMED {each}" for each in named)])
+
+    def _skip_group(self) -> None:
+        """Step over the group of WHERE; it is parsed as part of a query."""
+        cursor = self._cursor
+        cursor.expect_mark("{")
+        depth = 1
+        while depth:
+            symbol = cursor.next()
+            depth += symbol.is_mark("{") - symbol.is_mark("}")
+
+    def _modification(
+        self, first: Symbol, construct: str, delete: Iterable[Statement], insert: Iterable[Statement], opens: int,
+        chosen: tuple[str, str],
+    ) -> Modify:  # fmt: skip
+        """Return the operation with its query; ``opens``: the position of the brace after WHERE."""
+        delete, insert = tuple(dict.fromkeys(delete)), tuple(dict.fromkeys(insert))
+        following = self._cursor.peek()
+        ends = len(self._text) if following is None else following.at
+        within = self._tokens[
+            bisect.bisect_left(self._tokens, opens, key=lambda token: token.at) :
+            bisect.bisect_left(self._tokens, ends, key=lambda token: token.at)
+        ]  # fmt: skip
+        while within[-1].text != "}":  # declarations follow the last operation of a text
+            within.pop()
+        group = self._text[opens : within[-1].at + 1]
+        names = names_in(term for statement in (*delete, *insert) for term in statement)
+        shown = tuple(name for name in names if not name.startswith("."))
+        before, after = chosen
+        form = "SELECT " + " ".join("?" + name for name in shown)
+        if not shown:
+            form = "SELECT *" if names else "ASK"
+        if len(within) == 2:  # {}
+            return Modify(construct, delete, insert, "", ())
+        header = f"{self._prologue_of(within)}{before}{form} {after}{' WHERE' if shown or names else ''}"
+        query = f"{header}\n{group}"
+        try:
+            parse_query(query)
+        except QueryRefused as error:
+            raise self._moved(error, construct, first.at, opens) from None
+        return Modify(construct, delete, insert, query, shown)
+
+    def _moved(self, error: QueryRefused, construct: str, at: int, opens: int) -> QueryRefused:
+        """Return the refusal of a query with its position in the update."""
+        if error.line is None or error.line < 2 or error.column is None:
+            what = error.construct or construct
+            if what == "query length":
+                return self._cursor.refusal(at, construct, f"its WHERE is too long as a query: {error.reason}")
+            return self._cursor.refusal(at, what, error.reason)
+        line = self._text.count("\n", 0, opens) + error.line - 1
+        column = error.column + (opens - self._text.rfind("\n", 0, opens) - 1 if error.line == 2 else 0)
+        return QueryRefused(error.reason, construct=error.construct, line=line, column=column)
 
     # --- the blocks in braces ----------------------------------------------------------------
 
@@ -260,7 +339,7 @@ class _UpdateReader:
                 reason = f"{what} cannot have one: a blank node names no existing node"
                 raise cursor.refusal(symbol.at, "blank node", reason)
             if symbol.kind == "blank" and symbol.value in self._labels:
-                raise cursor.refusal(symbol.at, "blank node label", "an earlier operation uses the same label")
+                raise cursor.refusal(symbol.at, "blank node label", "an earlier INSERT DATA uses the same label")
 
     @staticmethod
     def _is_blank(symbol: Symbol, following: Symbol | None) -> bool:
@@ -271,7 +350,7 @@ class _UpdateReader:
     def _block(self, *, data: bool) -> list[Statement]:
         """Read triples in braces, and those of nested GRAPH blocks.
 
-        Patterns may have a literal as their subject; they match nothing.
+        Templates may have a literal as their subject; such triples are left out.
         """
         cursor = self._cursor
         cursor.expect_mark("{")
@@ -282,10 +361,7 @@ class _UpdateReader:
                 raise cursor.misplaced(symbol)
             graph = symbol.value if symbol.kind == "iri" else "?" + symbol.value
             cursor.expect_mark("{")
-            within = [(*triple, graph) for triple in self._triples(data=data)]
-            if not within and not data:
-                raise cursor.refusal(symbol.at, "GRAPH without triples", "it contains nothing to delete")
-            found += within
+            found += [(*triple, graph) for triple in self._triples(data=data)]
             cursor.expect_mark("}")
             cursor.take_mark(".")
             found += self._triples(data=data)
@@ -322,3 +398,8 @@ class _UpdateReader:
 
         found = ((name(s), p, name(o), *graph) for s, p, o, *graph in triples)
         return tuple(dict.fromkeys(cast("Iterator[Statement]", found)))
+
+
+def _within(graph: str, template: list[Statement]) -> list[Statement]:
+    """Return a template in which statements without a graph belong to the given one."""
+    return [(*each, graph) if len(each) == 3 else each for each in template]

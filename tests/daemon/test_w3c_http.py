@@ -16,13 +16,6 @@ pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"W3C's test suites
 PROTOCOL = "sparql/sparql11/protocol"
 REFUSED = {
     "query_content_type_describe": "DESCRIBE",
-    "update_dataset_default_graph": "using-graph-uri",
-    "update_dataset_default_graphs": "using-graph-uri",
-    "update_dataset_named_graphs": "using-named-graph-uri",
-    "update_dataset_full": "using-graph-uri",
-    "update_post_form": "CLEAR",
-    "update_post_direct": "CLEAR",
-    "update_base_uri": "CLEAR",
 }
 """Name of a test to the construct or parameter that the refusal names.  The table is exact."""
 
