@@ -798,11 +798,12 @@ class Engine(Component):
                 if owner < 0:
                     continue
                 if last:
-                    answers = Answers(*self._out.answer_columns([part]), 0, suspect)
-                    if owner == 0:
-                        messenger.to_self.append(answers)
-                    else:
-                        messenger.send(messenger.contact(owner), answers)
+                    for groups, rows_found in self._out.answers([part]):
+                        answers = Answers(groups, rows_found, 0, suspect)
+                        if owner == 0:
+                            messenger.to_self.append(answers)
+                        else:
+                            messenger.send(messenger.contact(owner), answers)
                 elif owner == 0:
                     self._take_audited(messenger.own, part, suspect, kept=rank > 0)
                 else:
@@ -827,7 +828,8 @@ class Engine(Component):
         for owners in self._placement.owners(homes):
             for owner, part in self._parts(rows, homes, owners, ANSWER, self.route):
                 if owner == 0:
-                    self._on_answers(*self._out.answer_columns([part]))
+                    for groups, answers in self._out.answers([part]):  # they are stored as one message
+                        self._on_answers(groups, answers)
                 else:
                     self._out.add_answers(owner, part)
 

@@ -92,10 +92,8 @@ class SendBuffers:
             self._send_answers(owner, parts)
 
     def _send_answers(self, owner: int, parts: list[Derived]) -> None:
-        groups, rows = self.answer_columns(parts)
-        for start, stop in self._chunker.slices(len(rows), rows.bindings):
-            part = Answers(*_compact(groups, _slice_rows(rows, start, stop)))
-            self._messenger.send(self._messenger.contact(owner), part)
+        for groups, rows in self.answers(parts):
+            self._messenger.send(self._messenger.contact(owner), Answers(groups, rows))
 
     def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
         messenger = self._messenger
@@ -136,7 +134,13 @@ class SendBuffers:
                 whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view, copied, kept
             )
 
-    def answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
+    def answers(self, parts: list[Derived]) -> Iterator[tuple[Column, Rows]]:
+        """Return groups and rows of solutions of several plans of one width, for messages of bounded size."""
+        groups, rows = self._answer_columns(parts)
+        for start, stop in self._chunker.slices(len(rows), rows.bindings):
+            yield _compact(groups, _slice_rows(rows, start, stop))
+
+    def _answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
         """Return the groups and rows of solutions of several plans of one width."""
         concat = self._columns.concat
         ids = concat([self._tables.group_ids(part.plan, part.group) for part in parts])
