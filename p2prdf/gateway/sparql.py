@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from p2prdf.client import Result
+from p2prdf.client import Result, UpdateBounds
 from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.negotiation import chosen
@@ -73,9 +73,11 @@ async def handle(request: web.Request) -> web.StreamResponse:
     if asked.is_update:
         async with gateway.turn():
             client = await gateway.connections.client(name)
+            most = gateway.config.update_statements_max
             update = functools.partial(
                 client.update, timeout_seconds=asked.timeout_seconds, using=asked.using, using_named=asked.using_named,
                 loader=gateway.loader, reads=gateway.access.permits(request, Permission.READ),
+                bounds=UpdateBounds(most, most),
             )  # fmt: skip
             try:
                 done = await update(asked.text)

@@ -52,6 +52,8 @@ class GatewayConfig:
     socket_subscriptions_max: int = 64
     """Subscriptions of one WebSocket."""
     query_characters_max: int = 262_144
+    update_statements_max: int = 200_000
+    """Most statements that one update changes, and most solutions of one WHERE; the gateway holds them in memory."""
     query_seconds_max: float = 60.0
     """Longest time that a query may request, and the default."""
     lease_seconds_max: float = 3600.0
@@ -66,8 +68,8 @@ class GatewayConfig:
     def validate(self) -> None:
         """Raise LocalProtocolError for an invalid bound."""
         for name in ("queries_max", "publications_max", "subscribers_max", "socket_subscriptions_max",
-                     "query_characters_max", "query_seconds_max", "lease_seconds_max", "body_bytes_max",
-                     "body_silence_seconds", "drain_seconds"):  # fmt: skip
+                     "query_characters_max", "update_statements_max", "query_seconds_max", "lease_seconds_max",
+                     "body_bytes_max", "body_silence_seconds", "drain_seconds"):  # fmt: skip
             value = getattr(self, name)
             if not (0 < value < math.inf):
                 raise LocalProtocolError(f"{name}: {value} is not a positive number")

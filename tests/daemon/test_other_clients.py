@@ -113,6 +113,8 @@ async def test_context_aware_rdflib_store_writes_graphs_and_reads_them(keeping_a
             assert found() == []
             graph.add((a, p, Literal(4)))
             assert list(graph) == [(a, p, Literal(4))], "the store names the graph by default-graph-uri"
+            store.remove_graph(graph)
+            assert list(graph) == []
             with pytest.raises(Exception, match="does not support BNodes"):
                 graph.add((BNode(), p, Literal(1)))
 

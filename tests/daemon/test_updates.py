@@ -12,7 +12,7 @@ from gateways import gateway
 from w3c_updates import ARCHIVE, cases, same_dataset
 
 import p2prdf
-from p2prdf.client import Updated
+from p2prdf.client import UpdateBounds, Updated
 from p2prdf.gateway.access import read_tokens
 
 _names = itertools.count()
@@ -74,6 +74,17 @@ async def test_an_upsert_is_followed_by_a_standing_query(keeping_all, ns):
                 seen.append((solution.value("v"), solution.removed))
         # A replaced value is retracted before its successor arrives.
         assert seen == [(20, False), (20, True), (21, False), (21, True), (22, False)]
+
+
+async def test_an_update_with_too_many_solutions_changes_nothing(keeping_all, ns):
+    async with p2prdf.connect(keeping_all[4].address) as client:
+        await client.publish((f"<{ns}{n}>", f"<{ns}p>", n) for n in range(3000))
+        text = f"INSERT DATA {{ <{ns}a> <{ns}q> 1 }} ; DELETE WHERE {{ ?s <{ns}p> ?o }}"
+        with pytest.raises(p2prdf.QueryRefused, match="more than 2,999 solutions"):
+            await client.update(text.partition(" ; ")[2], bounds=UpdateBounds(solutions_max=2999))
+        assert len(await client.query(f"SELECT ?s {{ ?s <{ns}p> ?o }}")) == 3000
+        assert await client.update(text, bounds=UpdateBounds(3000, 3000)) == Updated(1, 3000)
+        assert not await client.query(f"ASK {{ ?s <{ns}p> ?o }}")
 
 
 async def test_operations_of_an_update_see_each_other_at_all_nodes(keeping_all, ns):

@@ -34,7 +34,9 @@ _QUERIES: Final = (
 )  # fmt: skip
 _UPDATES: Final = (
     "INSERT DATA { <urn:fuzz:s> <urn:fuzz:p> 1 }", "DELETE DATA { <urn:fuzz:s> <urn:fuzz:p> 1 }",
-    "DELETE WHERE { <urn:fuzz:s> ?p ?o }",
+    "DELETE WHERE { <urn:fuzz:s> ?p ?o }", "COPY SILENT <urn:fuzz:g> TO <urn:fuzz:h>", "DROP GRAPH <urn:fuzz:h>",
+    "DELETE { <urn:fuzz:s> ?p ?o } INSERT { <urn:fuzz:s> <urn:fuzz:p> 2 } WHERE { OPTIONAL { <urn:fuzz:s> ?p ?o } }",
+    "WITH <urn:fuzz:g> INSERT { [] <urn:fuzz:p> ?o } WHERE { GRAPH <urn:fuzz:h> { ?s ?p ?o } }",
 )  # fmt: skip
 _RDF: Final = (
     "<urn:fuzz:s> <urn:fuzz:p> <urn:fuzz:o> .", '<urn:fuzz:s> <urn:fuzz:p> "x"@en .', "@prefix : <urn:fuzz:> . :s :p 1, 2 .",  # noqa: E501
@@ -42,7 +44,7 @@ _RDF: Final = (
 )  # fmt: skip
 _WRONG: Final = (
     "", "x", "\x00", "{" * 3000, "(" * 2000, "é" * 500, "%%%", "1e999", "nan", "-1", "0", "true", "null", "[]", "\ufffe",  # noqa: E501
-    "SELECT * { ?s ?p ?o ", "SELECT * FROM <urn:g> { ?s ?p ?o }", "LOAD <http://127.0.0.1:9/>", "DROP ALL",
+    "SELECT * { ?s ?p ?o ", "SELECT * FROM <urn:g> { ?s ?p ?o }", "LOAD <http://127.0.0.1:9/>", "DROP EVERYTHING",
     "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "<urn:a> <urn:b>", "<a b> <c> <d> .", '"x" <urn:p> 1 .',
     "SELECT * { " + "?s ?p ?o . " * 300 + "}", "SELECT * { ?s (" + "<urn:p>/" * 200 + "<urn:p>) ?o }", "a" * 70_000,
     "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "'; --", "${jndi:x}",
