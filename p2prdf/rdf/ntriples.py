@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
-from p2prdf.rdf import json_ld, rdf_xml, terms
+from p2prdf.rdf import json_ld, rdf_xml, terms, triple_terms
 from p2prdf.rdf.lines import (
     CHUNK_BYTES,
     COMPRESSIONS,
@@ -108,7 +108,8 @@ class _Prepared(Protocol):
 
 
 _PREPARED: Final[dict[Syntax, Callable[[IO[bytes], Callable[[str, int | None], DataRefused]], _Prepared]]] = {
-    Syntax.RDF_XML: rdf_xml.prepared, Syntax.JSON_LD: json_ld.prepared
+    Syntax.TURTLE: triple_terms.prepared, Syntax.TRIG: triple_terms.prepared,
+    Syntax.RDF_XML: rdf_xml.prepared, Syntax.JSON_LD: json_ld.prepared,
 }
 """Formats whose text is checked or rewritten before the parser reads it."""
 
@@ -308,7 +309,7 @@ def _line_pieces(
 
 def _whole(chunk: bytes, parser: ox.RdfFormat, split: Split | None) -> tuple[list[ox.Quad], list[int]] | None:
     """Parse a chunk at once, without its times; None if it must be parsed line by line."""
-    if len(chunk) > terms.TERM_BYTES_MAX:
+    if len(chunk) > terms.TERM_BYTES_MAX or triple_terms.too_many(chunk):
         return None
     times: list[int] = []
     try:
@@ -359,6 +360,8 @@ def _each_line(
 
 
 def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Quad]:
+    if triple_terms.too_many(text):
+        raise DataRefused(f"more than {triple_terms.TRIPLE_TERMS_MAX:,} occurrences of <<( in one line")
     quads = list(ox.parse(text, format=parser))
     for quad in quads:
         if _beyond(quad):
@@ -383,13 +386,11 @@ def _too_long(quad: ox.Quad) -> bool:
 
 
 def _turtle_pieces(data: IO[bytes], syntax: Syntax, faults: Faults, base: str | None) -> Iterator[_Piece]:
-    prepare = _PREPARED.get(syntax)
-    prepared = None if prepare is None else prepare(data, faults.refuse)
-    stream = data if prepared is None else cast("IO[bytes]", prepared)
-    statements = iter(ox.parse(stream, format=_PARSERS[syntax], base_iri=base))
+    prepared = _PREPARED[syntax](data, faults.refuse)
+    statements = iter(ox.parse(cast("IO[bytes]", prepared), format=_PARSERS[syntax], base_iri=base))
     while True:
         quads, error = _take(statements, faults)
-        if prepared is not None and prepared.error is not None and (error is not None or not quads):
+        if prepared.error is not None and (error is not None or not quads):
             error = prepared.error  # the parser sees only an early end of its input
         if quads:
             yield quads, 0, []
