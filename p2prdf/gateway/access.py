@@ -33,8 +33,8 @@ __all__ = ["Access", "Permission", "Token", "is_loopback", "read_tokens"]
 
 _TOKEN_BYTES_MIN: Final = 16
 _CROSS_ORIGIN: Final = {
-    "Access-Control-Expose-Headers": "Allow, Retry-After, WWW-Authenticate",
-    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Expose-Headers": "Allow, Location, Retry-After, WWW-Authenticate",
+    "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent",
     "Access-Control-Max-Age": "600",
 }  # fmt: skip

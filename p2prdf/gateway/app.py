@@ -16,7 +16,7 @@ from aiohttp import web
 from p2prdf.client import Client
 from p2prdf.client.update import Loader
 from p2prdf.errors import Unavailable
-from p2prdf.gateway import console, events, overview, publication, sockets, sparql
+from p2prdf.gateway import console, events, graph_store, overview, publication, sockets, sparql
 from p2prdf.gateway.access import Access, Permission
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.metrics import exposition
@@ -35,9 +35,9 @@ _READY_SECONDS: Final = 3.0
 
 
 _INDEX: Final = {
-    "console": "/console", "query": "/sparql", "update": "/sparql", "publish": "/publish", "retract": "/retract",
-    "events": "/events", "websocket": "/subscribe", "description": "/openapi.json", "health": "/healthz",
-    "readiness": "/readyz",
+    "console": "/console", "query": "/sparql", "update": "/sparql", "graphs": "/graphs", "publish": "/publish",
+    "retract": "/retract", "events": "/events", "websocket": "/subscribe", "description": "/openapi.json",
+    "health": "/healthz", "readiness": "/readyz",
 }  # fmt: skip
 
 
@@ -123,9 +123,14 @@ def application(
     connections = Connections(connect, publications_max=config.publications_max)
     gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks, loader)
     app[GATEWAY] = gateway
-    app.add_routes([
+    described = [
         web.get("/", _index),
         web.get("/sparql", sparql.handle), web.post("/sparql", sparql.handle),
+        *(route for path in ("/graphs", "/graphs/{path:.+}") for route in (
+            web.get(path, graph_store.read), web.put(path, graph_store.put), web.delete(path, graph_store.remove),
+            web.patch(path, graph_store.patch),
+        )),
+        web.post("/graphs", graph_store.create), web.post("/graphs/{path:.+}", graph_store.post),
         web.post("/publish", publication.publish), web.post("/retract", publication.retract),
         web.get("/events", events.handle), web.post("/events", events.handle), web.get("/subscribe", sockets.handle),
         web.get("/ring", overview.ring), web.get("/subscriptions", overview.subscriptions),
@@ -133,10 +138,13 @@ def application(
         web.get("/console", console.page), web.get("/console/{name}", console.file),
         web.get("/status", _status), web.get("/metrics", _metrics), web.get("/openapi.json", _openapi),
         web.get("/healthz", _health), web.get("/readyz", _readiness), *routes(),
-    ])  # fmt: skip
-    for resource in list(app.router.resources()):
-        methods = ", ".join(sorted({route.method for route in resource} | {"OPTIONS"}))
-        app.router.add_route("OPTIONS", resource.canonical, _options(methods))
+    ]  # fmt: skip
+    app.add_routes(described)
+    methods: dict[str, set[str]] = {}
+    for route in described:
+        methods.setdefault(route.path, {"OPTIONS"}).update((route.method, *(["HEAD"] if route.method == "GET" else ())))
+    for path, names in methods.items():
+        app.router.add_route("OPTIONS", path, _options(", ".join(sorted(names))))
     app.on_response_prepare.append(access.add_headers)
     if not wait:
         app.on_startup.append(_open)

@@ -36,9 +36,10 @@ from aiohttp import web
 from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.gateway.access import Permission
+from p2prdf.gateway.bodies import text_of
 from p2prdf.gateway.notification import changes, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, in_dataset, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, in_dataset, seconds_of
 
 __all__ = ["handle"]
 
@@ -86,7 +87,7 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     if request.method == "POST" and (request.can_read_body or not token):
         if request.content_type != "application/sparql-query":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: a query is application/sparql-query")
-        query = await text_of(request)
+        query = await text_of(request, gateway.config)
     if not query and not token:
         raise Refused(HTTPStatus.BAD_REQUEST, "query: missing, and there is no Last-Event-ID")
     check_query(query or "", gateway.config)

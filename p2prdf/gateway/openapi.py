@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from p2prdf.gateway.publication import RDF_TYPES
+from p2prdf.gateway.bodies import RDF_TYPES
+from p2prdf.gateway.graph_store import PATCH_TYPE
 from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
 
 __all__ = ["description"]
@@ -138,6 +139,51 @@ def _webhook_paths() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _graph_paths() -> dict[str, Any]:
+    """Return the paths of the Graph Store Protocol."""
+    changed = {"description": "Numbers of added and deleted statements.", "content": _JSON}
+    created = {"description": "The same; the graph is new.", "content": _JSON}
+    rdf = {"required": True, "content": _content(RDF_TYPES)}
+    several = {"required": True, "content": _content((*RDF_TYPES, "multipart/form-data"))}
+    patched = {"required": True, "content": _content((PATCH_TYPE,))}
+    named = [
+        _parameter("graph", "IRI of the graph.", format="iri"),
+        _parameter("default", "Instead: the default graph.", maxLength=0),
+    ]
+    here = [_parameter("path", "Any path: the URL is the graph's IRI.", place="path", required=True)]
+    found: dict[str, Any] = {}
+    for path, parameters, suffix in (("/graphs", named, ""), ("/graphs/{path}", here, "Here")):
+        found[path] = {
+            "get": {
+                "summary": "Return a graph", "operationId": f"graph{suffix}", "parameters": parameters,
+                "responses": {
+                    "200": {"description": "Its triples.", "content": _content(GRAPH_TYPES)}, "404": _PROBLEM,
+                    **_problems(406, 503),
+                },
+            },
+            "put": {
+                "summary": "Replace the statements of a graph", "operationId": f"putGraph{suffix}",
+                "parameters": parameters, "requestBody": rdf,
+                "responses": {"200": changed, "201": created, **_problems(408, 413, 415, 503)},
+            },
+            "post": {
+                "summary": "Add statements to a graph", "operationId": f"postGraph{suffix}",
+                "parameters": parameters, "requestBody": several,
+                "responses": {"200": changed, "201": created, **_problems(408, 413, 415, 503)},
+            },
+            "patch": {
+                "summary": "Apply an RDF Patch to a graph", "operationId": f"patchGraph{suffix}",
+                "parameters": parameters, "requestBody": patched,
+                "responses": {"200": changed, **_problems(408, 413, 415, 503)},
+            },
+            "delete": {
+                "summary": "Delete the statements of a graph", "operationId": f"deleteGraph{suffix}",
+                "parameters": parameters, "responses": {"200": changed, "404": _PROBLEM, **_problems(503)},
+            },
+        }
+    return found
+
+
 def description() -> dict[str, Any]:
     """Return the OpenAPI document."""
     body = {"required": True, "content": _content(RDF_TYPES)}
@@ -156,6 +202,7 @@ def description() -> dict[str, Any]:
                 "responses": {"200": {"description": "Paths by purpose.", "content": _JSON},
                               "303": {"description": "The console, for a client that asks for HTML."}},
             }},
+            **_graph_paths(),
             "/sparql": {
                 "get": {
                     "summary": "Answer a query once", "operationId": "query",

@@ -17,8 +17,9 @@ from aiohttp import web
 
 from p2prdf.client import Client
 from p2prdf.gateway.access import Permission
+from p2prdf.gateway.bodies import text_of
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query
 from p2prdf.gateway.survey import Survey, everyone_known
 from p2prdf.reasoning.ruled_query import parse_ruled
 
@@ -56,7 +57,7 @@ async def explain(request: web.Request) -> web.StreamResponse:
     if request.method == "POST":
         if request.content_type != "application/sparql-query":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: a query is application/sparql-query")
-        text = await text_of(request)
+        text = await text_of(request, gateway.config)
     if (text is None) == (number is None):
         raise Refused(HTTPStatus.BAD_REQUEST, "either a query or the number of a subscription is explained")
     algorithm = request.query.get("algorithm", "csbv")

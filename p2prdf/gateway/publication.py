@@ -1,6 +1,7 @@
 """Publication and deletion of RDF over HTTP.
 
-The body streams to the overlay; ``body_bytes_max`` bounds its length.
+The body streams to the overlay; ``body_bytes_max`` bounds its length.  A body that states its length and has at most
+``CHECKED_BYTES_MAX`` is read and parsed before any of it is published, so that a malformed one publishes nothing.
 A request without ``Idempotency-Key`` is a new publication each time.  With one, statements are identified by key and
 content: a repeated request, after a lost response, changes nothing, and the body's blank nodes keep their names.
 """
@@ -12,28 +13,26 @@ import hashlib
 import io
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
 from typing import IO, Final, cast
 
 from aiohttp import web
 
-from p2prdf.errors import DataRefused, LocalProtocolError, Unavailable
+from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.gateway.access import Permission
+from p2prdf.gateway.bodies import Body, BodyFile, check_charset, syntax_of
 from p2prdf.gateway.connections import Line
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, GatewayConfig, check_charset
+from p2prdf.gateway.state import GATEWAY, GatewayConfig
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import Syntax, TripleBatch, read_triples
 from p2prdf.wire.trace_context import parse_traceparent
 
-__all__ = ["RDF_TYPES", "publish", "retract"]
+__all__ = ["CHECKED_BYTES_MAX", "publish", "retract"]
 
-RDF_TYPES: Final = {
-    "application/n-triples": Syntax.N_TRIPLES, "application/n-quads": Syntax.N_QUADS, "text/turtle": Syntax.TURTLE,
-    "application/trig": Syntax.TRIG,
-}  # fmt: skip
-"""Accepted media types.  RDF/XML is not accepted: its entities can expand a small body enormously."""
+CHECKED_BYTES_MAX: Final = 8 << 20
+"""Longest body, expanded, that is parsed before it is published."""
 _LEVELS: Final = {"indexed": HTTPStatus.OK, "accepted": HTTPStatus.ACCEPTED}
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
@@ -51,13 +50,7 @@ async def retract(request: web.Request) -> web.StreamResponse:
 async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     name = gateway.access.check(request, Permission.WRITE)
-    syntax = RDF_TYPES.get(request.content_type)
-    if syntax is None:
-        known = ", ".join(RDF_TYPES)
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {request.content_type}: not one of {known}")
-    encoding = request.headers.get("Content-Encoding", "identity")
-    if encoding.lower() != "identity":
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: {encoding}: send bodies uncompressed")
+    syntax = syntax_of(request.content_type)
     check_charset(request)
     graph = request.query.get("graph")
     named = None if graph is None else terms.iri(graph)
@@ -112,14 +105,9 @@ class _Batches:
     async def read(self, line: Line) -> AsyncIterator[TripleBatch]:
         """Yield the batches.  Raises DataRefused with the line, Refused for an oversized body, Unavailable."""
         loop = asyncio.get_running_loop()
-        body = _Body(self._request, loop, self._config)
-        live = self._syntax.by_lines  # each complete line is sent at once, even if the rest of the body is late
-        stream = cast("IO[bytes]", body if live else io.BufferedReader(body, 1 << 18))
-        batches = read_triples(
-            stream, publication_id=self._publication_id, syntax=self._syntax,
-            strict=True, source="body", live=live,
-        )  # fmt: skip
+        body = BodyFile(Body(self._request, self._config), loop)
         try:
+            batches = await loop.run_in_executor(line.reader, self._opened, body)
             while (batch := await loop.run_in_executor(line.reader, next, batches, None)) is not None:
                 if self._removed:
                     self._check_named(batch)
@@ -133,6 +121,27 @@ class _Batches:
         finally:
             body.give_up()
 
+    def _opened(self, body: BodyFile) -> Iterator[TripleBatch]:
+        """Return the batches of a body; a short one is parsed as a whole before."""
+        if self._request.content_length is not None:
+            head = bytearray()
+            while len(head) <= CHECKED_BYTES_MAX and (piece := body.read(1 << 18)):
+                head += piece
+            if len(head) <= CHECKED_BYTES_MAX:
+                for batch in self._parsed(io.BytesIO(head)):
+                    if self._removed:
+                        self._check_named(batch)
+                return self._parsed(io.BytesIO(head))
+            body.push_back(bytes(head))
+        live = self._syntax.by_lines  # each complete line is sent at once, even if the rest of the body is late
+        stream = cast("IO[bytes]", body if live else io.BufferedReader(body, 1 << 18))
+        return self._parsed(stream, live=live)
+
+    def _parsed(self, stream: IO[bytes], *, live: bool = False) -> Iterator[TripleBatch]:
+        return read_triples(
+            stream, publication_id=self._publication_id, syntax=self._syntax, strict=True, source="body", live=live
+        )
+
     def _check_named(self, batch: TripleBatch) -> None:
         """Raise DataRefused for a blank node in a deletion.
 
@@ -141,59 +150,3 @@ class _Batches:
         own = terms.skolem_prefix(self._publication_id)
         if any(term.startswith(own) for column in (batch.s, batch.o, batch.g) for term in column):
             raise DataRefused("a blank node is local to its body, so it cannot be deleted", source="body")
-
-
-class _Body(io.RawIOBase):
-    """A request's body as a file for a thread."""
-
-    def __init__(self, request: web.Request, loop: asyncio.AbstractEventLoop, config: GatewayConfig):
-        super().__init__()
-        self._content = request.content
-        self._loop = loop
-        self._config = config
-        self._left = b""
-        self._total = 0
-        self._given_up = False
-        self._waiting: asyncio.Task[bytes] | None = None
-        self.error: Exception | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Wait for bytes; called in a thread."""
-        if not self._left:
-            if self._given_up:
-                raise OSError("the request has ended")
-            try:
-                self._left = asyncio.run_coroutine_threadsafe(self._more(), self._loop).result()
-            except Exception as error:
-                self.error = error if isinstance(error, Refused | Unavailable) else None
-                raise OSError(f"the body breaks off: {error}") from error
-        count = min(len(buffer), len(self._left))
-        buffer[:count], self._left = self._left[:count], self._left[count:]
-        return count
-
-    def give_up(self) -> None:
-        """Make a reading thread end; one that waited for bytes would block the next user of the line."""
-        self._given_up = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    async def _more(self) -> bytes:
-        if self._given_up:
-            raise Unavailable("the request has ended")
-        self._waiting = asyncio.current_task()
-        try:
-            async with asyncio.timeout(self._config.body_silence_seconds):
-                found = await self._content.readany()
-        except TimeoutError:
-            raise Refused(
-                HTTPStatus.REQUEST_TIMEOUT, f"no bytes of the body arrived for {self._config.body_silence_seconds:g} s"
-            ) from None
-        self._total += len(found)
-        if self._total > self._config.body_bytes_max:
-            raise Refused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {self._config.body_bytes_max:,} bytes"
-            )
-        return found

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 from aiohttp import web
@@ -21,9 +21,10 @@ from aiohttp import web
 from p2prdf.client import Result, UpdateBounds
 from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Permission
+from p2prdf.gateway.bodies import text_of
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, in_dataset, seconds_of, text_of, update_dataset
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, in_dataset, seconds_of, update_dataset
 from p2prdf.rdf import terms
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.code_points import without_mark
@@ -31,7 +32,7 @@ from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
 from p2prdf.reasoning.ruled_query import parse_ruled
 
-__all__ = ["GRAPH_TYPES", "RESULT_TYPES", "handle"]
+__all__ = ["GRAPH_TYPES", "RESULT_TYPES", "accepted", "handle", "write_graph"]
 
 RESULT_TYPES: Final = {
     "application/sparql-results+json": Format.JSON, "application/sparql-results+xml": Format.XML,
@@ -42,9 +43,14 @@ RESULT_TYPES: Final = {
 GRAPH_TYPES: Final = {
     "application/n-triples": GraphFormat.N_TRIPLES, "text/turtle": GraphFormat.TURTLE,
     "application/rdf+xml": GraphFormat.RDF_XML, "application/ld+json": GraphFormat.JSON_LD,
+    "application/trig": GraphFormat.TURTLE, "application/n-quads": GraphFormat.N_TRIPLES,
     "text/plain": GraphFormat.N_TRIPLES,
 }  # fmt: skip
-"""Media types of CONSTRUCT."""
+"""Media types of graphs: CONSTRUCT, the Graph Store Protocol.
+
+A triple is written in the same way in Turtle and TriG, and in N-Triples and N-Quads.
+"""
+_T = TypeVar("_T")
 _QUERY: Final = "application/sparql-query"
 _UPDATE: Final = "application/sparql-update"
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -85,18 +91,29 @@ async def handle(request: web.Request) -> web.StreamResponse:
                 done = await update(_based(request, asked.text, error))
         # 200 with a body rather than 204: SEPA's Python client treats every other status as a failure.
         return web.json_response({"inserted": done.inserted, "deleted": done.deleted})
-    accept = ",".join(request.headers.getall("Accept", [])) or None
     wanted: Format | GraphFormat
     async with gateway.turn():
         # In a thread, because parsing a long query takes a while.
         text, form = await asyncio.to_thread(_parsed, request, asked.text)
-        media_type, wanted = chosen(accept, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
+        media_type, wanted = accepted(request, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
         client = await gateway.connections.client(name)
         result = await client.query(text, timeout_seconds=asked.timeout_seconds)
     if isinstance(wanted, Format):
         if form is Form.ASK:
             return web.Response(text=boolean(wanted, bool(result)), content_type=media_type, headers=_VARY)
         return await _written(request, media_type, wanted, result)
+    return await write_graph(request, media_type, wanted, result)
+
+
+def accepted(request: web.Request, offered: Mapping[str, _T]) -> tuple[str, _T]:
+    """Return the media type that a request prefers, and its value in ``offered``.  Raises Refused (406)."""
+    return chosen(",".join(request.headers.getall("Accept", [])) or None, offered)
+
+
+async def write_graph(
+    request: web.Request, media_type: str, wanted: GraphFormat, result: Result
+) -> web.StreamResponse:
+    """Write the triples of a result.  Raises Refused (406) if the format cannot hold one of them."""
     if wanted.by_lines:
         return await _written(request, media_type, Format.N_TRIPLES, result)
     try:
@@ -133,9 +150,9 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
     if request.method == "POST":
         kind = request.content_type
         if kind in (_QUERY, _UPDATE):
-            text, is_update = await text_of(request), kind == _UPDATE
+            text, is_update = await text_of(request, gateway.config), kind == _UPDATE
         elif kind == _FORM:
-            for name, values in _fields(await text_of(request)).items():
+            for name, values in _fields(await text_of(request, gateway.config)).items():
                 parameters.setdefault(name, []).extend(values)
         else:
             raise Refused(

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from p2prdf.gateway.webhooks.host import WebhookHost
 
 __all__ = [
-    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "in_dataset", "seconds_of",
-    "text_of", "update_dataset",
+    "GATEWAY", "Gateway", "GatewayConfig", "check_query", "check_since", "in_dataset", "seconds_of", "update_dataset",
 ]  # fmt: skip
 
 _OF_QUERIES: Final = ("default-graph-uri", "named-graph-uri")
@@ -36,7 +35,6 @@ _OF_UPDATES: Final = ("using-graph-uri", "using-named-graph-uri")
 _GRAPHS_MAX: Final = 1000
 """Most graphs that the parameters of a request name."""
 _WAIT_SECONDS: Final = 5.0
-_CHARSETS: Final = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +124,6 @@ class Gateway:
 
 
 GATEWAY: Final = web.AppKey("gateway", Gateway)
-
-
-def check_charset(request: web.Request) -> None:
-    """Raise Refused for a body that declares a charset other than UTF-8.
-
-    Python supports further charsets; decoding some of them (Punycode) takes quadratic time.
-    """
-    charset = request.charset
-    if charset is not None and charset.lower() not in _CHARSETS:
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"charset={charset[:80]}: bodies are in UTF-8")
-
-
-async def text_of(request: web.Request) -> str:
-    """Return the body of a request, without a byte order mark.  Raises Refused if it is not in UTF-8."""
-    check_charset(request)
-    try:
-        return (await request.read()).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
 
 
 def in_dataset(query: str, parameters: Mapping[str, Sequence[str]]) -> str:

@@ -8,7 +8,7 @@ this module writes it again, element by element; memory holds one literal and th
 - ``rdf:parseType="Literal"`` becomes text of the datatype rdf:XMLLiteral: exclusive canonical XML.
 - ``rdf:datatype`` of rdf:langString beside a language is left out.
 
-Entities of a document type are expanded within expat's limits on amplification; external entities are not read.
+Entities of a document type are expanded within expat's limits on amplification; external entities are refused.
 """
 
 from __future__ import annotations
@@ -115,6 +115,7 @@ class _Rewriter:
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._characters
         parser.SkippedEntityHandler = self._skipped
+        parser.ExternalEntityRefHandler = self._external
         parser.ProcessingInstructionHandler = self._instruction
         self._parser = parser
 
@@ -186,6 +187,10 @@ class _Rewriter:
         if not is_parameter:
             reason = f"the entity &{name[:60]}; is not declared in the document, and external entities are not read"
             raise self._refused(reason)
+
+    def _external(self, context: str, *_: str | None) -> int:
+        reason = f"the entity {context[:60]} is declared outside of the document, and external entities are not read"
+        raise self._refused(reason)
 
     def _instruction(self, target: str, data: str) -> None:
         if self._shown:

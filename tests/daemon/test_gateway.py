@@ -22,6 +22,7 @@ from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
 
 import p2prdf
 from p2prdf.gateway.access import Permission, Token, _digest
+from p2prdf.gateway.bodies import RDF_TYPES
 from p2prdf.gateway.metrics import METRICS
 from p2prdf.gateway.openapi import description
 from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
@@ -94,7 +95,8 @@ async def test_every_format_is_read_by_a_foreign_parser_of_it(keeping_all, ns):
         syntaxes = {
             "application/n-triples": ox.RdfFormat.N_TRIPLES, "text/plain": ox.RdfFormat.N_TRIPLES,
             "text/turtle": ox.RdfFormat.TURTLE, "application/rdf+xml": ox.RdfFormat.RDF_XML,
-            "application/ld+json": ox.RdfFormat.JSON_LD,
+            "application/ld+json": ox.RdfFormat.JSON_LD, "application/trig": ox.RdfFormat.TRIG,
+            "application/n-quads": ox.RdfFormat.N_QUADS,
         }  # fmt: skip
         assert set(syntaxes) == set(GRAPH_TYPES)
         graphs = []
@@ -196,7 +198,7 @@ async def test_a_query_that_is_not_text_is_refused_as_a_subscription(keeping_all
     (("POST", {"data": b"x", "headers": {"Content-Type": "application/sparql-query; charset=punycode"}}), 415, "UTF-8"),
     (("POST", {"data": "query=%ff", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}), 400, "form"),
     (("POST", {"data": {"query": "#" * 300_000}}), 413, "300,000 characters"),
-    (("POST", {"data": io.BytesIO(b"#" * 5_000_000), "headers": ASKED}), 413, "/sparql"),
+    (("POST", {"data": io.BytesIO(b"#" * 5_000_000), "headers": ASKED}), 413, "1,048,576 bytes"),
     (("PUT", {}), 405, "PUT /sparql"),
 ])  # fmt: skip
 async def test_requests_outside_the_protocol_are_answered_with_a_problem(keeping_all, request_, status, told):
@@ -291,11 +293,23 @@ async def test_graphs_and_removals(keeping_all, ns):
             assert sorted((await answer.text()).split()[1:]) == [f"{ns}g,1", f"{ns}g,4", f"{ns}g2,3"]
 
 
+PACKED = gzip.compress(b"<urn:a> <urn:p> 1 .")
+
+
 @pytest.mark.parametrize(("arguments", "status", "told"), [
     ({"data": "<urn:a> <urn:p> .\n", "kind": "application/n-triples"}, 400, "body:1"),
     ({"data": "<urn:a> <urn:p> 1 ; .x", "kind": "text/turtle"}, 400, "body"),
-    ({"data": "x", "kind": "application/rdf+xml"}, 415, "application/rdf+xml"),
-    ({"data": gzip.compress(b"x"), "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 415, "gzip"),
+    ({"data": "x", "kind": "application/rdf+xml"}, 400, "malformed XML"),
+    ({"data": "{", "kind": "application/ld+json"}, 400, "body"),
+    ({"data": '{"@context": "urn:c", "@id": "urn:a"}', "kind": "application/ld+json"}, 400, "not fetched"),
+    ({"data": "[" * 100_000, "kind": "application/ld+json"}, 413, "30,000 bytes"),
+    ({"data": "[" * 10_000, "kind": "application/ld+json"}, 400, "deeper than 64"),
+    ({"data": "x", "kind": "text/n3"}, 415, "send Turtle"), ({"data": "x", "kind": "application/vnd.hdt"}, 415, "HDT"),
+    ({"data": "x", "kind": "text/turtle", "headers": {"Content-Encoding": "br"}}, 415, "send gzip"),
+    ({"data": "x", "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 400, "damaged"),
+    ({"data": PACKED[:-9], "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 400, "breaks off"),
+    ({"data": PACKED + b"x" * 20, "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 400, "damaged"),
+    ({"data": gzip.compress(b"#" * 31_000), "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 413, "30"),
     ({"data": b"x", "kind": "text/turtle; charset=latin-1"}, 415, "UTF-8"),
     ({"data": "", "kind": "text/turtle", "params": {"graph": "no iri"}}, 400, "not an IRI"),
     ({"data": "", "kind": "text/turtle", "params": {"level": "safe"}}, 400, "level"),
@@ -312,6 +326,51 @@ async def test_unpublishable_bodies_are_answered_with_a_problem(keeping_all, arg
         ) as answer,
     ):  # fmt: skip
         assert told in await problem(answer, status)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_all_formats_are_published_compressed_or_not(keeping_all, ns, packed):
+    xml = ('<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="{0}"><r:Description r:about="{0}a">'
+           '<x:p>{1}</x:p></r:Description></r:RDF>')  # fmt: skip
+    bodies = {
+        "application/n-triples": '<{0}a> <{0}p> "{1}" .', "application/n-quads": '<{0}a> <{0}p> "{1}" .',
+        "text/turtle": '@prefix x: <{0}> . x:a x:p "{1}" .', "application/trig": '{{ <{0}a> <{0}p> "{1}" }}',
+        "application/rdf+xml": xml,
+        "application/ld+json": '{{"@context": {{"@vocab": "{0}"}}, "@id": "{0}a", "p": "{1}"}}',
+    }  # fmt: skip
+    assert set(bodies) == set(RDF_TYPES)
+    async with gateway(keeping_all[0].address) as (session, _):
+        for number, (kind, body) in enumerate(bodies.items()):
+            text = b"\xef\xbb\xbf" + body.format(ns, number).encode()
+            data = gzip.compress(text[:20]) + gzip.compress(text[20:]) if packed else text
+            headers = {"Content-Encoding": "gzip"} if packed else {}
+            assert (await publish(session, data, kind=kind, headers=headers))["statements"] == 1
+        query = gzip.compress(f"SELECT ?o {{ <{ns}a> <{ns}p> ?o }}".encode())
+        headers = {**ASKED, "Content-Encoding": "gzip", "Accept": "text/csv"}
+        async with session.post("/sparql", data=query, headers=headers) as answer:
+            assert sorted((await answer.text()).split()[1:]) == list("012345")
+
+
+async def test_malformed_body_with_a_length_publishes_nothing(keeping_all, ns):
+    body = f"<{ns}a> <{ns}p> 1 .\n" * 5000 + "nonsense"
+    async with gateway(keeping_all[0].address) as (session, _):
+        for kind in ("text/turtle", "application/trig"):
+            assert "body" in (await publish(session, body, kind=kind, status=400))["detail"]
+        async with session.get("/sparql", params={"query": f"ASK {{ ?s <{ns}p> ?o }}"}) as answer:
+            assert not (await answer.json(content_type=None))["boolean"]
+
+
+async def test_compressed_bodies_that_expand_enormously_are_refused(keeping_all, ns):
+    bomb = gzip.compress(b"#" * (50 << 20))
+    assert len(bomb) < 100_000
+    targets = [("/publish", "text/turtle"), ("/graphs?default", "text/turtle"), ("/sparql", "application/sparql-query"),
+               ("/sparql", "application/x-www-form-urlencoded"), ("/events", "application/sparql-query")]  # fmt: skip
+    async with gateway(keeping_all[0].address) as (session, _):
+        for path, kind in targets:
+            async with session.post(
+                path, data=bomb, headers={"Content-Type": kind, "Content-Encoding": "gzip"}
+            ) as answer:
+                await problem(answer, 413)
 
 
 @pytest.mark.parametrize("kind", ["text/turtle", "application/trig", "application/n-quads"])
@@ -802,8 +861,8 @@ async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
             assert answer.headers["Access-Control-Allow-Headers"] == (
                 "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent"
             )
-            assert answer.headers["Access-Control-Allow-Methods"] == "GET, POST, DELETE"
-            assert answer.headers["Access-Control-Expose-Headers"] == "Allow, Retry-After, WWW-Authenticate"
+            assert answer.headers["Access-Control-Allow-Methods"] == "GET, HEAD, POST, PUT, PATCH, DELETE"
+            assert answer.headers["Access-Control-Expose-Headers"] == "Allow, Location, Retry-After, WWW-Authenticate"
             assert answer.headers["Access-Control-Max-Age"] == "600"
         async with session.options(
             "/publish", headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
@@ -832,13 +891,14 @@ async def test_the_root_leads_browsers_to_the_console_and_programs_to_the_paths(
 async def test_options_are_the_methods_that_there_are(keeping_all):
     async with gateway(keeping_all[0].address) as (session, _):
         for path, methods in description()["paths"].items():
-            async with session.options(path.replace("{name}", "main.js")) as answer:
+            path = path.replace("{name}", "main.js")
+            async with session.options(path) as answer:
                 assert answer.status == 204
                 allowed = set(answer.headers["Allow"].lower().split(", "))
             assert "options" in allowed
             assert allowed - {"head", "options"} == set(methods)
             assert ("head" in allowed) == ("get" in allowed)
-            async with session.request("PROPFIND", path.replace("{name}", "main.js")) as answer:
+            async with session.request("PROPFIND", path) as answer:
                 await problem(answer, 405)
                 assert set(answer.headers["Allow"].lower().split(",")) == allowed
 

@@ -64,9 +64,10 @@ _XML = (
     "</u:p></r:Description></r:RDF>",
 )
 UNREAD = {
-    "application/rdf+xml": ENTITIES[0], "text/html": "<link href='{0}'>",
-    "application/ld+json": '{{"@context": "{0}", "@id": "urn:s", "urn:p": 1}}',
+    "application/rdf+xml": (ENTITIES[0], 400), "text/html": ("<link href='{0}'>", 415),
+    "application/ld+json": ('{{"@context": "{0}", "@id": "urn:s", "urn:p": 1}}', 400),
 }
+"""Bodies that are refused, by media type, with the status."""
 PARSERS = {
     "conjunctive": parse_select, "left standing": parse_query, "with rules": parse_ruled, "an interest": parse_interest,
     "a channel": parse_channel,
@@ -147,8 +148,8 @@ async def test_a_node_and_a_gateway_ask_no_server_that_a_request_names(keeping_a
             assert set(await _asked(session, silent, "update")) == {200}
             for kind, body in BODIES.items():
                 assert await _posted(session, body.format(canary.url), kind) == 200
-            for kind, body in UNREAD.items():
-                assert await _posted(session, body.format(canary.url, *_XML), kind) == 415
+            for kind, (body, status) in UNREAD.items():
+                assert await _posted(session, body.format(canary.url, *_XML), kind) == status
             params = {"query": "ASK {}", "default-graph-uri": canary.url, "named-graph-uri": canary.url}
             async with session.get("/sparql", params=params) as answer:
                 assert answer.status == 200

@@ -1,4 +1,4 @@
-"""W3C's tests of the SPARQL Protocol, against a gateway with a node of its own.
+"""W3C's tests of the SPARQL Protocol and of the Graph Store Protocol, against a gateway with a node of its own.
 
 The tests lie beside the repository; without them these tests are skipped.
 """
@@ -14,6 +14,7 @@ import p2prdf
 pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"W3C's test suites are not at {ARCHIVE}")
 
 PROTOCOL = "sparql/sparql11/protocol"
+GRAPH_STORE = "sparql/sparql11/graph-store-protocol"
 REFUSED = {
     "query_content_type_describe": "DESCRIBE",
 }
@@ -40,3 +41,21 @@ async def test_protocol_tests_pass_or_are_refused_by_name(launcher):
     assert not wrong
     assert refused == REFUSED
     assert len(tests) == 34
+
+
+async def test_all_tests_of_the_graph_store_protocol_pass(launcher):
+    """Each test begins with an empty store, as the tests use the same graphs."""
+    node = launcher.start(replicas=1, copies_min=1)
+    tests = [test for name in ("direct", "indirect") for test in read_manifest(GRAPH_STORE, f"manifest-{name}.ttl")]
+    wrong = {}
+    async with gateway(node.address) as (session, _), p2prdf.connect(node.address) as client:
+        for test in tests:
+            found = await failure(session, test, "/gsp", "/graphs")
+            if found:
+                wrong[test.name] = found
+            rows = (await client.query("SELECT ?s ?p ?o ?g { GRAPH ?g { ?s ?p ?o } }")).rows
+            await client.retract(rows)
+            await client.retract((await client.query("SELECT ?s ?p ?o { ?s ?p ?o }")).rows)
+    print(f"{len(tests)} tests: {len(tests) - len(wrong)} right, {len(wrong)} wrong")
+    assert wrong == {}
+    assert len(tests) == 13

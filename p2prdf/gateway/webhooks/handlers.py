@@ -17,9 +17,10 @@ from aiohttp import web
 
 from p2prdf.errors import Busy, NotAllowed, P2PRDFError, Unavailable
 from p2prdf.gateway.access import Permission
+from p2prdf.gateway.bodies import text_of
 from p2prdf.gateway.overview import check_observes
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, check_charset, check_query, check_since, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since
 from p2prdf.gateway.webhooks.host import WebhookHost
 from p2prdf.gateway.webhooks.registration import (
     BATCH_MAX,
@@ -110,8 +111,7 @@ async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
     """Return name, URL, query, ``since`` and batch of the request.  Raises Refused, LocalProtocolError."""
     if request.content_type != "application/json":
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {request.content_type}: not application/json")
-    check_charset(request)
-    text = await text_of(request)
+    text = await text_of(request, request.app[GATEWAY].config)
     try:
         body = json.loads(text)
         json.dumps(body, ensure_ascii=False).encode()

@@ -11,6 +11,11 @@ from p2prdf.gateway.state import GatewayConfig
 from p2prdf.rdf.ntriples import Syntax
 
 
+def _request(body):
+    """Return a request with a body of unknown length."""
+    return SimpleNamespace(content=body, content_length=None, headers={})
+
+
 class Endless:
     """A body that never ends and has no further data."""
 
@@ -25,7 +30,7 @@ class Endless:
 async def test_a_thread_that_waits_for_a_body_is_free_when_nobody_waits_for_its_batches():
     body, line = Endless(), SimpleNamespace(reader=ThreadPoolExecutor(1))
     config = GatewayConfig(body_silence_seconds=9)
-    batches = _Batches(SimpleNamespace(content=body), Syntax.N_TRIPLES, "0" * 32, config, removed=False)
+    batches = _Batches(_request(body), Syntax.N_TRIPLES, "0" * 32, config, removed=False)
     reading = asyncio.ensure_future(anext(batches.read(line)))
     await body.asked.wait()
     reading.cancel()
@@ -47,7 +52,7 @@ class Slow:
 
 async def test_a_line_of_a_body_is_published_before_the_next_one_comes():
     body, line = Slow(b"<urn:a> <urn:p> <urn:o> .\n<urn:", b"b> <urn:p> <urn:o> .\n"), SimpleNamespace(reader=None)
-    batches = _Batches(SimpleNamespace(content=body), Syntax.N_QUADS, "0" * 32, GatewayConfig(), removed=False)
+    batches = _Batches(_request(body), Syntax.N_QUADS, "0" * 32, GatewayConfig(), removed=False)
     found = batches.read(line)
     async with asyncio.timeout(20):
         body.more.release()
