@@ -321,11 +321,15 @@ class Peer:
             evaluations.turn()
         for_export = self._exports.wants_low_watermarks
         low_watermarks.want(
-            wanted=self._coordinator.owes or evaluations.doubtful or self._edge.wants_bookmarks or for_export,
+            wanted=(
+                self._coordinator.owes or evaluations.doubtful or self._edge.wants_bookmarks or for_export
+                or self._engine.stable_deletions.wanted
+            ),
             urgent=self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent or for_export,
             streams=self._coordinator.windows.streams | self._retention.streams,
         )
         self._wake("watermarks", low_watermarks)
+        self._engine.stable_deletions.wake()
         self._wake("subscriptions", self._cluster)
         if messenger.to_self:
             self._pace.enter("subscriptions")
@@ -467,6 +471,8 @@ class Peer:
                 self._messenger.trace("not-restorable", kind=type(message).__name__)
         for component in self._components:
             component.restored()
+        if self.stamps_corrected:
+            self._engine.stable_deletions.forget()
         self._messenger.restoring = False
         members.begin_anew()
         self._messenger.effects.clear()
@@ -517,7 +523,7 @@ class Peer:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
         yield from under_way
-        yield from _kept(engine, self._coordinator, engine.redelivery)
+        yield from _kept(engine, self._coordinator, engine.redelivery, engine.stable_deletions)
         yield from _kept(self._messenger)  # last: it must not claim members that are newer than the other records
 
     # --- for checkers and tests ------------------------------------------------------------------
@@ -612,6 +618,7 @@ class Peer:
         self._coordinator.windows.learn(known)
         self._edge.low_watermark(known)
         self._exports.low_watermark(known)
+        self._engine.stable_deletions.learn(known.upto, known.at)
 
     def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
         """Return the known watermarks of publishers of some streams, and the ends of streams."""
@@ -640,6 +647,7 @@ class Peer:
         self._engine.indexes.met(contact)
         self._retention.met(contact)
         self._engine.words.tell(contact)
+        self._engine.stable_deletions.met(contact)
         self._engine.redelivery.met(contact)
         self._expulsions.met(contact)
 
@@ -648,6 +656,7 @@ class Peer:
         self._wake_all()
         self._coordinator.contact_lost(contact)
         self._engine.hot.lost(contact)
+        self._engine.stable_deletions.lost(contact)
         for transfer in self._messenger.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._coordinator.reroute(message, tokens):

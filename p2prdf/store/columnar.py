@@ -45,6 +45,7 @@ Bools = npt.NDArray[np.bool_]
 
 _NEVER = np.uint64(NEVER)
 _GONE = np.uint64(GONE)
+_PLAIN_TIME = np.uint64(GONE - 1)
 _PLAIN = (1 << keys.EVENT_SHIFT) - 1
 
 
@@ -143,6 +144,8 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
         table.time.values[rows] = now
         table.roles.values[rows] = held | fresh
         changed = (now != prior) | (fresh != 0)
+        if not table.per_event:
+            self._note_ends_of(now[changed & (now >= _GONE)] & _PLAIN_TIME)
         again = rows[changed & (held != 0)]
         table.touched(again, anything=bool(changed.any()))
         if table.per_event and len(again):
@@ -175,10 +178,13 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
             bit = np.where(np.asarray(self.leads(role, ring), np.bool_), np.uint16(0), np.uint16(1 << role))
             elsewhere[slice(None) if chosen is None else chosen] |= bit
         return elsewhere
+    def _note_ends_of(self, ends: U64) -> None:
+        if len(ends):
+            self._note_ends(int(ends.min()), int(ends.max()))
 
     def _met_from(self, times: U64, begins: Bools) -> U64:
         """Return per triple the stamp before which ended rows are not joined with it; ``begins``: it is new here."""
-        met = np.full(len(times), self.over_before, np.uint64)
+        met = np.full(len(times), self._ended_from, np.uint64)
         return np.where(begins, np.maximum(met, times + np.uint64(1)), met) if self.settled else met
 
     def _each_role(
@@ -189,7 +195,7 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
             some = rows if chosen is None else rows[chosen]
             before = prior if prior is None or chosen is None else prior[chosen]
             if role == keys.ANY:  # several peers join there
-                ended = np.full(len(some), self.over_before, np.uint64)
+                ended = np.full(len(some), self._ended_from, np.uint64)
             else:
                 ended = met if chosen is None else met[chosen]
             self._sizes.processing_load += len(some)
@@ -287,7 +293,7 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
     ) -> None:
         if probed is not None:
             numbers, ordinals = numbers[probed], ordinals[probed]
-        met = np.full(len(numbers), self.over_before, np.uint64)
+        met = np.full(len(numbers), self._ended_from, np.uint64)
         if self.settled and step.compiled.step.role != keys.ANY:
             begins = np.where(step.oldest.values[numbers] == _GONE, np.uint64(0), step.born.values[numbers])
             heard = step.plan.groups.first_heard.values[step.group.values[numbers]]
@@ -299,6 +305,8 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
     ) -> I64:
         """Store new rows; return the ordinals of their keys in the join index."""
         ordinals = step.store(group, oldest, born, bindings)
+        if step.any_over:
+            self._note_ends_of(born[oldest == _GONE])
         if step.number:
             self._sizes.rows += len(group)
         else:
@@ -317,6 +325,7 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
         self._skipped |= bool((later & ~counts).any())
         since[counts] = np.minimum(since[counts], held[counts] + np.uint64(1))
         since[counts & (oldest == _GONE)] = 0
+        self._note_ends_of(born[later & (oldest == _GONE)])
         self._changes += bool(later.any())
         np.maximum.at(step.oldest.values, numbers, oldest)
         np.maximum.at(step.born.values, numbers[later], born[later])
@@ -329,7 +338,7 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
             numbers = numbers[probe]
             # An ended triple was joined when its row came, or when it ended.
             alone = self.settled and not refresh and step.compiled.step.role != keys.ANY
-            met = np.full(len(numbers), GONE if alone else self.over_before, np.uint64)
+            met = np.full(len(numbers), GONE if alone else self._ended_from, np.uint64)
             self._probe_triples(step, numbers, step.ordinal.values[numbers], since[probe], met, refresh, out)
 
 

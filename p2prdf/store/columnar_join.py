@@ -227,6 +227,8 @@ class ColumnarJoin(ColumnarState):
         if step.compiled.step.role != keys.ANY:
             ring = self._keys_of_rows(step, rows)
             rows = rows[np.asarray(chosen(step.compiled.step.role, ring), np.bool_)]
+        if step.any_over and self.stable_before:
+            rows = rows[(step.oldest.values[rows] != _GONE) | (step.born.values[rows] >= self.stable_before)]
         looked_at, names = len(names), step.index.keys[rows]
         ordinals = step.ordinal.values[rows]
         counts = step.join_index.triples.counts(ordinals)
@@ -241,6 +243,9 @@ class ColumnarJoin(ColumnarState):
             # row numbers may have changed in the last pause
             rows = step.index.find(names[low : int(at[-1]) + 1])[at - low]
             held = rows >= 0
+            if step.join_index.table.any_over and self.stable_before:
+                time = step.join_index.table.time.values[triples]
+                held &= (time < _GONE) | (time & _PLAIN_TIME >= self.stable_before)
             out: list[Derived] = []
             self._join(step, rows[held], triples[held].astype(np.int64, copy=False), None, 0, out)
             yield len(pairs), out

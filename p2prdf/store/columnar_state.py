@@ -21,7 +21,7 @@ from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.horizons import Horizons
 from p2prdf.store.join_indexes import JoinIndex, PlanTable, StepRows
-from p2prdf.store.tables import NEVER, Chosen, Derived, FilterFunction, PlanFilters, Sizes, stride
+from p2prdf.store.tables import NEVER, Chosen, Derived, Ends, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.store.triple_table import TripleTable
 from p2prdf.wire.messages import Groups
 
@@ -34,12 +34,12 @@ I64 = npt.NDArray[np.int64]
 _NEVER = np.uint64(NEVER)
 
 
-class ColumnarState:
+class ColumnarState(Ends):
     """Triples, join indexes, plans with groups and rows, and the ring keys of all these."""
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = ARRAYS
-        self.over_before = self.settled = 0
+        self.settled = 0
         self.leads: Chosen | None = None
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary

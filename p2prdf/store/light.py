@@ -103,7 +103,8 @@ class LightTables(LightEnding):
         It is at least ``stamp`` if this peer alone joins there.  Rows that wait for a pattern without constants wait
         at all peers, and several peers join them.
         """
-        return max(self.over_before, stamp) if self.settled and join_index.role != keys.ANY else self.over_before
+        floor = self._ended_from
+        return max(floor, stamp) if self.settled and join_index.role != keys.ANY else floor
 
     def _add_partly(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -152,6 +153,8 @@ class LightTables(LightEnding):
         probed &= ~self._led_elsewhere(held[TERMS], others)
         held[ROLES] = before | bits
         self._triple_changes[False] += now != prior
+        if now >= GONE and (now != prior or bits & ~before):
+            self._note_ends(now - GONE, now - GONE)
         if bits & ~before:
             self._triple_changes[False] += 1
             fresh = not prior and not before and now < GONE
@@ -274,10 +277,12 @@ class LightTables(LightEnding):
         if table.number and probe:
             self._sizes.processing_load += 1
         known = table.rows.get(row.identity)
-        met = self.over_before
+        met = self._ended_from
         if known is None:
             if row.group.since_min == NEVER:
                 return
+            if row.oldest == GONE:
+                self._note_ends(row.born, row.born)
             table.rows[row.identity] = row
             self._row_count += 1
             if table.condition == NO_CONDITION:
@@ -297,6 +302,7 @@ class LightTables(LightEnding):
                 self._changes += 1
                 if row.oldest == GONE:
                     since = 0
+                    self._note_ends(row.born, row.born)
                 elif row.group.since_max > known.oldest:
                     since = min(since, known.oldest + 1)
                 else:
@@ -381,12 +387,15 @@ class LightTables(LightEnding):
 
     def _rejoin_row(self, step: StepTable, row: Row, size: int) -> Iterator[tuple[int, list[Derived]]]:
         """Join a row with all triples held; its group may end at any pause."""
+        if row.oldest == GONE and row.born < self.stable_before:
+            return
         triples = step.join_index.triples.get(self._join_key(step, row), [])
         for start in range(0, len(triples), size):
             part = triples[start : start + size]
             out: _Output = {}
             for triple in part:
-                self._join(step, row, triple, 0, 0, out)
+                if not GONE <= triple[TIME] < GONE + self.stable_before:
+                    self._join(step, row, triple, 0, 0, out)
             yield len(part), self._derived(out)
 
     @staticmethod

@@ -18,7 +18,7 @@ from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.horizons import Horizons
 from p2prdf.store.intervals import ValidityIntervals
 from p2prdf.store.light_texts import TextRows
-from p2prdf.store.tables import NEVER, Chosen, Derived, FilterFunction, PlanFilters, Sizes, stride
+from p2prdf.store.tables import NEVER, Chosen, Derived, Ends, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.wire.messages import Groups
 
 __all__ = [
@@ -117,12 +117,12 @@ PLAIN = (1 << keys.EVENT_SHIFT) - 1
 """The bits of set semantics in a set of indexes."""
 
 
-class LightState:
+class LightState(Ends):
     """Triples, join indexes, plans with groups and rows, and the ring keys of all these."""
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = LISTS
-        self.over_before = self.settled = 0
+        self.settled = 0
         self.leads: Chosen | None = None
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary

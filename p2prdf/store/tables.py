@@ -49,6 +49,7 @@ __all__ = [
     "REJOIN_PAIRS_MAX",
     "Chosen",
     "Derived",
+    "Ends",
     "FilterFunction",
     "PlanFilters",
     "Sizes",
@@ -138,6 +139,15 @@ class Tables(Protocol):
     item that ends now, or whose end arrives only now, retracts everything derived from it, however old it is; so does
     a recomputation.
     """
+    stable_before: int
+    """Deletions with a stamp below this one are stable; 0: none.  The peer raises it, late ends lower it.
+
+    Every peer that may join knows a stable deletion, and all retractions that follow from it have been delivered
+    (docs/explanation/design/deletions.md).  An item that ended before this stamp is therefore joined with no other one,
+    in recomputations and backfills neither, except when its end arrives.
+    """
+    latest_end: int
+    """The latest stamp of an end that was ever stored; 0: none."""
     settled: int
     """The current stamp while this peer alone joins under its keys and holds everything under them; otherwise 0.
 
@@ -187,6 +197,10 @@ class Tables(Protocol):
         """Whether a deletion of a triple was ever received; cheap."""
         ...
 
+    def take_earliest_end(self) -> int:
+        """Return the earliest stamp of an end that was stored since the last call; NEVER: none was."""
+        ...
+
     def take_widened(self) -> bool:
         """Return whether, since the last call, a group was widened after a join was skipped for it.
 
@@ -216,9 +230,9 @@ class Tables(Protocol):
         """Join all rows that wait under chosen ring keys with all triples held, in pieces of bounded work.
 
         ``chosen`` takes a role and a column of ring keys and returns a column of bools.  Rows that wait for a pattern
-        without constants wait under the keys of all buckets; they are joined if one of those is chosen.  The tables
-        may change in any way between pieces.  A piece joins at most ``pairs_max`` pairs and rows looked at; it may be
-        empty.
+        without constants wait under the keys of all buckets; they are joined if one of those is chosen.  Items that
+        ended before ``stable_before`` are left out.  The tables may change in any way between pieces.  A piece joins at
+        most ``pairs_max`` pairs and rows looked at; it may be empty.
         """
         ...
 
@@ -380,6 +394,31 @@ class Tables(Protocol):
     def sizes(self) -> Sizes:
         """Return the sizes and loads."""
         ...
+
+
+class Ends:
+    """The ends of items as they are stored, and the stamp before which they are stable (:class:`Tables`)."""
+
+    over_before = 0
+    stable_before = 0
+    latest_end = 0
+    _earliest_end = NEVER
+
+    @property
+    def _ended_from(self) -> int:
+        """The stamp from which on ended items are joined with others."""
+        return max(self.over_before, self.stable_before)
+
+    def _note_ends(self, earliest: int, latest: int) -> None:
+        """Note the ends of items that were not stored before; a late one shows that it was not stable."""
+        self.stable_before = min(self.stable_before, earliest)
+        self._earliest_end = min(self._earliest_end, earliest)
+        self.latest_end = max(self.latest_end, latest)
+
+    def take_earliest_end(self) -> int:
+        """Return the earliest stamp of an end that was stored since the last call; NEVER: none was."""
+        earliest, self._earliest_end = self._earliest_end, NEVER
+        return earliest
 
 
 class PlanFilters:

@@ -253,6 +253,17 @@ class Introduced(Message, Batch):
     time: OwnStamps
 
 
+@message(102)
+class DeletionsStable(Message):
+    """Peer to its own next process: deletions before ``upto`` are stable in a view with these ``members``; 0: none are.
+
+    See :mod:`p2prdf.peer.joins.stable_deletions`.
+    """
+
+    upto: OwnStamp
+    members: Numbers
+
+
 @message(101)
 class ClusterKnown(Message):
     """Peer to a peer that it meets, and to its own next process: its cluster's identity (0: unknown).

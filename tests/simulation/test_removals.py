@@ -12,7 +12,7 @@ from p2prdf import hlc
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.joins.engine import OVER_SECONDS, SAME_RING_SECONDS
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
-from p2prdf.sim.world import WorldOptions
+from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.store.intervals import LATE
 from schedules.failures.clients import Publisher, SubscriberClient
 from schedules.failures.options import Failures
@@ -163,6 +163,80 @@ def test_a_peer_that_was_a_replica_for_another_joins_no_rows_from_that_time(tabl
     peers.publish(temperatures)
     peers.world.run_for(5.0)
     assert client.record.bag == {('"1"', '"1"'): len(subjects)}
+    assert not client.record.complaints
+
+
+def replaced(peers: Peers, count: int) -> list[tuple[str, str, str]]:
+    """Replace two values of one subject ``count`` times and return the last ones."""
+    old: list[tuple[str, str, str]] = []
+    for number in range(count):
+        if old:
+            peers.publish(old, removed=True)
+        old = [("<urn:s>", f"<urn:{name}>", f'"{number}"{INTEGER}') for name in ("temp", "hum")]
+        peers.publish(old)
+    return old
+
+
+QUIET_SECONDS = 5.0
+
+
+@pytest.mark.parametrize("tables", ["lists", "arrays"])
+def test_values_replaced_in_the_past_cost_nothing_after_a_failover(tables):
+    """Each peer crashes and comes back in turn; recomputation leaves the pairs of deleted values out."""
+    peers = Peers("kademlia", tables=tables)
+    world = peers.world
+    client = peers.subscribe(TWO)
+    replaced(peers, 25)
+    peers.until_told([client])
+    world.run_for(QUIET_SECONDS)
+    assert all(node.peer._tables.stable_before > node.peer._tables.latest_end for node in world.nodes)
+    joined = told = 0
+    for node in world.nodes:
+        world.crash(node)
+        for seconds in (5.0, 5.0):
+            before = {each.index: work_of(each) for each in world.living()}
+            world.run_for(seconds)
+            after = {each.index: work_of(each) for each in world.living()}
+            joined += sum(after[index][0] - before[index][0] for index in before)
+            told += sum(after[index][1] - before[index][1] for index in before)
+            if not world.alive(node):
+                world.restart(node)
+                before = {}
+        joined += work_of(node)[0]
+        told += work_of(node)[1]
+    newest = f'"24"{INTEGER}'
+    assert client.record.bag == {(newest, newest): 1}
+    assert not client.record.complaints
+    assert joined <= 4 * len(world.nodes)
+    # three coordinators restore their records: each value's solution and its retraction
+    assert told <= 4 * len(world.nodes) + 3 * 2 * 25
+
+
+def work_of(node: Node) -> tuple[int, int]:
+    """Return the number of pairs joined by a peer, and the number of solutions reported to it."""
+    return node.peer._tables.sizes().joined, int(node.peer.status()["solutions"])
+
+
+def test_a_triple_deleted_while_a_peer_was_away_is_not_stable_when_the_peer_returns():
+    """The peer returns with the triple; it is the primary until it has compared, and makes a solution of it."""
+    peers = Peers("kademlia")
+    world = peers.world
+    client = peers.subscribe(TWO)
+    last = replaced(peers, 3)
+    peers.until_told([client])
+    away = world.nodes[peers.random.randrange(7)]
+    world.crash(away)
+    world.run_for(10.0)
+    peers.publish(last[:1], removed=True)
+    world.run_for(QUIET_SECONDS)
+    others = [node.peer._tables for node in world.living()]
+    assert all(tables.stable_before > tables.latest_end for tables in others)
+    world.restart(away)
+    world.run_until(lambda: all(not tables.stable_before for tables in others))
+    peers.publish([("<urn:s>", "<urn:hum>", '"9"')])
+    world.run_for(2 * QUIET_SECONDS)
+    assert all(node.peer._tables.stable_before > node.peer._tables.latest_end for node in world.nodes)
+    assert not client.record.bag
     assert not client.record.complaints
 
 

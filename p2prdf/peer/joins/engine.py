@@ -32,6 +32,7 @@ from p2prdf.peer.joins.items import all_triples
 from p2prdf.peer.joins.kept_exports import KeptExports
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.joins.spread import Spread
+from p2prdf.peer.joins.stable_deletions import StableDeletions
 from p2prdf.peer.network.batches import (
     TripleBatch,
     joined_batches,
@@ -145,6 +146,7 @@ class Engine(Component):
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
         self.forwards = self._out.forwards
+        self.stable_deletions = StableDeletions(messenger, tables, self._store_restored)
         self.derived_facts = DerivedFacts(messenger, tables, dictionary, self.redelivery, self.indexes,
             self.route_triples)
         messenger.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
@@ -162,7 +164,7 @@ class Engine(Component):
         """The components that the engine consists of."""
         return (
             self.redelivery, self.introductions, self.hot, self.indexes, self.words, self.derived_facts, self.audit,
-            self.kept_exports,
+            self.kept_exports, self.stable_deletions,
         )  # fmt: skip
 
     def handlers(self) -> Handlers:

@@ -34,6 +34,15 @@ TESTS: Final = {
     "joins-for-others": (
         "simulation/test_removals.py::test_a_peer_that_was_a_replica_for_another_joins_no_rows_from_that_time"
     ),
+    "stable-at-once": (
+        "unit/peer/test_stable_deletions.py::"
+        "test_a_deletion_is_stable_once_a_later_low_watermark_has_passed_the_first_cut"
+    ),
+    "stable-unproven": "unit/peer/test_stable_deletions.py::test_a_late_deletion_refutes_the_proof_up_to_its_stamp",
+    "arrivals-trusted": (
+        "unit/peer/test_stable_deletions.py::test_the_arrival_of_a_peer_withdraws_the_proof_and_a_loss_does_not"
+    ),
+    "late-ends-trusted": "unit/peer/test_stable_deletions.py::test_a_late_deletion_refutes_the_proof_up_to_its_stamp",
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
     "ended-unheard": (

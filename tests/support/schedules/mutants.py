@@ -33,6 +33,7 @@ from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.joins.failover import Failover
 from p2prdf.peer.joins.index_advertisements import LateIndexes
 from p2prdf.peer.joins.keyword_index import KeywordIndex
+from p2prdf.peer.joins.stable_deletions import StableDeletions
 from p2prdf.peer.network.batches import TripleBatch, unmarked
 from p2prdf.peer.network.cluster import Cluster
 from p2prdf.peer.network.completions import Completions
@@ -58,7 +59,7 @@ from p2prdf.store.intervals import ValidityIntervals
 from p2prdf.store.light import LightTables
 from p2prdf.store.light_state import IDENTITY, LightState
 from p2prdf.store.result_log import ResultLog, withdrawals
-from p2prdf.store.tables import Derived, Tables
+from p2prdf.store.tables import Derived, Ends, Tables
 from p2prdf.wire.contract import Bookmark, Effect
 from p2prdf.wire.messages import SURE, Contact, Fetch, IndexTriples, MembersKnown
 from schedules.failures.days import run_day
@@ -78,6 +79,8 @@ _ON: Final = {
     "late-words": "standing queries", "no-roll-forward": "crashes", "spare-the-returned": "returns",
     "begun-before-live": "members", "settled-forgotten": "cuts", "settled-early": "cuts",
     "alone-everywhere": "removals", "joins-for-others": "removals", "join-the-ended": "removals",
+    "stable-unproven": "replacements",
+    "stable-at-once": "replacements", "arrivals-trusted": "replacements", "late-ends-trusted": "replacements",
     "one-stay": "removals", "rows-live-on": "removals", "answers-after-withdrawals": "removals",
     "always-sure": "removals", "never-sure": "removals", "bookmark-before-answers": "bookmarks",
     "withdrawn-leaf-comes-back": "standing queries", "no-compare-after-takeover": "standing queries",
@@ -233,7 +236,7 @@ def _alone_everywhere() -> list[Change]:
     """Rows that wait at all peers are treated as rows that only one peer joins."""
 
     def met_from(self: LightTables, stamp: int, _: Any) -> int:
-        return max(self.over_before, stamp) if self.settled else self.over_before
+        return max(self._ended_from, stamp) if self.settled else self._ended_from
 
     nowhere = SimpleNamespace(**vars(keys) | {"ANY": _NO_INDEX})
     return [(LightTables, "_met_from", met_from), (columnar, "keys", nowhere)]
@@ -242,6 +245,37 @@ def _alone_everywhere() -> list[Change]:
 def _joins_for_others() -> list[Change]:
     """A peer joins all that it holds, also under keys of which it is no longer a replica."""
     return [(Failover, "leads", lambda *_: [True] * len(_[-1]))]
+
+
+def _stable_at_once() -> list[Change]:
+    """One low watermark proves deletions stable, though their retractions may be in flight."""
+
+    def learn(self: StableDeletions, upto: int, _: int) -> None:
+        if upto >= self._tables.stable_before:
+            self._tables.stable_before = upto + 1
+
+    return [(StableDeletions, "learn", learn)]
+
+
+def _stable_unproven() -> list[Change]:
+    """All deletions count as stable at once."""
+    floor = property(lambda self: self.latest_end + 1)
+    setter = floor.setter(lambda *_: None)
+    return [(tables, "stable_before", setter) for tables in (LightTables, ColumnarTables)]
+
+
+def _arrivals_trusted() -> list[Change]:
+    """A peer that comes is taken to know all stable deletions."""
+    return [(StableDeletions, "met", lambda self, _: self._cuts.clear())]
+
+
+def _late_ends_trusted() -> list[Change]:
+    """A deletion that arrives late counts as stable."""
+
+    def note_ends(self: Ends, _: int, latest: int) -> None:
+        self.latest_end = max(self.latest_end, latest)
+
+    return [(Ends, "_note_ends", note_ends)]
 
 
 def _no_roll_forward() -> list[Change]:
@@ -715,6 +749,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("join-the-ended", "intervals that never overlapped are not joined", _join_the_ended),
         Mutant("alone-everywhere", "pairs are left out only where one peer alone joins", _alone_everywhere),
         Mutant("joins-for-others", "a peer joins only under the keys that it leads", _joins_for_others),
+        Mutant("stable-at-once", "two low watermarks prove that deletions are stable", _stable_at_once),
+        Mutant("stable-unproven", "deletions are stable only where that is proven", _stable_unproven),
+        Mutant("arrivals-trusted", "the arrival of a peer withdraws the proof", _arrivals_trusted),
+        Mutant("late-ends-trusted", "a deletion that arrives late withdraws the proof", _late_ends_trusted),
         Mutant("no-roll-forward", "a publication whose peer is lost is finished by others", _no_roll_forward),
         Mutant("no-roll-forward-after-restart", "so it is by who starts anew", _no_roll_forward_after_restart),
         Mutant("discard-unmatched", "triples are kept whether or not somebody waits", _discard_unmatched),

@@ -1,0 +1,143 @@
+"""Stable deletions: two low watermarks prove them; an arrival, or a late deletion, withdraws the proof."""
+
+from __future__ import annotations
+
+import pytest
+from store_tables import new_tables
+
+from p2prdf.columns import ARRAYS
+from p2prdf.hlc import GONE
+from p2prdf.peer import PeerConfig
+from p2prdf.peer.joins.stable_deletions import StableDeletions
+from p2prdf.peer.network.messenger import Messenger
+from p2prdf.wire.contract import OwnersFound, Persist
+from p2prdf.wire.messages import Contact, DeletionsStable
+
+OWN, OTHER, THIRD = (Contact(place << 60, name, 1) for place, name in ((1, "own"), (2, "other"), (3, "third")))
+NOW = 1_000_000.0
+BITS = 0b1111111
+
+
+class Proof:
+    """The stable deletions of one peer, and its tables."""
+
+    def __init__(self, **settings):
+        self.messenger = Messenger(OWN, PeerConfig(replicas=3, durable=True, **settings), ARRAYS)
+        self.messenger.observe(NOW)
+        self.tables, self.dictionary = new_tables("columnar")
+        self.stable = StableDeletions(self.messenger, self.tables, lambda: None)
+        self.triples = iter(range(1000))
+        self.meet(OTHER)
+
+    def meet(self, contact):
+        self.messenger.seen(contact)
+        self.messenger.owners_found(OwnersFound(0, tuple(self.messenger.cache.contacts()), complete=True))
+        self.stable.met(contact)
+
+    def delete(self, stamp):
+        s, p, o = (self.dictionary.intern(f"<urn:{next(self.triples)}>") for _ in range(3))
+        self.tables.add_triples([s], [p], [o], [GONE | stamp], [0], [BITS])
+
+    @property
+    def before(self):
+        return self.tables.stable_before
+
+    def records(self):
+        self.stable.wake()
+        effects, self.messenger.effects = self.messenger.effects, []
+        kept = [each.message for each in effects if isinstance(each, Persist)]
+        return [each for each in kept if isinstance(each, DeletionsStable)]
+
+
+def test_a_deletion_is_stable_once_a_later_low_watermark_has_passed_the_first_cut():
+    proof = Proof()
+    assert not proof.stable.wanted
+    proof.delete(10)
+    assert proof.stable.wanted
+    proof.stable.learn(20, 25)
+    proof.stable.learn(24, 30)
+    assert not proof.before, "a retraction with a stamp before the first cut may be in flight"
+    proof.stable.learn(27, 35)
+    assert proof.before == 21
+    assert not proof.stable.wanted
+    proof.stable.learn(40, 45)
+    assert proof.before == 28
+
+
+def test_the_arrival_of_a_peer_withdraws_the_proof_and_a_loss_does_not():
+    proof = Proof()
+    proof.delete(10)
+    for upto in (20, 40, 60):
+        proof.stable.learn(upto, upto + 1)
+    assert proof.before == 41
+    proof.stable.lost(OTHER)
+    assert proof.before == 41
+    proof.stable.learn(80, 81)
+    assert proof.before == 41, "the low watermarks of the view before count no more"
+    proof.meet(THIRD)
+    assert not proof.before
+    assert proof.stable.wanted
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["after the proof", "before the proof"])
+def test_a_late_deletion_refutes_the_proof_up_to_its_stamp(between):
+    proof = Proof()
+    proof.delete(10)
+    proof.stable.learn(20, 25)
+    if between:
+        proof.delete(15)
+    proof.stable.learn(40, 45)
+    if not between:
+        assert proof.before == 21
+        proof.delete(15)
+        assert proof.before == 15
+    assert proof.before == (0 if between else 15)
+    proof.stable.learn(60, 65)
+    assert proof.before == (41 if between else 15), "the low watermarks from before the late deletion count no more"
+    proof.stable.learn(80, 85)
+    assert proof.before == 61
+
+
+@pytest.mark.parametrize("settings", [{"indexes": "on-demand"}, {"keyword_routing": True}], ids=["on-demand", "words"])
+def test_nothing_is_stable_where_a_deletion_goes_under_some_indexes_only(settings):
+    proof = Proof(**settings)
+    proof.delete(10)
+    assert not proof.stable.wanted
+    for upto in (20, 40, 60):
+        proof.stable.learn(upto, upto + 1)
+    assert not proof.before
+
+
+def test_after_a_restart_the_proof_holds_until_another_peer_than_the_members_comes():
+    proof = Proof()
+    proof.delete(10)
+    for upto in (20, 40, 60):
+        proof.stable.learn(upto, upto + 1)
+    (record,) = proof.records()
+    assert (record.upto, list(record.members)) == (41, [OWN.key, OTHER.key])
+    assert not proof.records()
+    assert [each.upto for each in proof.stable.kept()] == [41]
+
+    def restarted(record):
+        again = Proof()
+        again.delete(10)
+        again.stable.restorers()[DeletionsStable](record)
+        return again
+
+    again = restarted(record)
+    again.meet(OTHER)
+    assert again.before == 41
+    again.meet(THIRD)
+    assert not again.before
+    assert [each.upto for each in again.records()] == [0]
+    twice = restarted(record)
+    twice.stable.met(OTHER)
+    twice.stable.met(OTHER)
+    assert not twice.before, "it has come a second time, perhaps without its last records"
+
+
+def test_a_stamp_from_the_future_is_not_restored():
+    proof = Proof()
+    record = DeletionsStable(proof.messenger.stamp_bound + 1, ARRAYS.column([OWN.key]))
+    proof.stable.restorers()[DeletionsStable](record)
+    assert not proof.before
