@@ -53,10 +53,11 @@ class Run(NamedTuple):
 
 
 class Overlay:
-    """Five daemons and a client at each; ``with_data``: each has a data directory, ``with_tls``: a certificate."""
+    """Some daemons and a client at each; ``with_data``: each has a data directory, ``with_tls``: a certificate."""
 
-    def __init__(self, *options: str, with_data: bool = False, with_tls: bool = False):
+    def __init__(self, *options: str, nodes: int = NODES, with_data: bool = False, with_tls: bool = False):
         self._options = options
+        self.nodes = nodes
         self._with_data = with_data
         self._with_tls = with_tls
         self.tls: p2prdf.Tls | None = None
@@ -65,37 +66,56 @@ class Overlay:
 
     async def __aenter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="p2prdf-bench-")
-        addresses: list[str] = []
-        certificates = Certificates(Path(self._folder.name)) if self._with_tls else None
-        if certificates is not None:
-            self.tls = tls_of(certificates.client())
-        for number in range(NODES):
-            arguments = ["--bootstrap", addresses[0]] if addresses else []
-            if certificates is not None:
-                for name, value in certificates.settings(certificates.node()).items():
-                    arguments += [f"--{name.replace('_', '-')}", str(value)]
-            if self._with_data:
-                arguments += ["--data", str(Path(self._folder.name) / f"data{number}")]
-            log = (Path(self._folder.name) / f"{number}.log").open("w")
-            process = subprocess.Popen(
-                [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", *self._options, *arguments],
-                stdout=subprocess.PIPE, stderr=log, text=True,
-            )  # fmt: skip
+        self.addresses: list[str] = []
+        self._certificates = Certificates(Path(self._folder.name)) if self._with_tls else None
+        if self._certificates is not None:
+            self.tls = tls_of(self._certificates.client())
+        for number in range(self.nodes):
+            process, address = self._start(number, "127.0.0.1:0")
             self.processes.append(process)
-            assert process.stdout is not None
-            addresses.append(process.stdout.readline().split()[1])
-        self.addresses = addresses
-        self.clients = [await p2prdf.connect(address, tls=self.tls) for address in addresses]
-        async with asyncio.timeout(30):
-            while not all(self._met(state) for state in [await client.status() for client in self.clients]):
-                await asyncio.sleep(0.05)
+            self.addresses.append(address)
+        self.clients = [await p2prdf.connect(address, tls=self.tls) for address in self.addresses]
+        await self._whole()
         return self
 
-    @staticmethod
-    def _met(state: dict[str, object]) -> bool:
+    def _start(self, number: int, listen: str) -> tuple[subprocess.Popen[str], str]:
+        """Start a node; return its process and address."""
+        others = [each for each in self.addresses if each != listen]
+        arguments = ["--bootstrap", others[0]] if others else []
+        if self._certificates is not None:
+            for name, value in self._certificates.settings(self._certificates.node()).items():
+                arguments += [f"--{name.replace('_', '-')}", str(value)]
+        if self._with_data:
+            arguments += ["--data", str(Path(self._folder.name) / f"data{number}")]
+        log = (Path(self._folder.name) / f"{number}.log").open("a")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "p2prdf_node", "--listen", listen, *self._options, *arguments],
+            stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        return process, process.stdout.readline().split()[1]
+
+    async def _whole(self) -> None:
+        """Wait until all nodes see each other and have compared their copies."""
+        async with asyncio.timeout(120):
+            while not all(map(self._met, [await client.status() for client in self.clients])):
+                await asyncio.sleep(0.05)
+
+    async def restart(self, number: int) -> float:
+        """Kill a node, start it again; return the seconds until it has compared its copies with the others."""
+        self.processes[number].kill()
+        self.processes[number].wait()
+        start = time.perf_counter()
+        self.processes[number], _ = self._start(number, self.addresses[number])
+        await self.clients[number].close()
+        self.clients[number] = await p2prdf.connect(self.addresses[number], tls=self.tls)
+        await self._whole()
+        return time.perf_counter() - start
+
+    def _met(self, state: dict[str, object]) -> bool:
         peer = state["peer"]
         assert isinstance(peer, dict)
-        known = len(peer["contacts"]) == NODES and peer["settled"]
+        known = len(peer["contacts"]) == self.nodes and peer["settled"]
         return known and peer["in_sync"] and not peer["comparing"]
 
     async def __aexit__(self, *_: object) -> None:
@@ -133,6 +153,11 @@ class Overlay:
     def bytes_kept(self) -> int:
         """Return the size of everything in the data directories."""
         return sum(path.stat().st_size for path in Path(self._folder.name).glob("data*/**/*") if path.is_file())
+
+    def resident_bytes(self) -> int:
+        """Return the resident memory of all daemons."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        return sum(int(Path(f"/proc/{each.pid}/statm").read_text().split()[1]) * page for each in self.processes)
 
     def cpu_seconds(self) -> float:
         """Return CPU seconds used so far by all processes, this one included."""

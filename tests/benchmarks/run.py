@@ -24,6 +24,7 @@ import matching
 import permissions
 import publishing
 import reexecution
+import replacement
 import rules
 import skew
 import small
@@ -51,6 +52,9 @@ SECTIONS: dict[str, Section] = {
     "latency": Section(latency.run, DEFAULT),
     "publishing": Section(publishing.run, DEFAULT),
     "small": Section(small.run, "five daemons; one copy or three; memory or fsync, as each row says; every index"),
+    "replacement": Section(
+        replacement.run, "three daemons with the defaults: three copies, two acknowledged; fsync; every index"
+    ),
     "durability": Section(
         durability.run, "five daemons; one copy or three; memory or fsync, as each row says; every index"
     ),
