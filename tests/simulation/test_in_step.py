@@ -438,8 +438,9 @@ def test_a_primary_goes_on_notifying_while_a_newcomer_is_silent(world: FailingWo
     assert record.rows == [("<urn:a>", '"1"')]
 
 
-def test_a_former_primary_notifies_until_the_new_one_has_data(world: FailingWorld):
-    """The newcomer has no data yet: the former primary goes on until it has, and no longer."""
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_former_primary_notifies_until_the_new_one_has_data(world: FailingWorld, mended: bool):
+    """The newcomer has no data yet: the former primary goes on until it has, 20 s at most, and no longer."""
     for predicate in map("<urn:p{}>".format, range(100)):
         query = ConjunctiveQuery(((0, ~0, 1),), (predicate,), (0, 1), ("s", "o"))
         role = keys.role_key(keys.P, 0, keys.term_hash(predicate), 0)
@@ -460,16 +461,23 @@ def test_a_former_primary_notifies_until_the_new_one_has_data(world: FailingWorl
     publisher._elsewhere = lambda: world.nodes[0]  # type: ignore[method-assign]
     while world.by_key[before.key].peer._messenger.placement.rank(home) == 0:
         world.run_for(0.01)
-    publisher.publish(0.0, [("<urn:a>", predicate, '"1"')])
-    world.run_for(1.8)
-    assert record.rows == [("<urn:a>", '"1"')]
-    world.run_for(1.0)
+    for number in range(4):
+        publisher.publish(0.0, [(f"<urn:a{number}>", predicate, '"1"')])
+        world.run_for(4.5)
+        assert len(record.rows) == number + 1
+    assert world.by_key[before.key].peer._coordinator.home.subscriptions[record.subscription].until
+    if mended:
+        world.mend(around(newcomer.index, range(PEERS + 1)), noticed=False)
+        world.run_for(2.0)
+        assert _in_step(newcomer)
+    world.run_for(4.0)
     publisher.publish(0.0, [("<urn:b>", predicate, '"2"')])
-    world.run_for(3.0)
-    assert len(record.rows) == 1
+    world.run_for(1.0)
+    assert not world.by_key[before.key].peer._coordinator.home.subscriptions[record.subscription].delivered
+    assert len(record.rows) == (5 if mended else 4)
     world.mend(around(newcomer.index, range(PEERS + 1)), noticed=False)
     world.run_for(10.0)
-    assert len(record.rows) == 2
+    assert len(record.rows) == 5
     assert not record.complaints
 
 

@@ -56,7 +56,12 @@ _CHUNK_ROWS_MAX = 4096
 _EPOCH_BITS = 16
 """Random low bits of an epoch, which tell two coordinators apart; the other bits are a time in milliseconds."""
 HAND_OVER_SECONDS = 2.0
-"""Seconds for which a former primary continues to deliver after another peer has become the primary."""
+"""Seconds for which a former primary that has caught up continues to deliver."""
+HAND_OVER_SECONDS_MAX = 20.0
+"""Seconds for which a former primary continues to deliver at most, while it has not caught up.
+
+Far less than the time for which entry peers recognise repetitions (:mod:`p2prdf.peer.entry.dedup`).
+"""
 
 
 class Delivery:
@@ -319,14 +324,18 @@ class Delivery:
         self.unknown.view_changed()
 
     def _hand_over(self, subscription: Subscription, rank: int) -> None:
-        """Continue to deliver for ``HAND_OVER_SECONDS`` after another peer, which must catch up, became the primary.
+        """Continue to deliver after another peer has become the primary: it delivers when it has caught up.
 
-        The entry peer recognises solutions that both deliver by their identities.
+        Both peers compare their records with each other, so the other one has about caught up when this one has.
+        ``HAND_OVER_SECONDS`` later this one stops.  The entry peer recognises solutions that both deliver by their
+        identities.
         """
         if rank < 0 or (subscription.until and self._messenger.now >= subscription.until):
             self._stop(subscription)
-        elif rank > 0 and subscription.delivered and not subscription.until:
-            subscription.until = self._messenger.now + HAND_OVER_SECONDS
+        elif rank > 0 and subscription.delivered:
+            caught_up = self._messenger.recovery.caught_up
+            until = self._messenger.now + (HAND_OVER_SECONDS if caught_up else HAND_OVER_SECONDS_MAX)
+            subscription.until = min(subscription.until or until, until)
 
     def _stop(self, subscription: Subscription) -> None:
         subscription.delivered, subscription.until = False, 0.0
