@@ -237,6 +237,9 @@ class Peer:
         self._follow_view()
         if not self.turn_open:
             self._begin_turn()
+        elif self._anti_entropy.is_urgent:
+            self._pace.enter("repair")
+            self._anti_entropy.answer_first()
         if self._work_off():
             self._end_turn()
             self.turn_open = False

@@ -243,6 +243,15 @@ class AntiEntropy(Component):
         """Whether questions of other replicas wait for an answer."""
         return bool(self._questions)
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether questions about coordinators' records wait: other peers cannot serve subscriptions meanwhile."""
+        return self._questions.urgent
+
+    def answer_first(self) -> None:
+        """Answer such questions in an open turn, within their share of the budget."""
+        self._questions.answer_first()
+
     def handlers(self) -> Handlers:
         """Return the handlers of messages that are not questions (:class:`Deferred` receives the questions)."""
         return {

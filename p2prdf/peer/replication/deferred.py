@@ -38,6 +38,11 @@ class Deferred(Component):
     def __len__(self) -> int:
         return len(self._first) + len(self._others)
 
+    @property
+    def urgent(self) -> bool:
+        """Whether a question about coordinators' records waits."""
+        return bool(self._first)
+
     def handlers(self) -> Handlers:
         """Return the handlers of questions: this queue receives all of them."""
         return dict.fromkeys(self._answers, self.add)
@@ -61,12 +66,20 @@ class Deferred(Component):
 
     def wake(self) -> None:
         """Answer questions until their share of the turn is spent; one at least."""
-        pace = self._messenger.pace
-        answered = 0
-        for waiting, share in ((self._first, FIRST_SHARE), (self._others, SHARE)):
-            while waiting and not (answered and pace.over_share(share)):
-                sender, message, tokens = waiting.pop(next(iter(waiting)))
-                self._messenger.guarded(self._answers[type(message)], sender, message)
-                self._messenger.release(tokens)
-                pace.did()
-                answered += 1
+        answered = self._answer(self._first, FIRST_SHARE, 0)
+        self._answer(self._others, SHARE, answered)
+
+    def answer_first(self) -> None:
+        """Answer questions about coordinators' records in an open turn, which may stay open for long."""
+        self._answer(self._first, FIRST_SHARE, 0)
+
+    def _answer(self, waiting: dict[_Key, tuple[Contact, Message, tuple[int, ...]]], share: float, before: int) -> int:
+        """Answer waiting questions until a share of the budget is spent; return how many are answered, with before."""
+        pace, answered = self._messenger.pace, before
+        while waiting and not (answered and pace.over_share(share)):
+            sender, message, tokens = waiting.pop(next(iter(waiting)))
+            self._messenger.guarded(self._answers[type(message)], sender, message)
+            self._messenger.release(tokens)
+            pace.did()
+            answered += 1
+        return answered

@@ -21,6 +21,8 @@ class OneCopy(Component):
     """Whether this peer lacks no data that another replica has, in the present view."""
     is_asked = False
     """Whether questions of other replicas wait for an answer."""
+    is_urgent = False
+    """Whether questions of other replicas about coordinators' records wait for an answer."""
 
     def __init__(self, messenger: Messenger):
         self._messenger = messenger
@@ -31,6 +33,9 @@ class OneCopy(Component):
     def status(self) -> Mapping[str, object]:
         """Return that nothing was compared or transferred."""
         return {"comparing": False, "anti_entropy_rounds": 0, "items_sent": 0, "items_requested": 0}
+
+    def answer_first(self) -> None:
+        """Do nothing: no other peer asks."""
 
     def heard_stranger(self) -> None:
         """Note that a peer outside this peer's view has sent items."""
