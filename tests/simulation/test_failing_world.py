@@ -10,7 +10,7 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire.contract import Persist, Send
-from p2prdf.wire.messages import AdvertiseIndexes, Contact, Envelope, IndexesRequest
+from p2prdf.wire.messages import Acknowledge, AdvertiseIndexes, Contact, Envelope, IndexesRequest
 from schedules.failures.clients import Publisher
 from schedules.failures.links import around
 from schedules.failures.options import Failures
@@ -64,6 +64,29 @@ def test_a_crash_loses_effects_that_wait_for_the_disk_and_unsynced_records():
     assert not sent
     assert not world.machines[0].disk.durable
     assert node.timer is None
+
+
+def test_envelopes_that_come_while_a_peer_works_wait_and_are_lost_with_its_process():
+    """They have the term identifiers of that process: to the next one they would be other triples."""
+    world = _world()
+    world.run_for(1.0)
+    node, sender = world.nodes[0], world.nodes[1].contact
+    for crashes in (False, True):
+        sent = _sent(world)
+        node.busy_until = world.now + 0.01
+        world._receive(node, Envelope(7, 0, IndexesRequest()), sender)
+        assert not sent
+        if crashes:
+            world.crash(node)
+            world.restart(node)
+        answers = []
+        world.tap = lambda at, envelope, answers=answers: answers.append((at, envelope.message))  # type: ignore[misc]
+        world.run_for(0.02)
+        acknowledged = [
+            message for at, message in answers
+            if at is node and isinstance(message, Acknowledge) and 7 in list(message.transfers)
+        ]  # fmt: skip
+        assert len(acknowledged) == (0 if crashes else 1)
 
 
 def test_a_crash_may_keep_a_prefix_of_the_unsynced_records():

@@ -21,5 +21,5 @@ def test_peers_with_split_turns_keep_every_promise(seed: int) -> None:
 
 
 def test_a_peer_that_acknowledges_in_an_open_turn_loses_copies() -> None:
-    verdict = MUTANTS["acknowledged-in-open-turns"].run(1)
+    verdict = MUTANTS["acknowledged-in-open-turns"].run(2)
     assert "copies" in {problem.kind for problem in verdict.problems}

@@ -137,6 +137,8 @@ class Machine:
     """By request: the clock before the call that decided its outcome, until the client gets the outcome."""
     held: dict[int, None] = field(default_factory=dict)
     """Subscriptions with an attached client that has not been told of their end."""
+    waiting: list[tuple[Envelope, Contact]] = field(default_factory=list)
+    """Envelopes that came while the peer worked; they have its term identifiers, and are lost with its process."""
 
 
 class FailingWorld(World):
@@ -250,6 +252,7 @@ class FailingWorld(World):
         machine.life += 1
         machine.queue.clear()
         node.held.clear()
+        machine.waiting.clear()
         node.busy_until = 0.0
         if node.timer is not None:
             node.timer.cancelled = True
@@ -423,10 +426,25 @@ class FailingWorld(World):
     def _receive(self, node: Node, envelope: Envelope, sender: Contact) -> None:
         if self._arrives(node, sender):
             if self.now < node.busy_until:
-                self.schedule(node.busy_until - self.now, self._receive, node, envelope, sender)
+                waiting = self.machines[node.index].waiting
+                if not waiting:
+                    self.schedule(node.busy_until - self.now, self._take_waiting, node)
+                waiting.append((envelope, sender))
                 return
             self._note_clock(node)
             super()._receive(node, envelope, sender)
+
+    def _take_waiting(self, node: Node) -> None:
+        """Give a peer the envelopes that came while it worked; without a peer there are none."""
+        machine = self.machines[node.index]
+        if not machine.waiting:
+            return
+        if self.now < node.busy_until:
+            self.schedule(node.busy_until - self.now, self._take_waiting, node)
+            return
+        waiting, machine.waiting = machine.waiting, []
+        for envelope, sender in waiting:
+            self._receive(node, envelope, sender)
 
     def _arrives(self, node: Node, sender: Contact) -> bool:
         """Return whether an envelope arrives: its receiver is alive and the link is not cut."""
@@ -466,6 +484,9 @@ class FailingWorld(World):
             return
         if self.now < node.busy_until:
             node.timer = self.set_timer(node.busy_until, self._wake, node)
+            return
+        self._take_waiting(node)
+        if not self.alive(node):
             return
         self._note_clock(node)
         life = self.machines[node.index].life
