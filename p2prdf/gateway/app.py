@@ -16,7 +16,7 @@ from aiohttp import web
 from p2prdf.client import Client
 from p2prdf.client.update import Loader
 from p2prdf.errors import Unavailable
-from p2prdf.gateway import console, events, graph_store, overview, publication, sockets, sparql
+from p2prdf.gateway import console, events, graph_store, overview, publication, service, sockets, sparql
 from p2prdf.gateway.access import Access, Permission
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.metrics import exposition
@@ -37,16 +37,37 @@ _READY_SECONDS: Final = 3.0
 _INDEX: Final = {
     "console": "/console", "query": "/sparql", "update": "/sparql", "graphs": "/graphs", "publish": "/publish",
     "retract": "/retract", "events": "/events", "websocket": "/subscribe", "description": "/openapi.json",
+    "void": "/.well-known/void",
     "health": "/healthz", "readiness": "/readyz",
 }  # fmt: skip
 
 
+_LINKS: Final = {
+    "/console": "Console: queries, subscriptions, members of the overlay",
+    "/sparql": "SPARQL endpoint; without a query it returns its service description",
+    "/graphs?default": "Graph store: the default graph",
+    "/openapi.json": "OpenAPI description of all paths",
+    "/.well-known/void": "VoID description of the data",
+    "/status": "State of the node in use",
+    "/metrics": "Metrics for Prometheus",
+}
+
+
+def _page() -> str:
+    """Return the page with links."""
+    links = "".join(f'<li><a href="{path}">{path}</a>: {text}</li>\n' for path, text in _LINKS.items())
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>p2prdf gateway</title></head>\n'
+        f"<body><h1>p2prdf gateway</h1>\n<ul>\n{links}</ul></body></html>\n"
+    )
+
+
 async def _index(request: web.Request) -> web.StreamResponse:
-    """Redirect browsers to the console; return the paths to programs."""
+    """Return a page with links to browsers, and the paths to programs."""
     accept = ",".join(request.headers.getall("Accept", [])) or None
     headers = {"Vary": "Accept"}
     if chosen(accept, {"application/json": False, "text/html": True})[1]:
-        return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/console", **headers})
+        return web.Response(text=_page(), content_type="text/html", headers={**console.HEADERS, **headers})
     return web.json_response(_INDEX, headers=headers)
 
 
@@ -125,7 +146,8 @@ def application(
     app[GATEWAY] = gateway
     described = [
         web.get("/", _index),
-        web.get("/sparql", sparql.handle), web.post("/sparql", sparql.handle),
+        web.get("/sparql", service.endpoint), web.post("/sparql", sparql.handle),
+        web.get("/.well-known/void", service.void),
         *(route for path in ("/graphs", "/graphs/{path:.+}") for route in (
             web.get(path, graph_store.read), web.put(path, graph_store.put), web.delete(path, graph_store.remove),
             web.patch(path, graph_store.patch),

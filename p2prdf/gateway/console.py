@@ -19,13 +19,13 @@ from aiohttp import web
 
 from p2prdf.gateway.problems import Refused
 
-__all__ = ["FILES", "POLICY", "file", "page"]
+__all__ = ["FILES", "HEADERS", "POLICY", "file", "page"]
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_HEADERS: Final = {
+HEADERS: Final = {
     "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
@@ -70,7 +70,7 @@ async def file(request: web.Request) -> web.StreamResponse:
 
 
 def _answer(request: web.Request, found: _File) -> web.StreamResponse:
-    headers = {**_HEADERS, "ETag": found.mark}
+    headers = {**HEADERS, "ETag": found.mark}
     if found.mark in request.headers.get("If-None-Match", ""):
         return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
     return web.Response(body=found.body, content_type=found.media_type, charset="utf-8", headers=headers)

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from p2prdf.gateway.problems import Refused
 
-__all__ = ["chosen"]
+__all__ = ["accepts_gzip", "chosen"]
 
 _T = TypeVar("_T")
 _RANGE: Final = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*((?:;[^,]*)?)")
@@ -31,6 +31,16 @@ def chosen(accept: str | None, offered: Mapping[str, _T]) -> tuple[str, _T]:
     if best is None:
         raise Refused(HTTPStatus.NOT_ACCEPTABLE, f"Accept: {accept}: the available types are {', '.join(offered)}")
     return best[2], offered[best[2]]
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Tell whether an ``Accept-Encoding`` header accepts gzip."""
+    found: dict[str, float] = {}
+    for part in accept_encoding.split(",")[:_RANGES_MAX]:
+        name, _, parameters = part.partition(";")
+        quality = _QUALITY.search(f";{parameters}")
+        found[name.strip().lower()] = float(quality[1]) if quality else 1.0
+    return found.get("gzip", found.get("x-gzip", found.get("*", 0.0))) > 0
 
 
 def _ranges(accept: str) -> list[tuple[str, str, float]]:

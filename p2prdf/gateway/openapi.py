@@ -197,15 +197,15 @@ def description() -> dict[str, Any]:
         },
         "paths": {
             "/": {"get": {
-                "summary": "The paths of the gateway; browsers are redirected to the console", "operationId": "index",
-                "security": [],
-                "responses": {"200": {"description": "Paths by purpose.", "content": _JSON},
-                              "303": {"description": "The console, for a client that asks for HTML."}},
+                "summary": "The paths of the gateway, or a page with links", "operationId": "index", "security": [],
+                "responses": {"200": {"description": "Paths by purpose; HTML for a client that asks for it.",
+                                      "content": {**_JSON, **_content(("text/html",))}},
+                              "406": _PROBLEM},
             }},
             **_graph_paths(),
             "/sparql": {
                 "get": {
-                    "summary": "Answer a query once", "operationId": "query",
+                    "summary": "Answer a query once; without parameters, describe the service", "operationId": "query",
                     "parameters": [_parameter("query", "SELECT, ASK or CONSTRUCT.", required=True), _TIMEOUT],
                     "responses": {"200": _ANSWERS, **_problems(406, 413, 503)},
                 },
@@ -254,6 +254,11 @@ def description() -> dict[str, Any]:
             "/subscribe": {"get": {
                 "summary": "Open a WebSocket for subscriptions", "operationId": "subscribe",
                 "responses": {"101": {"description": "The socket is open."}, **_problems(426, 503)},
+            }},
+            "/.well-known/void": {"get": {
+                "summary": "VoID description of the data", "operationId": "void", "security": [],
+                "responses": {"200": {"description": "The description.", "content": _content(GRAPH_TYPES)},
+                              "406": _PROBLEM},
             }},
             "/status": {"get": {
                 "summary": "The state of the node in use", "operationId": "status",

@@ -22,7 +22,7 @@ from p2prdf.client import Result, UpdateBounds
 from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.bodies import text_of
-from p2prdf.gateway.negotiation import chosen
+from p2prdf.gateway.negotiation import accepts_gzip, chosen
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import GATEWAY, Gateway, check_query, in_dataset, seconds_of, update_dataset
 from p2prdf.rdf import terms
@@ -51,10 +51,13 @@ GRAPH_TYPES: Final = {
 A triple is written in the same way in Turtle and TriG, and in N-Triples and N-Quads.
 """
 _T = TypeVar("_T")
+_Response = TypeVar("_Response", bound=web.StreamResponse)
 _QUERY: Final = "application/sparql-query"
 _UPDATE: Final = "application/sparql-update"
 _FORM: Final = "application/x-www-form-urlencoded"
-_VARY: Final = {"Vary": "Accept"}
+_VARY: Final = {"Vary": "Accept, Accept-Encoding"}
+_COMPRESSED_BYTES: Final = 1024
+"""Shortest response that is compressed."""
 _FIELDS_MAX: Final = 64
 _ROWS: Final = 1000
 """Rows written between two checks of the client's reading."""
@@ -120,7 +123,7 @@ async def write_graph(
         body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), wanted))
     except DataRefused as error:
         raise _not_written(media_type, GRAPH_TYPES, error) from None
-    return web.Response(body=body, content_type=media_type, headers=_VARY)
+    return _compressed(request, web.Response(body=body, content_type=media_type, headers=_VARY), len(body))
 
 
 def _parsed(request: web.Request, text: str) -> tuple[str, Form]:
@@ -190,6 +193,7 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
     except DataRefused as error:
         raise _not_written(media_type, RESULT_TYPES, error) from None
     response = web.StreamResponse(headers={"Content-Type": f"{media_type}; charset=utf-8", **_VARY})
+    _compressed(request, response, len(first))
     await response.prepare(request)
     if request.method == "HEAD":
         return response
@@ -203,6 +207,15 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
             request.transport.abort()  # the only way to mark the response as incomplete
         return response
     await response.write_eof()
+    return response
+
+
+def _compressed(request: web.Request, response: _Response, size: int) -> _Response:
+    """Return a response that is compressed if the client accepts gzip; ``size``: its bytes, or those of its start."""
+    if request.method == "HEAD":
+        return response  # the end of compressed data would follow the headers
+    if size >= _COMPRESSED_BYTES and accepts_gzip(",".join(request.headers.getall("Accept-Encoding", []))):
+        response.enable_compression(web.ContentCoding.gzip)
     return response
 
 

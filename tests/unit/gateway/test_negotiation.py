@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.gateway.negotiation import chosen
+from p2prdf.gateway.negotiation import accepts_gzip, chosen
 from p2prdf.gateway.problems import Refused
 
 OFFERED = {"application/json": 1, "text/csv": 2, "text/plain": 3}
@@ -25,3 +25,12 @@ def test_the_best_acceptable_type_is_chosen(accept, expected):
 def test_an_unavailable_type_is_refused(accept):
     with pytest.raises(Refused, match="application/json"):
         chosen(accept, OFFERED)
+
+
+@pytest.mark.parametrize(("header", "accepted"), [
+    ("gzip", True), ("GZIP;q=0.1", True), ("x-gzip", True), ("*", True), ("br, *;q=0.5", True), ("", False),
+    ("gzip;q=0", False), ("gzip;q=0.000, *", False), ("*;q=0", False), ("br", False), ("gzipped", False),
+    (";,;q=1", False),
+])  # fmt: skip
+def test_gzip_is_accepted_by_name_or_by_star_unless_its_quality_is_zero(header, accepted):
+    assert accepts_gzip(header) is accepted
