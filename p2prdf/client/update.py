@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
@@ -107,7 +109,8 @@ def _parsed(text: str, scope: str, using: Sequence[str], using_named: Sequence[s
     from p2prdf.rdf.update import Using, parse_update  # imported late: the parser is slow to load
 
     chosen = Using(tuple(map(terms.iri, using)), tuple(map(terms.iri, using_named)))
-    return parse_update(text, scope=scope, using=chosen)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return parse_update(text, scope=scope, using=chosen, now=now)
 
 
 def _refuse_reading(operations: Iterable[Operation]) -> None:
@@ -186,7 +189,7 @@ class _Execution:
 
         add = operation.changes(fresh)
         for row_number, row in enumerate(rows):
-            add(row, found)
+            add(_unmarked(row, operation.marks) if operation.marks else row, found)
             if row_number % _ROWS == _ROWS - 1:
                 self._check_size(found)
                 await asyncio.sleep(0)
@@ -293,6 +296,15 @@ class _Execution:
             for start in range(0, len(found), _ROWS):
                 self._insert([in_graph(each, operation.graph) for each in islice(found, start, start + _ROWS)])
                 await asyncio.sleep(0)
+
+
+def _unmarked(row: Sequence[str | None], marks: Iterable[str]) -> list[str | None]:
+    """Return a solution with a new UUID for each mark."""
+    found = list(row)
+    for mark in marks:
+        new = str(uuid.uuid4())
+        found = [None if term is None else term.replace(mark, new) for term in found]
+    return found
 
 
 def _triple(row: Sequence[str | None]) -> Triple:

@@ -38,6 +38,7 @@ from p2prdf.rdf.update_operations import (
     Target,
     Transfer,
 )
+from p2prdf.rdf.update_values import substitute
 
 __all__ = ["OPERATIONS_MAX", "QUERIES_MAX", "UPDATE_BYTES_MAX", "Using", "parse_update"]
 
@@ -64,12 +65,15 @@ class Using(NamedTuple):
 
 
 @as_written
-def parse_update(text: str, *, scope: str, using: Using = Using()) -> tuple[Operation, ...]:  # noqa: B008
+def parse_update(
+    text: str, *, scope: str, using: Using = Using(), now: str = "1970-01-01T00:00:00Z"  # noqa: B008
+) -> tuple[Operation, ...]:
     """Return the operations of an update, in order; there may be none.
 
     Blank nodes of INSERT DATA become IRIs, as in a published file, with ``scope`` as the identifier of the
     publication: 1 to 64 of ``A-Z a-z 0-9 . _ -``.  Use a new scope for each execution if it is to insert new nodes.
     A label belongs to one operation.  DELETE DATA, which allows no blank nodes, names such nodes by these IRIs.
+    ``now``: value of NOW, the lexical form of an xsd:dateTime.
 
     Raises QueryRefused, with construct and position, for text that is malformed, not supported, longer than
     UPDATE_BYTES_MAX or nested deeper than ``tokens.NESTING_MAX``, for more operations than OPERATIONS_MAX or
@@ -82,7 +86,7 @@ def parse_update(text: str, *, scope: str, using: Using = Using()) -> tuple[Oper
         raise QueryRefused(reason, construct="update length")
     found = tokens.scan(text, UPDATE_BYTES_MAX)
     try:
-        return tuple(_UpdateReader(text, found, scope, prefix, using).operations())
+        return tuple(_UpdateReader(text, found, scope, prefix, using, now).operations())
     except RecursionError:  # the caller may have used most of the stack
         raise QueryRefused("the update nests too deeply to be parsed", construct="nesting") from None
 
@@ -122,8 +126,9 @@ class _UpdateCursor(Cursor):
 class _UpdateReader:
     """Reads the operations of one update."""
 
-    def __init__(self, text: str, found: list[Token], scope: str, prefix: str, using: Using):
+    def __init__(self, text: str, found: list[Token], scope: str, prefix: str, using: Using, now: str):
         self._text = text
+        self._now = now
         self._tokens = found
         self._symbols, self._prologue_of = tokens.update_symbols(text, found)
         self._cursor = _UpdateCursor(text, self._symbols, None)
@@ -290,7 +295,7 @@ class _UpdateReader:
         ]  # fmt: skip
         while within[-1].text != "}":  # declarations follow the last operation of a text
             within.pop()
-        group = self._text[opens : within[-1].at + 1]
+        group = substitute(self._text, within, self._scope, self._now)
         names = names_in(term for statement in (*delete, *insert) for term in statement)
         shown = tuple(name for name in names if not name.startswith("."))
         before, after = chosen
@@ -300,12 +305,11 @@ class _UpdateReader:
         if len(within) == 2:  # {}
             return Modify(construct, delete, insert, "", ())
         header = f"{self._prologue_of(within)}{before}{form} {after}{' WHERE' if shown or names else ''}"
-        query = f"{header}\n{group}"
         try:
-            parse_query(query)
+            parse_query(f"{header}\n{group.checked}")
         except QueryRefused as error:
             raise self._moved(error, construct, first.at, opens) from None
-        return Modify(construct, delete, insert, query, shown)
+        return Modify(construct, delete, insert, f"{header}\n{group.sent}", shown, group.marks)
 
     def _moved(self, error: QueryRefused, construct: str, at: int, opens: int) -> QueryRefused:
         """Return the refusal of a query with its position in the update."""

@@ -67,7 +67,8 @@ class Modify:
 
     ``construct``: the operation in a refusal.  ``query``: text of a one-time query with the columns ``variables``,
     or with any columns if there are none; empty: WHERE has no element, so it has one solution without values.
-    Names of blank nodes of ``insert`` begin with ``?.``.
+    Names of blank nodes of ``insert`` begin with ``?.``.  ``marks``: texts in the solutions, each to be replaced by a
+    new UUID in every solution (:mod:`p2prdf.rdf.update_values`).
     """
 
     construct: str
@@ -75,6 +76,7 @@ class Modify:
     insert: tuple[Statement, ...]
     query: str
     variables: tuple[str, ...]
+    marks: tuple[str, ...] = ()
 
     def changes(self, fresh: Callable[[str], str]) -> Callable[[Sequence[str | None], Changes], None]:
         """Return a function that adds the statements of one solution to lists.

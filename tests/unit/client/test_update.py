@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from held_graphs import HeldGraphs
@@ -317,6 +318,45 @@ IDIOMS = {
         (("<x:t1>", "<x:high>", number(30)), ("<x:t2>", "<x:high>", number(40))),
     ),
 }  # fmt: skip
+
+
+def test_a_message_of_sepa_s_chat_has_a_new_name_and_the_time(held):
+    people = [(f"<x:{name}>", "<x:a>", "<x:Person>") for name in ("u", "v", "w")]
+    client = held(*people)
+    text = """INSERT { ?message :text 'hello' ; :to ?to ; :sent ?time ; :key ?key ; :node ?node } WHERE {
+        ?to :a :Person BIND(STR(now()) AS ?time)
+        BIND(IRI(CONCAT('http://schema.org/Message-', STRUUID())) AS ?message) BIND(UUID() AS ?key)
+        BIND(BNODE() AS ?node) }"""
+    assert execute(client, text) == Updated(15, 0)
+    made = client.statements.difference(people)
+    assert len({s for s, _, _ in made}) == 3
+    assert all(re.fullmatch(r"<http://schema.org/Message-[0-9a-f-]{36}>", s) for s, _, _ in made)
+    (time,) = {o for _, p, o in made if p == "<x:sent>"}
+    assert re.fullmatch(r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"', time)
+    for predicate, begins in (("<x:key>", "<urn:uuid:"), ("<x:node>", "<urn:bnode:")):
+        values = {o for _, p, o in made if p == predicate}
+        assert len(values) == 3
+        assert all(value.startswith(begins) for value in values)
+
+
+def test_equal_solutions_have_different_new_values(held):
+    client = held(A, ("<x:a>", "<x:p>", "<x:c>"))
+    execute(client, "INSERT { ?new :of ?s } WHERE { { SELECT ?s { ?s :p ?o } } BIND(UUID() AS ?new) }")
+    assert len([each for each in client.statements if each[1] == "<x:of>"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("where", "construct", "column"),
+    [
+        ("?s :p ?o FILTER(STRLEN(STRUUID()) > 3)", "STRUUID", 66), ("BIND(UCASE(STRUUID()) AS ?x)", "STRUUID", 54),
+        ("BIND(UUID() AS ?x) ?x :p ?o", "UUID", 48), ("BIND(BNODE() AS ?x) BIND(STR(?x) AS ?y)", "BNODE", 48),
+        ("BIND(BNODE('a') AS ?x)", "BNODE", 48), ("BIND(RAND() AS ?x)", "RAND", 48),
+        ("BIND(NOW () AS ?x) ?s :p SERVICE", "SERVICE", 68),
+    ],
+)  # fmt: skip
+def test_new_values_are_refused_where_they_would_be_computed_with(held, where, construct, column):
+    error = refusal(held(), f"INSERT {{ ?x :p ?y }} WHERE {{ {where} }}")
+    assert (error.construct, error.column) == (construct, column)
 
 
 @pytest.mark.parametrize("name", IDIOMS)
