@@ -133,14 +133,15 @@ def small_pages(monkeypatch):
     monkeypatch.setattr(kept_exports, "PIECE_ROWS", 64)
 
 
-@pytest.mark.parametrize("overlay", ["kademlia", "chord"])
-@pytest.mark.parametrize("tables", ["arrays", "lists"])
-@pytest.mark.parametrize("faults", [CALM, LOSSY], ids=["calm", "lossy"])
+@pytest.mark.parametrize(
+    ("overlay", "tables", "faults"),
+    [("kademlia", "arrays", CALM), ("chord", "arrays", LOSSY), ("kademlia", "lists", LOSSY), ("chord", "lists", CALM)],
+)
 def test_export_has_the_statements_as_of_its_stamp_while_publications_go_on(overlay, tables, faults):
     world = world_of(overlay=overlay, tables=tables, faults=faults)
     writing = Writing(world, 5)
     world.run_for(2.0)
-    for node in world.living()[:3]:
+    for node in world.living()[:2]:
         export = begun(world, node)
         lines = read(world, export.export, between=lambda: world.run_for(0.05))
         world.run_for(3.0)  # all publications up to the stamp have an outcome
@@ -149,7 +150,7 @@ def test_export_has_the_statements_as_of_its_stamp_while_publications_go_on(over
         assert len(expected) > 10
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_export_is_complete_although_peers_crash_while_it_is_read(seed):
     world = world_of(peers=6, seed=seed)
     writing = Writing(world, seed, 200)
