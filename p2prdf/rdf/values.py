@@ -132,7 +132,7 @@ def _decode(canonical: str) -> Value:
     return Value(Family.IRI, canonical[1:-1])
 
 
-_decode_short = functools.lru_cache(maxsize=1 << 16)(_decode)
+_decode_short = functools.lru_cache(maxsize=1 << 13)(_decode)
 
 
 def parse_literal(lexical: str, datatype: str) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +36,8 @@ class Decoder:
         """Decode to terms of ``dictionary``, and to ``columns`` (lists or arrays)."""
         self.dictionary = dictionary
         self._lists = columns is LISTS
-        self._plans = limits.Memo[bytes, Plan]()
-        self._queries = limits.Memo[bytes, StandingQuery]()
+        self._plans = limits.Memo[bytes, Plan](WeakValueDictionary())
+        self._queries = limits.Memo[bytes, StandingQuery](WeakValueDictionary())
         self._ids: list[int] | npt.NDArray[np.uint32] = []
         self._check: Callable[[Iterable[Any]], None] = check.check_terms
         self._elements = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,8 @@ class Encoder:
         """Encode with the terms of ``dictionary``."""
         self._dictionary = dictionary
         self._pack = packer()
-        self._plans = limits.Memo[Plan, bytes]()
-        self._queries = limits.Memo[StandingQuery, bytes]()
+        self._plans = limits.Memo[Plan, bytes](WeakKeyDictionary())
+        self._queries = limits.Memo[StandingQuery, bytes](WeakKeyDictionary())
         self._numbers: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by term, -1: not in this frame
         self._numbers_view = self._numbers.data
         self._terms: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, MutableMapping
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -36,8 +36,8 @@ COLUMNS_MAX: Final = 256
 PLAN_BYTES_MAX: Final = 64 << 10
 PLAN_PARTS_MAX: Final = 1024
 """Maximum length of each list in a plan."""
-PLANS_MAX: Final = 2048
-"""Maximum number of plans in a memo."""
+PLANS_MAX: Final = 128
+"""Maximum number of plans in a memo that nothing else holds."""
 PLANS_BYTES_MAX: Final = 4 << 20
 
 FEW: Final = 32
@@ -52,9 +52,14 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """The most recently used plans: at most PLANS_MAX, and PLANS_BYTES_MAX encoded bytes."""
+    """Plans and their encodings: those in use, and the most recently used others.
 
-    def __init__(self) -> None:
+    At most PLANS_MAX plans, and PLANS_BYTES_MAX encoded bytes, are held that are not in use.
+    """
+
+    def __init__(self, in_use: MutableMapping[K, V]) -> None:
+        """``in_use``: an empty mapping that refers weakly to the plans."""
+        self._in_use = in_use
         self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._size = 0
 
@@ -65,12 +70,13 @@ class Memo(Generic[K, V]):
         """Return the value of a key, None if there is none."""
         held = self._held.get(key)
         if held is None:
-            return None
+            return self._in_use.get(key)
         self._held.move_to_end(key)
         return held[0]
 
     def put(self, key: K, value: V, size: int) -> None:
         """Store the value of a new key; the least recently used ones are dropped if there is no room."""
+        self._in_use[key] = value
         self._held[key] = value, size
         self._size += size
         while len(self._held) > PLANS_MAX or self._size > PLANS_BYTES_MAX:

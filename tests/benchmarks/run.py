@@ -16,6 +16,7 @@ import channels
 import comparing
 import daemons
 import durability
+import ended
 import full_text
 import hops
 import latency
@@ -58,6 +59,7 @@ SECTIONS: dict[str, Section] = {
     "durability": Section(
         durability.run, "five daemons; one copy or three; memory or fsync, as each row says; every index"
     ),
+    "ended": Section(ended.run, DEFAULT),
     "tls": Section(tls.run, f"{DEFAULT}; with certificates and without"),
     "channels": Section(channels.run, "five daemons; three copies, two acknowledged; memory; every index"),
     "permissions": Section(permissions.run, "one daemon; one copy; memory; every index"),

@@ -360,7 +360,7 @@ class Coordinator(Component):
             self.home.ends.expire(messenger.now)
             for subscription in self.home.expire_answers(messenger.now, messenger.config.retention_seconds):
                 self._delivery.pump(subscription)
-        if self._retention_at is None and self.home.subscriptions:
+        if self._retention_at is None and (self.home.subscriptions or self.home.ends):
             wait = max(1.0, messenger.config.retention_seconds * _RETENTION_PART)
             self._retention_at = messenger.now + wait
 

@@ -735,6 +735,17 @@ def _ended_rows_unanswered() -> list[Change]:
     return [(Engine, "_note_ended", lambda *_: None), (AntiEntropy, "want", want)]
 
 
+def _released_under_way() -> list[Change]:
+    """Ended groups are released while rows are queued by the numbers of groups."""
+    original = Engine._store_next
+
+    def store_next(self: Engine) -> bool:
+        self._tables.release_ended()
+        return original(self)
+
+    return [(Engine, "_store_next", store_next)]
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
@@ -810,6 +821,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("strangers-unheard", "what a peer out of view sent is compared before a low mark", _strangers_unheard),
         Mutant("unknown-withdrawals-refused", "what a replica cannot place yet it keeps", _unknown_withdrawals_refused),
         Mutant("ended-rows-unanswered", "who sends what is over hears of it", _ended_rows_unanswered),
+        Mutant("released-under-way", "ended groups are released when no row names a group", _released_under_way),
         Mutant("over-not-in-snapshots", "what was taken back stays known", _over_not_in_snapshots),
         Mutant("islands", "a peer with seeds that has met no member is no cluster, however long it waits", _islands),
         Mutant("clusters-not-compared", "two clusters that meet become one, and all know it", _clusters_not_compared),

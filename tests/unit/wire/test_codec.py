@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import struct
 import tracemalloc
 from functools import cache
@@ -401,6 +402,25 @@ def test_plans_remembered_are_bounded(monkeypatch):
         message = m.IndexQuery(make_plan(query, (0,), Algorithm.CSBV), 0, empty)
         assert there.decode(here.encode([message])[4:])[0].plan == message.plan
     assert len(here._encoder._plans) == len(there._decoder._plans) == 5
+
+
+def test_a_plan_in_use_is_remembered_and_no_longer(monkeypatch):
+    monkeypatch.setattr(limits, "PLANS_MAX", 1)
+    here, there = FrameCodec(TermDictionary(), LISTS), FrameCodec(TermDictionary(), LISTS)
+    empty = m.Groups([], [], [], [], ([],))
+
+    def sent(number: int) -> Plan:
+        query = ConjunctiveQuery(((0, -1, 1),), ("<urn:p>",), (0,), ("a",), filters=(Filter(f"?v0 > {number}", (0,)),))
+        message = m.IndexQuery(make_plan(query, (0,), Algorithm.CSBV), 0, empty)
+        return there.decode(here.encode([message])[4:])[0].plan
+
+    held = sent(0)
+    sent(1)
+    assert sent(0) is held
+    del held
+    sent(1)
+    gc.collect()
+    assert len(there._decoder._plans._in_use) == len(here._encoder._plans._in_use) == 1
 
 
 # --- too much to send -----------------------------------------------------------------------------
