@@ -18,7 +18,7 @@ FORMS = {
     "an optional pattern": "SELECT ?s ?o ?t WHERE {{ ?s <urn:p> ?o OPTIONAL {{ ?s <urn:q> ?t }} FILTER(?o > {0}) }}",
     "a constant": "SELECT ?s WHERE {{ ?s <urn:p> {0} }}",
 }
-REMEMBERED = ("._tables._ended", ".ends._stamps", ".ends._serials", ".ends._oldest")
+REMEMBERED = ("._tables._ended", "ends._stamps", "ends._serials[]", "ends._names", "ends._subscriptions")
 """The identities of ended groups and subscriptions."""
 ENDS = ("_anti_entropy._held",)
 """Digests, of which the ends are a part."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import Column, Columns, as_array, as_list
-from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
+from p2prdf.continuous.home import SUBSCRIPTION_BITS, Home, Subscription, group_home, subscription_home
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.peer.replication.digests import Changes, Items
 from p2prdf.wire.messages import (
@@ -42,6 +42,7 @@ _RECORD: Final = (1 << _ORDINAL_BITS) - 1
 _IDENTITIES_MAX: Final = 16_384
 """Identities in one message."""
 _ENDED: Final = keys.fmix(0xE4D)
+_SUBSCRIPTION_BITS: Final = np.uint64(SUBSCRIPTION_BITS)
 _BARE: Final = np.uint64(2)
 """Added to the state of a solution without known values."""
 
@@ -89,11 +90,9 @@ class HomeItems:
         for slot in [slot for slot in self._answers_of if slot not in self._home.by_slot]:
             del self._answers_of[slot]
         ends = self._home.ends.all()
-        ring: list[U64] = [np.array([subscription_home(name) for _, name, _ in ends], np.uint64)]
-        found: list[U64] = [
-            np.array([keys.fmix(name ^ _ENDED ^ subscription) for _, name, subscription in ends], np.uint64)
-        ]
-        places: list[I64] = [np.array([serial for serial, _, _ in ends], np.int64)]
+        ring: list[U64] = [ends.names >> _SUBSCRIPTION_BITS << _SUBSCRIPTION_BITS]
+        found: list[U64] = [keys.fmix_array(ends.names ^ np.uint64(_ENDED) ^ ends.subscriptions.astype(np.uint64))]
+        places: list[I64] = [ends.serials]
         for subscription in self._home.subscriptions.values():
             if subscription.group.planned:
                 count = self._add(subscription, found, places)
