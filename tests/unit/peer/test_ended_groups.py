@@ -56,3 +56,30 @@ def test_a_comparisons_fetch_is_no_answer_to_the_offer_of_a_leaving_peer():
     assert repair._offer_again_at == due
     repair.want(HIGH, Fetch(1, kind, False, ARRAYS.column([])))
     assert repair._offer_again_at == pair.now + OFFER_SECONDS
+
+
+@MATERIALS
+def test_ended_groups_are_released_only_when_no_row_names_a_group(columns):
+    """A queued row names its group by a number, which a release changes."""
+    pair = Pair(columns, replicas=2, copies_min=1)
+    pair.compare()
+    heard = {contact: pair.listen(contact) for contact in (LOW, HIGH)}
+    for _ in range(2):
+        pair.subscribe(HIGH, CHAIN)
+        pair.publish(HIGH, ("<a>", "<p>", "<b>"))
+        pair.pass_time(5.0)
+    message = next(each for some in heard.values() for each in some if isinstance(each, Forward))
+    engine = pair.peers[HIGH.key]._engine
+    rows = engine._rows_of(message)
+    engine._todo.add(rows)
+    engine._tables.end_groups(as_list(message.groups.ids))
+    engine.release_ended()
+    assert engine._tables.has_ended
+    assert as_list(engine._tables.group_ids(rows.plan, rows.group)) == [
+        as_list(message.groups.ids)[at] for at in as_list(message.rows.group)
+    ]
+    pair.pass_time(5.0)
+    assert not engine._tables.has_ended
+    assert engine._tables.sizes().plans == 0
+    receive(pair, HIGH, message)
+    assert (engine._tables.sizes().plans, engine._tables.sizes().rows) == (0, 0), "a late message starts it again"
