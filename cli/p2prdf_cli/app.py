@@ -71,10 +71,8 @@ def main(
     """Publish RDF and subscribe to SPARQL queries at any node of a leaderless cluster.
 
     \b
-    Examples:
-      p2prdf node
+    Example:
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
-      p2prdf publish data.nt.gz
     """
     keep_tls(ca=tls_ca, cert=tls_cert, key=tls_key)
 
