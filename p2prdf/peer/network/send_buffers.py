@@ -137,6 +137,10 @@ class SendBuffers:
     def answers(self, parts: list[Derived]) -> Iterator[tuple[Column, Rows]]:
         """Return groups and rows of solutions of several plans of one width, for messages of bounded size."""
         groups, rows = self._answer_columns(parts)
+        large = set(self._chunker.too_large(rows.bindings))
+        if large:
+            self._messenger.trace("answer-too-large", answers=len(large))
+            rows = self._chunker.without(rows, large)
         for start, stop in self._chunker.slices(len(rows), rows.bindings):
             yield _compact(groups, _slice_rows(rows, start, stop))
 
