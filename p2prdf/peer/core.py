@@ -108,11 +108,11 @@ class Peer:
         self.config = config
         self.dictionary = dictionary
         make_tables = LightTables if columns is LISTS else ColumnarTables
-        self._tables: Tables = make_tables(dictionary, compile_filter)
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
         draw = entropy.getrandbits if entropy is not None else None
         messenger = self._messenger = Messenger(contact, config, columns, first_transfer, pace, draw)
         self._pace = messenger.pace
+        self._tables: Tables = make_tables(dictionary, compile_filter, messenger.placement.leads)
         engine = self._engine = Engine(messenger, self._tables, dictionary, self._answers_here)
         home = Home(
             self._tables.columns, log_rows_max=config.solutions_pending_max,

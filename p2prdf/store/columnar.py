@@ -170,12 +170,12 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
     def _led_elsewhere(self, table: TripleTable, rows: I64, bits: U16) -> U16:
         """Return those indexes of ``bits`` in which other peers join the rows."""
         elsewhere = np.zeros_like(bits)
-        if self.leads is None or not bits.any():
+        if self._leads is None or not bits.any():
             return elsewhere
         for role, chosen in _by_role(bits):
             some = rows if chosen is None else rows[chosen]
             ring = self.triple_keys(role, *(table.terms(some, position) for position in range(3)))
-            bit = np.where(np.asarray(self.leads(role, ring), np.bool_), np.uint16(0), np.uint16(1 << role))
+            bit = np.where(np.asarray(self._leads(role, ring), np.bool_), np.uint16(0), np.uint16(1 << role))
             elsewhere[slice(None) if chosen is None else chosen] |= bit
         return elsewhere
     def _note_ends_of(self, ends: U64) -> None:

@@ -37,10 +37,13 @@ _NEVER = np.uint64(NEVER)
 class ColumnarState(Ends):
     """Triples, join indexes, plans with groups and rows, and the ring keys of all these."""
 
-    def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
+    def __init__(
+        self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
+        leads: Chosen | None = None,
+    ):  # fmt: skip
         self.columns = ARRAYS
         self.settled = 0
-        self.leads: Chosen | None = None
+        self._leads = leads
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter

@@ -169,11 +169,11 @@ class LightTables(LightEnding):
 
     def _led_elsewhere(self, terms: tuple[int, int, int], bits: int) -> int:
         """Return those indexes of ``bits`` in which other peers join a triple."""
-        if self.leads is None or not bits:
+        if self._leads is None or not bits:
             return 0
         columns = [[term] for term in terms]
         roles = [role for role in range(8) if bits >> role & 1]
-        return sum(1 << role for role in roles if not self.leads(role, self.triple_keys(role, *columns))[0])
+        return sum(1 << role for role in roles if not self._leads(role, self.triple_keys(role, *columns))[0])
 
     def _join_again(self, held: Triple, prior: int, roles: int, met: int, out: _Output) -> None:
         """Join, in some indexes, a triple republished after ``prior``; ``met`` as in :meth:`_met_from`."""

@@ -120,10 +120,13 @@ PLAIN = (1 << keys.EVENT_SHIFT) - 1
 class LightState(Ends):
     """Triples, join indexes, plans with groups and rows, and the ring keys of all these."""
 
-    def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
+    def __init__(
+        self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
+        leads: Chosen | None = None,
+    ):  # fmt: skip
         self.columns = LISTS
         self.settled = 0
-        self.leads: Chosen | None = None
+        self._leads = leads
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter

@@ -164,13 +164,6 @@ class Tables(Protocol):
     joined, at several peers.
     """
 
-    leads: Chosen | None
-    """Tells for ring keys of an index whether this peer joins under them; None: it joins under all that it holds.
-
-    A triple is joined in other indexes than those that its message names only where this is true: a peer that was a
-    replica of a key still holds rows under it, and does not receive their ends any more.
-    """
-
     def add_triples(
         self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,
         probed: Column | None = None,
@@ -184,7 +177,10 @@ class Tables(Protocol):
         A triple has one time for all its indexes.  A later publication is therefore joined in *all* indexes of
         ``probed`` that hold it, even if ``roles`` does not name them: if its indexes arrive in several messages,
         those after the first bring nothing new.  A caller that must not miss solutions sets the bits outside
-        ``roles`` too (``leads`` then chooses among these); a caller that wants no join sets none.
+        ``roles`` too; a caller that wants no join sets none.
+
+        Outside ``roles`` it is joined only under the keys that this peer leads (a function of index and keys, given to
+        the constructor): a peer that was a replica still holds rows, and does not receive their ends any more.
         """
         ...
 

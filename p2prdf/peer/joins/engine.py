@@ -135,7 +135,6 @@ class Engine(Component):
             self.indexes = LateIndexes(messenger, tables, self.route_triples)
             self.audit = Audit(messenger, tables, self._send_audited, lambda: self.idle)
             messenger.signals.index_widened.connect(self.failover.again)
-            tables.leads = self.failover.leads
         else:
             self.staging = Indexing(self.route_triples)
             self.redelivery = Publications()

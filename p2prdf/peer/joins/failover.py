@@ -11,7 +11,7 @@ results that only this subscription is owed (:meth:`p2prdf.store.tables.Tables.t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -35,16 +35,6 @@ class Failover:
         self._known: ReplicaMap | None = None
         self._all: Chosen
         messenger.signals.view_changed.connect(self.view_changed)
-
-    def leads(self, _: int, ring: Column) -> Sequence[bool] | npt.NDArray[np.bool_]:
-        """Return for each key whether this peer is its primary, or the ring is not known."""
-        now = self._messenger.placement.replica_map
-        if now is None:
-            return [True] * len(ring)
-        if isinstance(ring, list):
-            return [ranks[0] == 0 for ranks in now.list(ring)]
-        led: npt.NDArray[np.bool_] = now.primaries(ring) == 0
-        return led
 
     def view_changed(self) -> None:
         """Recompute the keys that this peer leads now and did not lead by the view before."""

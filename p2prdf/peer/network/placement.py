@@ -13,6 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import Column, as_array, as_list
@@ -101,6 +102,10 @@ class Placement(ABC):
     @abstractmethod
     def leads_any(self, ring: Sequence[int]) -> bool:
         """Return whether this peer is the primary of one of these keys, or may be."""
+
+    @abstractmethod
+    def leads(self, role: int, ring: Column) -> Sequence[bool] | npt.NDArray[np.bool_]:
+        """Return for each key of an index whether this peer is its primary, or may be."""
 
     @abstractmethod
     def belongs_elsewhere(self, ring: Sequence[int]) -> bool:
@@ -207,6 +212,10 @@ class Routed(Placement):
     def leads_any(self, ring: Sequence[int]) -> bool:  # noqa: ARG002
         """Return True, as for :meth:`speaks_for`."""
         return True
+
+    def leads(self, role: int, ring: Column) -> Sequence[bool]:  # noqa: ARG002
+        """Return True for all, as for :meth:`speaks_for`."""
+        return [True] * len(ring)
 
     def belongs_elsewhere(self, ring: Sequence[int]) -> bool:
         """Return whether this peer knows closer peers."""
@@ -331,6 +340,16 @@ class Replicated(Placement):
         """Return whether this peer is the primary of one of these keys, or the ring is not known."""
         found = self.replica_map
         return found is None or any(ranks[0] == 0 for ranks in found.list(ring))
+
+    def leads(self, role: int, ring: Column) -> Sequence[bool] | npt.NDArray[np.bool_]:  # noqa: ARG002
+        """Return for each key whether this peer is its primary, or the ring is not known."""
+        found = self.replica_map
+        if found is None:
+            return [True] * len(ring)
+        if isinstance(ring, list):
+            return [ranks[0] == 0 for ranks in found.list(ring)]
+        led: npt.NDArray[np.bool_] = found.primaries(ring) == 0
+        return led
 
     def belongs_elsewhere(self, ring: Sequence[int]) -> bool:
         """Return whether this peer is no replica of one of these keys; False while the ring is not known."""

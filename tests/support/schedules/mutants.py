@@ -30,7 +30,6 @@ from p2prdf.peer import Peer
 from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.peer.entry.entry import ClientEdge
 from p2prdf.peer.joins.engine import Engine
-from p2prdf.peer.joins.failover import Failover
 from p2prdf.peer.joins.index_advertisements import LateIndexes
 from p2prdf.peer.joins.keyword_index import KeywordIndex
 from p2prdf.peer.joins.stable_deletions import StableDeletions
@@ -244,7 +243,7 @@ def _alone_everywhere() -> list[Change]:
 
 def _joins_for_others() -> list[Change]:
     """A peer joins all that it holds, also under keys of which it is no longer a replica."""
-    return [(Failover, "leads", lambda *_: [True] * len(_[-1]))]
+    return [(Replicated, "leads", lambda *_: [True] * len(_[-1]))]
 
 
 def _stable_at_once() -> list[Change]:
