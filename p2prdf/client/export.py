@@ -61,7 +61,7 @@ class Export:
         _, page = await self._sessions.ask(
             lambda request: messages.ClientReadExport(request, self.number, after), busy_seconds=_BUSY_SECONDS
         )
-        return ExportPage(page.upto, page.lines)
+        return ExportPage(page.last_place, page.lines)
 
     async def end(self) -> None:
         """Have the nodes forget the export; after a failure they do so by themselves, an hour after the last page."""

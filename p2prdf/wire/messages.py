@@ -485,14 +485,14 @@ class ReadExport(Message):
 
 @message(129)
 class ExportPart(Message):
-    """Answer to ReadExport: lines in order of their places, and all of this peer up to the place ``upto``.
+    """Answer to ReadExport: lines in order of their places, and all of this peer up to ``last_place``.
 
     ``known``: whether the sender keeps the export.
     """
 
     request: Number
     known: bool
-    upto: Number
+    last_place: Number
     places: Numbers
     lines: Strings
 
@@ -1498,13 +1498,13 @@ class ClientReadExport(ClientMessage):
 
 @message(133)
 class ClientExportPage(ClientMessage):
-    """All lines of an export from the requested place up to the place ``upto``, in no order.
+    """All lines of an export from the requested place up to ``last_place``, in no order.
 
     The last page has the greatest place.
     """
 
     request: Number
-    upto: Number
+    last_place: Number
     lines: Strings
 
 

@@ -297,7 +297,7 @@ class Exports(Component):
 
 def _merged(parts: list[ExportPart]) -> ExportRead:
     """Return the lines of all members up to the first place at which one of them has stopped."""
-    upto = min(part.upto for part in parts)
+    upto = min(part.last_place for part in parts)
     places = np.concatenate([as_array(part.places) for part in parts])
     lines = [line for part in parts for line in part.lines]
     order = np.argsort(places, kind="stable")
