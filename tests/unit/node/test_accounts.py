@@ -66,6 +66,7 @@ def test_every_request_of_a_client_has_a_rule():
     answers = {
         messages.ClientWelcome, messages.ClientPublished, messages.ClientSubscribed, messages.ClientRows,
         messages.ClientBookmark, messages.ClientEnded, messages.ClientDone, messages.ClientReply, messages.ClientError,
+        messages.ClientExportPage,
     }  # fmt: skip
     assert set(HANDLERS) == said - answers - {messages.ClientHello}
     assert {action for actions, _ in HANDLERS.values() for action in actions} == set(Action)
