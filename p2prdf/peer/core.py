@@ -331,8 +331,7 @@ class Peer:
             urgent=self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent or for_export,
             streams=self._coordinator.windows.streams | self._retention.streams,
         )
-        self._wake("watermarks", low_watermarks)
-        self._engine.stable_deletions.wake()
+        self._wake("watermarks", low_watermarks, self._engine.stable_deletions)
         self._wake("subscriptions", self._cluster)
         if messenger.to_self:
             self._pace.enter("subscriptions")

@@ -144,15 +144,16 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
         table.time.values[rows] = now
         table.roles.values[rows] = held | fresh
         changed = (now != prior) | (fresh != 0)
-        if not table.per_event:
+        if table.any_over and not table.per_event:
             self._note_ends_of(now[changed & (now >= _GONE)] & _PLAIN_TIME)
         again = rows[changed & (held != 0)]
         table.touched(again, anything=bool(changed.any()))
         if table.per_event and len(again):
             self._changed_again(again)
         if probed is not None:
-            others = (fresh | np.where(later, held, np.uint16(0))) & probed & ~named.astype(np.uint16)
-            probed = probed & ~self._led_elsewhere(table, rows, others)
+            if had is not None or held.any():  # else the message names all indexes
+                others = (fresh | np.where(later, held, np.uint16(0))) & probed & ~named.astype(np.uint16)
+                probed = probed & ~self._led_elsewhere(table, rows, others)
             self._store_only(table, rows, fresh & ~probed)
             fresh &= probed
         begins = (prior == 0) & (now < _GONE)
@@ -325,7 +326,8 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
         self._skipped |= bool((later & ~counts).any())
         since[counts] = np.minimum(since[counts], held[counts] + np.uint64(1))
         since[counts & (oldest == _GONE)] = 0
-        self._note_ends_of(born[later & (oldest == _GONE)])
+        if step.any_over:
+            self._note_ends_of(born[later & (oldest == _GONE)])
         self._changes += bool(later.any())
         np.maximum.at(step.oldest.values, numbers, oldest)
         np.maximum.at(step.born.values, numbers[later], born[later])

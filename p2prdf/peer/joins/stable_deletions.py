@@ -9,7 +9,7 @@ A peer that comes into the view may not know these deletions, so its arrival wit
 deletion that arrives late refutes it up to its stamp (:meth:`p2prdf.store.tables.Tables.take_earliest_end`).
 
 The stamp is kept on disk with the members of the view.  After a restart it holds while only those return: their disks
-have the deletions, too.
+have the deletions, too.  A late deletion is restored after the record of the stamp, and lowers it once more.
 
 Design: docs/explanation/design/deletions.md, "Stable deletions".
 """
@@ -38,6 +38,7 @@ class StableDeletions(Component):
 
     def __init__(self, messenger: Messenger, tables: Tables, restore_first: Callable[[], None]):
         """``restore_first`` stores the restored items that came before a record of this component."""
+        self.dirty = False
         self._messenger = messenger
         self._tables = tables
         self._restore_first = restore_first
@@ -45,8 +46,6 @@ class StableDeletions(Component):
         """Low watermarks with their cuts, since the view changed."""
         self._awaited: set[int] = set()
         """The members at the last record before a restart that have not returned yet."""
-        self._kept = 0
-        """The stamp of the last record."""
 
     @property
     def _proves(self) -> bool:
@@ -69,6 +68,7 @@ class StableDeletions(Component):
         proven = max((each[0] for each in cuts if each[1] <= upto), default=0)
         if self._proves and proven and proven >= self._tables.stable_before:
             self._tables.stable_before = proven + 1
+            self.dirty = True
         self._cuts = [*(each for each in cuts if each[1] > upto), (upto, at)][-_CUTS_MAX:]
 
     def met(self, contact: Contact) -> None:
@@ -76,8 +76,8 @@ class StableDeletions(Component):
         self._cuts.clear()
         if contact.key in self._awaited:
             self._awaited.remove(contact.key)
-        else:
-            self._tables.stable_before = 0
+        elif self._tables.stable_before:
+            self.forget()
 
     def lost(self, contact: Contact) -> None:
         """Forget the low watermarks of a view that has ended."""
@@ -85,10 +85,8 @@ class StableDeletions(Component):
         self._awaited.discard(contact.key)
 
     def wake(self) -> None:
-        """Store the stamp on disk if it has changed."""
-        if self._tables.stable_before != self._kept:
-            self._kept = self._tables.stable_before
-            self._messenger.persist(self._record())
+        """Store the stamp on disk."""
+        self._messenger.persist(self._record())
 
     def _record(self) -> DeletionsStable:
         members = sorted(each.key for each in self._messenger.cache.contacts())
@@ -107,10 +105,12 @@ class StableDeletions(Component):
 
     def _restore(self, message: DeletionsStable) -> None:
         self._restore_first()
-        self._tables.stable_before = message.upto if message.upto <= self._messenger.stamp_bound else 0
+        self._tables.stable_before = message.upto
+        if message.upto > self._messenger.stamp_bound:
+            self.forget()
         self._awaited = set(as_list(message.members)) - {self._messenger.own.key}
-        self._kept = self._tables.stable_before
 
     def forget(self) -> None:
-        """Forget the stamp: those of restored items were corrected."""
+        """Forget the stamp, here and on disk."""
         self._tables.stable_before = 0
+        self.dirty = True

@@ -43,7 +43,9 @@ class Proof:
         return self.tables.stable_before
 
     def records(self):
-        self.stable.wake()
+        if self.stable.dirty:
+            self.stable.dirty = False
+            self.stable.wake()
         effects, self.messenger.effects = self.messenger.effects, []
         kept = [each.message for each in effects if isinstance(each, Persist)]
         return [each for each in kept if isinstance(each, DeletionsStable)]
@@ -130,6 +132,9 @@ def test_after_a_restart_the_proof_holds_until_another_peer_than_the_members_com
     again.meet(THIRD)
     assert not again.before
     assert [each.upto for each in again.records()] == [0]
+    late = restarted(record)
+    late.delete(20)
+    assert late.before == 20, "a late deletion is stored, and restored, after the record of the stamp"
     twice = restarted(record)
     twice.stable.met(OTHER)
     twice.stable.met(OTHER)
@@ -141,3 +146,4 @@ def test_a_stamp_from_the_future_is_not_restored():
     record = DeletionsStable(proof.messenger.stamp_bound + 1, ARRAYS.column([OWN.key]))
     proof.stable.restorers()[DeletionsStable](record)
     assert not proof.before
+    assert [each.upto for each in proof.records()] == [0], "a later process must not take the stamp for a past one"
