@@ -37,7 +37,7 @@ demo: $(STAMP) ## five daemons, standing queries, the world's airports through S
 	@$(BIN)/p2prdf demo $(ARGS)
 
 WORKERS ?= 2
-test: $(STAMP) ## all tests but the long ones, in two processes, nine to eleven minutes; ARGS='-k word' narrows
+test: $(STAMP) ## all tests but the long ones, in two processes, half an hour; ARGS='-k word' narrows
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 
 .PHONY: test-long
