@@ -1,7 +1,7 @@
 """Replaced values: cost and state after a tenth of the replacements and at the end, beside one another.
 
 Three daemons with the defaults and three copies.  Sixteen publishers replace two values of each key, ten keys at a
-time: one publication of deletions, one of the new values.  Standing queries of seven kinds read the keys, and a client
+time: one publication of deletions, one of the new values.  Standing queries of six kinds read the keys, and a client
 asks one query every second.  The state that follows the present content is the same after a tenth and at the end; the
 state that follows the history grows tenfold.
 
