@@ -4,26 +4,40 @@ pyoxigraph 0.5 processes nested objects by recursion: a document of 5,000 levels
 process.  Nested contexts take time with the third power of their depth.  So the text passes through a stream that
 counts brackets outside of strings, and ends at the first one that nests too deeply.  The parser may keep the whole
 document, so its length is bounded, too.
+
+A term of a context may be defined by another term.  The parser follows such definitions by recursion, too (some 5,000
+exhaust the stack), and writes each IRI out, so memory grows with the square of a context's length.  Contexts in force
+are therefore bounded in their strings, of which a definition has two, and in their bytes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from p2prdf.errors import DataRefused
 
-__all__ = ["JSON_LD_BYTES_MAX", "JSON_LD_DEPTH_MAX", "prepared", "reason_of"]
+__all__ = [
+    "CONTEXT_BYTES_MAX", "CONTEXT_STRINGS_MAX", "JSON_LD_BYTES_MAX", "JSON_LD_DEPTH_MAX", "prepared", "reason_of",
+]  # fmt: skip
 
 JSON_LD_DEPTH_MAX: Final = 64
 """Deepest nesting of objects and arrays."""
 JSON_LD_BYTES_MAX: Final = 64 << 20
 """Longest document."""
+CONTEXT_BYTES_MAX: Final = 64 << 10
+"""Most bytes of the contexts in force at one place."""
+CONTEXT_STRINGS_MAX: Final = 3000
+"""Most strings of the contexts in force at one place."""
 
 _CHUNK_BYTES: Final = 1 << 16
 _OUTSIDE: Final = re.compile(rb'["\[\]{}]')
 _INSIDE: Final = re.compile(rb'\\|"')
+_CONTEXT: Final = "@context"
+_CONTEXT_ESCAPED: Final = len(r"\u0000" * len(_CONTEXT))
+"""Longest spelling of the keyword."""
 _REMOTE: Final = "No LoadDocumentCallback"
 
 
@@ -39,18 +53,32 @@ def reason_of(message: str) -> str:
     return message
 
 
+class _Context(NamedTuple):
+    """A context: the depth of its object, and the bytes and strings up to its end in the contexts in force."""
+
+    depth: int
+    size: int
+    strings: int
+
+
 class _Stream:
     """A readable stream of the text."""
 
     def __init__(self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]):
         self._data = data
         self._refuse = refuse
-        self._depth = self._size = 0
+        self._depth = self._size = self._strings = 0
         self._line = 1
         self._within = False
         """Whether the text read so far ends within a string."""
         self._escaped = False
         """Whether it ends with the backslash of an escape."""
+        self._string = b""
+        """The beginning of the last string, long enough to recognise the keyword."""
+        self._begun: _Context | None = None
+        """The context that is being read, with the bytes and strings of the document before it."""
+        self._contexts: list[_Context] = []
+        """The contexts in force, of objects that are still open, the innermost last."""
         self.error: DataRefused | None = None
         """The error that ended the text; the parser sees an early end of its input."""
 
@@ -59,31 +87,80 @@ class _Stream:
         if self.error is not None:
             return b""
         chunk = self._data.read(min(size, _CHUNK_BYTES) if size >= 0 else _CHUNK_BYTES)
-        self._size += len(chunk)
-        if self._size > JSON_LD_BYTES_MAX:
+        if self._size + len(chunk) > JSON_LD_BYTES_MAX:
             self.error = self._refuse(f"more than {JSON_LD_BYTES_MAX:,} bytes of JSON-LD: send N-Quads", None)
         else:
             self._count(chunk)
+        self._size += len(chunk)
         self._line += chunk.count(b"\n")
         return b"" if self.error is not None else chunk
 
     def _count(self, chunk: bytes) -> None:
-        """Count brackets outside of strings; set ``error`` at one that nests too deeply."""
-        at = 0
+        """Count brackets outside of strings; set ``error`` at one that nests too deeply or ends too long a context."""
+        at = begin = 0
         if self._escaped:
             at, self._escaped = 1, not chunk
         while (found := (_INSIDE if self._within else _OUTSIDE).search(chunk, at)) is not None:
             at, mark = found.end(), found[0]
+            reason = ""
             if mark == b'"':
+                if self._within:
+                    self._note(chunk[begin : at - 1])
+                    self._strings += 1
+                else:
+                    begin, self._string = at, b""
                 self._within = not self._within
             elif mark == b"\\":
                 self._escaped = at == len(chunk)
                 at += 1
             elif mark in b"[{":
-                self._depth += 1
-                if self._depth > JSON_LD_DEPTH_MAX:
-                    line = self._line + chunk.count(b"\n", 0, at)
-                    self.error = self._refuse(f"objects and arrays nest deeper than {JSON_LD_DEPTH_MAX}", line)
-                    return
+                reason = self._open(self._size + at)
             else:
-                self._depth -= 1
+                reason = self._close(self._size + at)
+            if reason:
+                self.error = self._refuse(reason, self._line + chunk.count(b"\n", 0, at))
+                return
+        if self._within:
+            self._note(chunk[begin:])
+
+    def _note(self, text: bytes) -> None:
+        """Add text to the last string."""
+        room = _CONTEXT_ESCAPED + 1 - len(self._string)
+        self._string += text[:room]
+
+    def _open(self, place: int) -> str:
+        """Count an opening bracket, and return the reason to refuse it, if any."""
+        if self._begun is None and _is_context(self._string):
+            self._begun = _Context(self._depth, place, self._strings)
+        self._depth += 1
+        return f"objects and arrays nest deeper than {JSON_LD_DEPTH_MAX}" if self._depth > JSON_LD_DEPTH_MAX else ""
+
+    def _close(self, place: int) -> str:
+        """Count a closing bracket, and return the reason to refuse the context that it ends, if any."""
+        self._string = b""
+        self._depth -= 1
+        if self._begun is None:
+            while self._contexts and self._contexts[-1].depth > self._depth:
+                self._contexts.pop()
+        elif self._begun.depth == self._depth:
+            outer = self._contexts[-1] if self._contexts else _Context(0, 0, 0)
+            size = outer.size + place - self._begun.size
+            strings = outer.strings + self._strings - self._begun.strings
+            self._begun = None
+            self._contexts.append(_Context(self._depth, size, strings))
+            if size > CONTEXT_BYTES_MAX or strings > CONTEXT_STRINGS_MAX:
+                return (
+                    f"contexts of more than {CONTEXT_BYTES_MAX:,} bytes or {CONTEXT_STRINGS_MAX:,} strings: leave "
+                    "terms out that the document does not use, or send N-Quads"
+                )
+        return ""
+
+
+def _is_context(string: bytes) -> bool:
+    """Tell whether the text of a string is the keyword, perhaps with escapes."""
+    if b"\\" not in string:
+        return string == _CONTEXT.encode()
+    try:
+        return bool(json.loads(b'"%b"' % string) == _CONTEXT)
+    except ValueError:
+        return False

@@ -62,6 +62,34 @@ def test_deep_documents_are_refused_before_they_exhaust_the_stack(
         quads("\n\n" + before + inner * deep + "1" + after * deep + "}", kind=kind)
 
 
+def chain(terms: int, suffix: str = "") -> str:
+    """Return a context in which each term is defined by the one before."""
+    defined = ", ".join(f'"t{number}": "t{number - 1}:{suffix}"' for number in range(1, terms))
+    return f'{{"t0": "http://example.org/", {defined}}}'
+
+
+@pytest.mark.parametrize("text", [
+    '{"@context": ' + chain(20_000) + ', "t19999:a": 1}',
+    '{"urn:p": 1, "@c\\u006fntext": ' + chain(20_000) + "}",
+    '{"@context": [null, ' + chain(20_000) + "]}",
+    '{"@context": ' + chain(1200, "x" * 60) + "}",
+    ('{"@context": ' + chain(600) + ', "urn:p": ') * 3 + "1}}}",
+    '{"@context": {"a": {"@id": "urn:a", "@context": ' + chain(1500) + "}}}",
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [io.BytesIO, Slowly])
+def test_terms_defined_by_terms_are_refused_before_they_exhaust_the_stack(text: str, kind: type[io.BytesIO]) -> None:
+    with pytest.raises(DataRefused, match=r"contexts of more than 65,536 bytes or 3,000 strings"):
+        quads(text, kind=kind)
+
+
+def test_only_the_contexts_in_force_are_bounded() -> None:
+    item = '{"@context": ' + chain(1000) + ', "t999:a": "@context"}'
+    found = quads(f"[{', '.join([item] * 5)}]")
+    assert [row[1:] for row in found] == [("<http://example.org/a>", '"@context"', "")] * 5
+    wide = ", ".join(f'"urn:p{number}": "@context"' for number in range(4000))
+    assert len(quads(f'{{"urn:a": ["@context"], "urn:b": "@context", "urn:c": {{{wide}}}}}')) == 4003
+
+
 def test_wide_documents_are_read() -> None:
     assert len(quads('{"@id": "urn:a", "urn:p": [' + ", ".join('{"urn:q": []}' for _ in range(5000)) + "]}")) == 5000
 
