@@ -25,6 +25,7 @@ import numpy as np
 from p2prdf import hlc, keys
 from p2prdf.columns import as_array
 from p2prdf.errors import Busy, LocalProtocolError, Unavailable
+from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.wire.contract import (
     BeginExport,
@@ -107,6 +108,7 @@ class Exports(Component):
 
     def __init__(self, messenger: Messenger, kept: KeptExports):
         self._messenger = messenger
+        self._by_key = ByKey(messenger)
         self._kept = kept
         self._beginning: dict[int, _Beginning] = {}
         """By request."""
@@ -168,9 +170,7 @@ class Exports(Component):
         begun.unheard = {each.key for each in contacts}
         begun.refusal = "not all members have answered"
         for contact in contacts:
-            if contact.key != messenger.own.key:
-                messenger.send(contact, begun.message)
-        self._confirmed(messenger.own, ExportKept(begun.message.export, self._kept.keep(begun.message)))
+            self._by_key.reply(contact, begun.message)
 
     def _give_up(self, begun: _Beginning) -> None:
         """Have the members forget an attempt."""
@@ -179,15 +179,13 @@ class Exports(Component):
             self._drop(message.export, message.members)
 
     def _drop(self, export: int, members: tuple[Contact, ...]) -> None:
-        self._kept.drop(export)
         for contact in members:
-            if contact.key != self._messenger.own.key and self._messenger.is_known(contact):
-                self._messenger.send(contact, DropExport(export))
+            if self._messenger.is_known(contact):
+                self._by_key.reply(contact, DropExport(export))
 
     def _confirmed(self, sender: Contact, message: ExportKept) -> None:
         for begun in self._beginning.values():
             if begun.message is not None and begun.message.export == message.export:
-                self.dirty = True
                 if message.refusal:
                     begun.refusal = message.refusal
                     begun.again_at = min(begun.again_at, self._messenger.now + AGAIN_SECONDS)
@@ -205,7 +203,6 @@ class Exports(Component):
             if message is None or begun.unheard or begun.view != self._messenger.view or known.upto < message.stamp:
                 continue
             del self._beginning[begun.request]
-            self.dirty = True
             self._complete(begun.request, ExportBegun(message.export, message.stamp))
 
     # --- reading ---------------------------------------------------------------------------------
@@ -232,16 +229,12 @@ class Exports(Component):
             return
         page.number, page.again_at, page.parts = messenger.draw(62), messenger.now + MEMBER_SECONDS, []
         self._pages[page.number] = page
-        self.dirty = True
         page.unheard = {each.key: place for place, each in enumerate(kept.members) if place not in absent}
         most = max(MEMBER_LINES_MIN, PAGE_LINES // len(page.unheard))
         column = messenger.columns.column(absent, "uint32")
         question = ReadExport(page.number, kept.export, page.after, most, column)
-        for key, place in list(page.unheard.items()):
-            if key != messenger.own.key:
-                messenger.send(kept.members[place], question)
-        if messenger.own.key in page.unheard:
-            self._received(messenger.own, self._kept.read(question))
+        for place in page.unheard.values():
+            self._by_key.reply(kept.members[place], question)
 
     def _received(self, sender: Contact, message: ExportPart) -> None:
         page = self._pages.get(message.request)
@@ -254,7 +247,6 @@ class Exports(Component):
         page.parts.append(message)
         if not page.unheard:
             del self._pages[page.number]
-            self.dirty = True
             self._complete(page.request, _merged(page.parts))
 
     def _end(self, request: EndExport) -> None:

@@ -14,23 +14,24 @@ Design: docs/explanation/design/exports.md.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_array
-from p2prdf.grow import GrowingColumn
 from p2prdf.hlc import ELEMENT, GONE
 from p2prdf.overlay.replicas import ReplicaMap
+from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.rdf import quads
-from p2prdf.wire.messages import DropExport, ExportKept, ExportPart, KeepExport, ReadExport
+from p2prdf.wire.messages import Contact, DropExport, ExportKept, ExportPart, KeepExport, ReadExport
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from p2prdf.columns import Column
     from p2prdf.peer.network.batches import TripleBatch
@@ -49,9 +50,11 @@ LAST_PLACE: Final = (1 << 64) - 1
 UNREAD_SECONDS: Final = 60.0
 """Seconds without a reader after which an export may give way to a new one."""
 SLICE_ROWS: Final = 32_768
-"""Approximate number of rows that are sorted at a time, some ten milliseconds of work."""
+"""Approximate number of rows that are merged at a time, some ten milliseconds of work."""
 PIECE_ROWS: Final = 131_072
-"""Rows whose keys are computed in one turn, some twenty milliseconds of work."""
+"""Rows whose keys are computed and sorted in one turn, some twenty milliseconds of work."""
+WAITING_MAX: Final = 256
+"""Questions that wait for rows to be sorted; later ones take the place of the oldest, which are asked again."""
 LINE_CHARACTERS_MAX: Final = 1 << 20
 """Characters of the lines of one message, unless the first line alone has more."""
 _GONE: Final = np.uint64(GONE)
@@ -60,6 +63,9 @@ _ONE: Final = np.uint64(1)
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
+_Columns: TypeAlias = list[npt.NDArray[Any]]
+"""Places, ring keys, times, and the three columns of terms."""
+_DTYPES: Final = (np.uint64, np.uint64, np.uint64, np.uint32, np.uint32, np.uint32)
 
 
 class KeptExport:
@@ -78,10 +84,11 @@ class KeptExport:
         self._role = np.uint32(keys.role_bit(keys.SPO, per_event=bool(self.stream)))
         self._arrived: list[tuple[list[U32], U64]] = []
         """Rows, as terms and times, without keys and places yet."""
-        self._terms = [GrowingColumn(np.uint32) for _ in range(3)]
-        self._time, self._ring, self._place = (GrowingColumn(np.uint64) for _ in range(3))
-        self._slice: tuple[int, int, npt.NDArray[np.int64]] | None = None
-        """The last slice: the place before it, its last place, and its rows in order of their places."""
+        self._rows = 0
+        self._pieces: list[_Columns] = [[np.empty(0, dtype) for dtype in _DTYPES]]
+        """Rows with keys and places, each piece in order of its places."""
+        self._slice: tuple[int, int, _Columns] | None = None
+        """The last slice: the place before it, its last place, and its statements in order of their places."""
         self._spelled: dict[int, tuple[str, str] | None] = {}
         """By predicate the texts before and after the object; None: its triples are no statements."""
 
@@ -103,29 +110,30 @@ class KeptExport:
     def lines(
         self, after: int, most: int, absent: Collection[int], *, all_held: bool
     ) -> tuple[int, list[int], list[str]]:
-        """Return a place, and the places and texts of all lines after ``after`` up to that place.
+        """Return a place, and the places and texts of all lines after ``after`` up to that place, in order.
 
-        Lines are those of which this peer is the first replica that is not ``absent``, or ``all_held``.
+        There are at most ``most``, and at least one if any is left.  Lines are those of which this peer is the first
+        replica that is not ``absent``, or ``all_held``.
         """
-        while self.behind:
-            self.take_in()
-        upto, rows = self._slice_after(after)
-        rows = rows[self._place.values[rows] > np.uint64(after)]
+        upto, columns = self._slice_after(after)
+        places, ring = columns[:2]
+        chosen = places > np.uint64(after)
         if not all_held:
-            rows = rows[self.replica_map.first_present(self._ring.values[rows], absent) == self._own]
-        places: list[int] = []
+            chosen &= self.replica_map.first_present(ring, absent) == self._own
+        rows = np.flatnonzero(chosen)
+        if len(rows) > max(1, most):
+            rows = rows[: max(1, most)]
+            upto = int(places[rows[-1]])
         lines: list[str] = []
         characters = 0
-        for row in rows.tolist():
-            line = self._line(row)
-            if line is None:
-                continue
-            if lines and (len(lines) >= most or characters + len(line) > LINE_CHARACTERS_MAX):
-                return places[-1], places, lines
-            places.append(int(self._place.values[row]))
-            lines.append(line)
+        for line in self._lines([each[rows] for each in columns]):
             characters += len(line)
-        return upto, places, lines
+            if lines and characters > LINE_CHARACTERS_MAX:
+                rows = rows[: len(lines)]
+                upto = int(places[rows[-1]])
+                break
+            lines.append(line)
+        return upto, places[rows].tolist(), lines
 
     @property
     def behind(self) -> bool:
@@ -133,47 +141,57 @@ class KeptExport:
         return bool(self._arrived)
 
     def take_in(self) -> None:
-        """Compute keys and places of some rows that have arrived."""
-        terms, time = self._arrived.pop()
-        self._slice = None
+        """Compute keys and places of some rows that have arrived, and sort them."""
+        (s, p, o), time = self._arrived.pop()
         hashes = self._dictionary.hash_array()
-        ring = keys.role_keys(keys.SPO, *(hashes[each] for each in terms))
-        self._ring.append(ring)
-        self._place.append(keys.item_identities(ring, time if self.stream else np.zeros(len(ring), np.uint64)))
-        self._time.append(time)
-        for column, values in zip(self._terms, terms, strict=True):
-            column.append(values)
+        ring = keys.role_keys(keys.SPO, hashes[s], hashes[p], hashes[o])
+        places = keys.item_identities(ring, time if self.stream else np.zeros(len(ring), np.uint64))
+        order = np.argsort(places)
+        self._pieces.append([each[order] for each in (places, ring, time, s, p, o)])
+        self._rows += len(order)
+        self._slice = None
 
-    def _slice_after(self, after: int) -> tuple[int, npt.NDArray[np.int64]]:
-        """Return the last place of a slice that begins at or before a place, and its valid rows in order."""
+    def _slice_after(self, after: int) -> tuple[int, _Columns]:
+        """Return the last place of a slice that begins at or before a place, and its statements in order."""
+        assert not self.behind, "all arrivals are taken in before a reader is answered"
         if self._slice is not None and self._slice[0] <= after < self._slice[1]:
             return self._slice[1:]
-        places: U64 = self._place.values
-        upto = min(LAST_PLACE, after + max(1, LAST_PLACE * SLICE_ROWS // max(1, len(places))))
-        rows = np.flatnonzero((places > np.uint64(after)) & (places <= np.uint64(upto)))
-        time, places = self._time.values[rows], places[rows]
-        over = time >= _GONE
-        order = np.lexsort(((time & ~_GONE) << _ONE | over, places))  # a deletion is later than a publication
-        rows, over = rows[order], over[order]
-        columns = [places[order], *(each.values[rows] for each in self._terms)]
-        last = np.ones(len(rows), np.bool_)
-        last[:-1] = np.any([each[1:] != each[:-1] for each in columns], axis=0)
-        self._slice = (after, upto, rows[last & ~over])
+        upto = min(LAST_PLACE, after + max(1, LAST_PLACE * SLICE_ROWS // max(1, self._rows)))
+        bounds = np.array([after, upto], np.uint64)
+        parts = []
+        for piece in self._pieces:
+            first, end = piece[0].searchsorted(bounds, side="right")
+            parts.append([each[first:end] for each in piece])
+        self._slice = (after, upto, self._last_events([np.concatenate(each) for each in zip(*parts, strict=True)]))
         return self._slice[1:]
 
-    def _line(self, row: int) -> str | None:
-        s, p, o, time = (int(column.values[row]) for column in (*self._terms, self._time))
-        if p not in self._spelled:
-            self._spelled[p] = _spelled(self._dictionary.text(p), element=bool(self.stream))
-        spelled = self._spelled[p]
-        if spelled is None:
-            return None
-        subject, object_ = self._dictionary.texts((s, o))
-        line = f"{subject} {spelled[0]} {object_}{spelled[1]} ."
-        if not self.stream:
-            return line
-        seconds, milliseconds = divmod(hlc.element_ms(time), 1000)
-        return f"{seconds}.{milliseconds:03d}\t{line}"
+    def _last_events(self, columns: _Columns) -> _Columns:
+        """Return the statements among some events, in order of their places: the last event of each decides."""
+        places, _, time, *_ = columns
+        over = time >= _GONE
+        order = np.lexsort(((time & ~_GONE) << _ONE | over, places))  # a deletion is later than a publication
+        places, ring, time, *terms = (each[order] for each in columns)
+        last = np.ones(len(places), np.bool_)
+        last[:-1] = np.any([each[1:] != each[:-1] for each in (places, *terms)], axis=0)
+        distinct, which = np.unique(terms[1], return_inverse=True)
+        for each in distinct.tolist():
+            if each not in self._spelled:
+                self._spelled[each] = _spelled(self._dictionary.text(each), element=bool(self.stream))
+        spelled = np.array([self._spelled[each] is not None for each in distinct.tolist()], np.bool_)
+        return [each[last & (time < _GONE) & spelled[which]] for each in (places, ring, time, *terms)]
+
+    def _lines(self, columns: _Columns) -> Iterator[str]:
+        """Yield the lines of some statements."""
+        time, s, predicates, o = (each.tolist() for each in columns[2:])
+        subjects, objects = self._dictionary.texts(s), self._dictionary.texts(o)
+        for subject, predicate, object_, at in zip(subjects, predicates, objects, time, strict=True):
+            spelled = self._spelled[predicate]
+            assert spelled is not None, "slices have statements alone"
+            line = f"{subject} {spelled[0]} {object_}{spelled[1]} ."
+            if self.stream:
+                seconds, milliseconds = divmod(hlc.element_ms(at), 1000)
+                line = f"{seconds}.{milliseconds:03d}\t{line}"
+            yield line
 
 
 def _spelled(predicate: str, *, element: bool) -> tuple[str, str] | None:
@@ -192,19 +210,22 @@ class KeptExports(Component):
 
     def __init__(self, messenger: Messenger, tables: Tables, dictionary: TermDictionary):
         self._messenger, self._tables, self._dictionary = messenger, tables, dictionary
+        self._by_key = ByKey(messenger)
         self.held: dict[int, KeptExport] = {}
+        self._waiting: deque[tuple[Contact, ReadExport]] = deque(maxlen=WAITING_MAX)
+        """Questions about exports with rows that are not sorted yet, and their senders."""
 
     def handlers(self) -> Handlers:
         """Return the handlers of requests of entry peers."""
         return {
-            KeepExport: lambda sender, message: self._messenger.send(
-                sender, ExportKept(message.export, self.keep(message))
+            KeepExport: lambda sender, message: self._by_key.reply(
+                sender, ExportKept(message.export, self._keep(message))
             ),
-            ReadExport: lambda sender, message: self._messenger.send(sender, self.read(message)),
-            DropExport: lambda _, message: self.drop(message.export),
+            ReadExport: self._asked,
+            DropExport: self._drop,
         }
 
-    def keep(self, message: KeepExport) -> str:
+    def _keep(self, message: KeepExport) -> str:
         """Begin to keep an export; return the reason of a refusal, or nothing."""
         messenger = self._messenger
         if message.export in self.held:
@@ -228,7 +249,15 @@ class KeptExports(Component):
         self._renew(kept)
         return ""
 
-    def read(self, message: ReadExport) -> ExportPart:
+    def _asked(self, sender: Contact, message: ReadExport) -> None:
+        """Answer a question, or have it wait until the rows of the export are sorted."""
+        kept = self.held.get(message.export)
+        if kept is not None and kept.behind:
+            self._waiting.append((sender, message))
+        else:
+            self._by_key.reply(sender, self._read(message))
+
+    def _read(self, message: ReadExport) -> ExportPart:
         """Return lines of an export."""
         make = self._messenger.columns.column
         kept = self.held.get(message.export)
@@ -240,10 +269,9 @@ class KeptExports(Component):
         upto, places, lines = kept.lines(message.after, message.lines_max, absent, all_held=all_held)
         return ExportPart(message.request, True, upto, make(places), tuple(lines))
 
-    def drop(self, export: int) -> None:
+    def _drop(self, _: Contact, message: DropExport) -> None:
         """Forget an export."""
-        self.held.pop(export, None)
-        self.dirty = True
+        self.held.pop(message.export, None)
 
     def stored(self, batch: TripleBatch) -> None:
         """Note triples that this peer stores."""
@@ -265,7 +293,6 @@ class KeptExports(Component):
 
     def _renew(self, kept: KeptExport) -> None:
         kept.kept_until = self._messenger.now + LEASE_SECONDS
-        self.dirty = True
 
     def _forget_unread(self, left_seconds: float = 0.0) -> None:
         """Forget exports with a lease that is over within some seconds."""
@@ -273,17 +300,20 @@ class KeptExports(Component):
         self.held = {export: kept for export, kept in self.held.items() if kept.kept_until > now}
 
     def wake(self) -> None:
-        """Forget exports that have no reader, and prepare the others."""
+        """Forget exports without a reader; then sort some rows, or answer one question that waited for that."""
         self._forget_unread()
         for kept in self.held.values():
             if kept.behind:
                 kept.take_in()
                 return
+        if self._waiting:
+            sender, message = self._waiting.popleft()
+            self._by_key.reply(sender, self._read(message))
 
     @property
     def deadline(self) -> float | None:
         """When an export is forgotten; now if there is work to do."""
-        if any(kept.behind for kept in self.held.values()):
+        if self._waiting or any(kept.behind for kept in self.held.values()):
             return self._messenger.now
         return min((kept.kept_until for kept in self.held.values()), default=None)
 
