@@ -222,8 +222,10 @@ class _UpdateReader:
         patterns = tuple(dict.fromkeys(self._block(data=False)))
         if any(s.startswith('"') for s, *_ in patterns):
             patterns = ()  # no triple has a literal as its subject
-        if len(patterns) < 2 and not names_in(term for pattern in patterns for term in pattern):
-            return DeleteData(patterns)  # deleting a triple that does not exist changes nothing
+        # Deleting a known triple that does not exist changes nothing, unless WHERE reads other graphs.
+        known = len(patterns) == 1 and not names_in(patterns[0]) and not any(self._using)
+        if not patterns or known:
+            return DeleteData(patterns)
         assert opening is not None, "the block was read from it"
         return self._modification(first, "DELETE WHERE", patterns, (), opening.at, self._chosen(first, "", ""))
 

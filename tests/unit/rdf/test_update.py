@@ -236,6 +236,13 @@ def test_the_protocol_may_choose_the_graphs_of_where():
         assert refused.value.construct == construct
 
 
+@pytest.mark.parametrize("text", ["DELETE WHERE { <x:s> <x:p> 1 }", "DELETE WHERE { GRAPH <x:h> { <x:s> <x:p> 1 } }"])
+def test_delete_where_reads_the_graphs_of_the_protocol_even_for_a_known_triple(text: str):
+    (found,) = parse_update(text, scope="s", using=Using(("<x:g>",)))
+    assert isinstance(found, Modify)
+    assert found.query.startswith("ASK FROM <x:g>\n")
+
+
 @pytest.mark.parametrize(
     ("text", "operation"),
     [
