@@ -307,10 +307,11 @@ class _UpdateReader:
         if len(within) == 2:  # {}
             return Modify(construct, delete, insert, "", ())
         header = f"{self._prologue_of(within)}{before}{form} {after}{' WHERE' if shown or names else ''}"
-        try:
-            parse_query(f"{header}\n{group.checked}")
-        except QueryRefused as error:
-            raise self._moved(error, construct, first.at, opens) from None
+        for body in dict.fromkeys((group.checked, group.sent)):  # the second may be too long
+            try:
+                parse_query(f"{header}\n{body}")
+            except QueryRefused as error:
+                raise self._moved(error, construct, first.at, opens) from None
         return Modify(construct, delete, insert, f"{header}\n{group.sent}", shown, group.marks)
 
     def _moved(self, error: QueryRefused, construct: str, at: int, opens: int) -> QueryRefused:

@@ -10,11 +10,12 @@ their text, and nothing else in WHERE uses the variable.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from p2prdf.rdf.terms import BNODE_PREFIX, XSD
-from p2prdf.rdf.tokens import Token, refusal
+from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Token, refusal
 
 __all__ = ["Substituted", "substitute"]
 
@@ -38,10 +39,14 @@ class Substituted(NamedTuple):
 def substitute(text: str, found: Sequence[Token], scope: str, now: str) -> Substituted:
     """Return the group of these tokens with constants for calls without arguments.
 
-    ``scope``: identifier of the execution; ``now``: its time, the lexical form of an xsd:dateTime.  Raises
-    QueryRefused for a call of UUID, STRUUID or BNODE at another place than described above.
+    ``scope``: identifier of the execution; ``now``: its time, the lexical form of an xsd:dateTime.  A group that is
+    too long for a query is returned as it is; the parser of queries refuses it.  Raises QueryRefused for a call of
+    UUID, STRUUID or BNODE at another place than described above.
     """
     begins, ends = found[0].at, found[-1].at + len(found[-1].text)
+    if ends - begins > QUERY_BYTES_MAX:
+        return Substituted(text[begins:ends], text[begins:ends], ())
+    places = _Places(text, found)
     checked, sent, marks, done = "", "", list[str](), begins
     for place, token in enumerate(found):
         name = token.text.upper()
@@ -50,7 +55,7 @@ def substitute(text: str, found: Sequence[Token], scope: str, now: str) -> Subst
             continue
         value = f'"{now}"^^<{XSD}dateTime>'
         if name != "NOW":
-            _check_place(text, found, place)
+            places.check(place)
             marks.append(_mark(f"{scope} {token.at}"))
             value = {
                 "STRUUID": f'"{marks[-1]}"', "UUID": f"<urn:uuid:{marks[-1]}>",
@@ -71,38 +76,37 @@ def _mark(text: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:32]}"
 
 
-def _check_place(text: str, found: Sequence[Token], place: int) -> None:
-    """Raise QueryRefused unless a call stands in BIND, and its value goes to the templates only."""
-    at = place
-    while (at := _opening(found, at)) > 0 and found[at - 1].text.upper() in _KEEPING:
-        pass
-    variable = None
-    if at > 0 and found[at - 1].text.upper() == "BIND":
-        closing = _closing(found, at)
-        variable = found[closing - 1].text[1:]
-        if sum(token.kind == "var" and token.text[1:] == variable for token in found) == 1:
-            return
-    what = "BIND(... AS ?x)" if variable is None else f"its BIND, and ?{variable} nowhere else in WHERE"
-    kept = ", ".join(_KEEPING)
-    reason = f"write it in {what}, at most within {kept}: its value differs from solution to solution"
-    raise refusal(text, found[place].at, found[place].text.upper(), reason)
+class _Places:
+    """The brackets and variables of a group, found in one pass."""
 
+    def __init__(self, text: str, found: Sequence[Token]):
+        self._text = text
+        self._found = found
+        self._uses = Counter(token.text[1:] for token in found if token.kind == "var")
+        self._enclosing: list[int] = []
+        """For each token the place of the innermost bracket around it; -1 for the outermost one."""
+        self._closing: dict[int, int] = {}
+        """Places of closing brackets by those of the opening ones; the scanner has checked that they match."""
+        opened = [-1]
+        for place, token in enumerate(found):
+            if token.text in (")", "]", "}"):
+                self._closing[opened.pop()] = place
+            self._enclosing.append(opened[-1])
+            if token.text in ("(", "[", "{"):
+                opened.append(place)
 
-def _opening(found: Sequence[Token], at: int) -> int:
-    """Return the place of the bracket that is open before a place; -1 if there is none."""
-    depth = 0
-    for before in range(at - 1, -1, -1):
-        depth += (found[before].text in (")", "]", "}")) - (found[before].text in ("(", "[", "{"))
-        if depth < 0:
-            return before
-    return -1
-
-
-def _closing(found: Sequence[Token], at: int) -> int:
-    """Return the place of the bracket that closes one; the scanner has checked that there is one."""
-    depth = 0
-    for after in range(at, len(found)):
-        depth += (found[after].text in ("(", "[", "{")) - (found[after].text in (")", "]", "}"))
-        if depth == 0:
-            return after
-    raise AssertionError("brackets were not checked")
+    def check(self, place: int) -> None:
+        """Raise QueryRefused unless a call stands in BIND, and its value goes to the templates only."""
+        found = self._found
+        at = self._enclosing[place]
+        while at > 0 and found[at - 1].text.upper() in _KEEPING:
+            at = self._enclosing[at]
+        variable = None
+        if at > 0 and found[at - 1].text.upper() == "BIND":
+            variable = found[self._closing[at] - 1].text[1:]
+            if self._uses[variable] == 1:
+                return
+        what = "BIND(... AS ?x)" if variable is None else f"its BIND, and ?{variable} nowhere else in WHERE"
+        kept = ", ".join(_KEEPING)
+        reason = f"write it in {what}, at most within {kept}: its value differs from solution to solution"
+        raise refusal(self._text, found[place].at, found[place].text.upper(), reason)

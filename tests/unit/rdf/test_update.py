@@ -6,7 +6,7 @@ import asyncio
 import io
 import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pyoxigraph as ox
 import pytest
@@ -35,6 +35,7 @@ from p2prdf.rdf.update_operations import (
     Target,
     Transfer,
 )
+from p2prdf.rdf.update_values import substitute
 
 XSD = terms.XSD
 RDF = terms.RDF
@@ -285,6 +286,37 @@ def test_a_where_longer_than_a_query_is_refused_with_its_operation():
     assert refused is not None
     assert (refused.construct, refused.line, refused.column) == ("DELETE WHERE", 1, 18)
     assert "too long as a query" in refused.reason
+
+
+def test_a_where_that_the_values_of_its_calls_make_too_long_is_refused_with_its_operation():
+    head, tail = "DELETE { ?a ?b ?c } WHERE { ?a ?b ?c FILTER(?c != '", "' && ?c < NOW()) }"
+    refused = refusal_of(f"INSERT DATA {{}} ; {head}{'a' * (tokens.QUERY_BYTES_MAX - 75)}{tail}")
+    assert refused is not None
+    assert (refused.construct, refused.column) == ("DELETE WHERE", 18)
+    assert "too long as a query" in refused.reason
+    assert refusal_of(f"INSERT DATA {{}} ; {head}{'a' * (tokens.QUERY_BYTES_MAX - 150)}{tail}") is None
+
+
+def test_calls_are_checked_with_work_in_proportion_to_the_text():
+    class Counted(list[tokens.Token]):
+        reads = 0
+
+        def __iter__(self) -> Iterator[tokens.Token]:
+            for token in super().__iter__():
+                self.reads += 1
+                yield token
+
+        def __getitem__(self, at):
+            self.reads += 1
+            return super().__getitem__(at)
+
+    for text in (
+        "{ " + "".join(f"BIND(UUID()AS?a{n})" for n in range(500)) + "}",
+        "{ BIND(CONCAT(" + ",".join(["STRUUID()"] * 1000) + ") AS ?x) }",
+    ):
+        found = Counted(tokens.scan(text))
+        assert len(substitute(text, found, "s", "now").marks) in (500, 1000)
+        assert found.reads < 10 * len(found)
 
 
 @pytest.mark.parametrize(("one", "most"), [("INSERT DATA {}", update.OPERATIONS_MAX), ("DROP ALL", update.QUERIES_MAX)])
