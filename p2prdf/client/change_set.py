@@ -49,7 +49,11 @@ class ChangeSet:
     def _add(self, statements: Iterable[Statement], *, inserted: bool) -> None:
         for statement in statements:
             self._inserted[statement] = inserted
-        if len(self._inserted) > self._statements_max:
+        self.check_size(len(self._inserted))
+
+    def check_size(self, statements: int) -> None:
+        """Raise QueryRefused for more statements than a set may have."""
+        if statements > self._statements_max:
             reason = (
                 f"it changes more than {self._statements_max:,} statements; change them in parts, "
                 "for example with a sub-SELECT with LIMIT in WHERE"

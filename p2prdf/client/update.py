@@ -19,7 +19,6 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 from p2prdf.client.change_set import ChangeSet
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Loader", "UpdateBounds", "Updated", "carry_out"]
 
-_ROWS: Final = 2000
-"""Solutions processed between two turns of other coroutines."""
+_STEPS: Final = 10_000
+"""Statements and values made between two turns of other coroutines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,29 +180,23 @@ class _Execution:
         rows: Sequence[Sequence[str | None]] = [()]
         if operation.query:
             rows = await self._rows(operation.query, operation.construct)
-        found: Changes = ([], [])
+        found: Changes = ({}, {})
         row_number = 0
 
         def fresh(name: str) -> str:
             return f"{self._prefix}~{self._number}.{row_number}.{name[2:]}>"  # "~" does not occur in labels
 
         add = operation.changes(fresh)
+        steps = len(operation.delete) + len(operation.insert) + len(operation.marks) * len(operation.variables)
+        rows_at_a_time = max(1, _STEPS // max(1, steps))
         for row_number, row in enumerate(rows):
             add(_unmarked(row, operation.marks) if operation.marks else row, found)
-            if row_number % _ROWS == _ROWS - 1:
-                self._check_size(found)
+            if row_number % rows_at_a_time == rows_at_a_time - 1:
+                self.changes.check_size(max(map(len, found)))
                 await asyncio.sleep(0)
-        deleted, inserted = (list(dict.fromkeys(statements)) for statements in found)
+        deleted, inserted = map(tuple, found)
         self._delete(deleted)
         self._insert(inserted)
-
-    def _check_size(self, found: Changes) -> None:
-        """Remove repetitions from statements, and raise QueryRefused if there are too many even then."""
-        most = self._bounds.statements_max
-        if len(found[0]) + len(found[1]) > most:
-            for statements in found:
-                statements[:] = dict.fromkeys(statements)
-            ChangeSet(most).insert(statement for each in found for statement in each)
 
     async def _rows(self, query: str, construct: str) -> list[tuple[str | None, ...]]:
         left = self._deadline - asyncio.get_running_loop().time()
@@ -293,8 +286,8 @@ class _Execution:
             if not operation.silent:
                 raise
         else:
-            for start in range(0, len(found), _ROWS):
-                self._insert([in_graph(each, operation.graph) for each in islice(found, start, start + _ROWS)])
+            for start in range(0, len(found), _STEPS):
+                self._insert([in_graph(each, operation.graph) for each in found[start : start + _STEPS]])
                 await asyncio.sleep(0)
 
 

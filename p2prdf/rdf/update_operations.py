@@ -20,8 +20,8 @@ Statement: TypeAlias = tuple[str, str, str] | tuple[str, str, str, str]
 
 In a template, any part may be a variable.
 """
-Changes: TypeAlias = tuple[list[Statement], list[Statement]]
-"""Statements to delete, and statements to insert after that."""
+Changes: TypeAlias = tuple[dict[Statement, None], dict[Statement, None]]
+"""Statements to delete, and statements to insert after that: each once, in order, as keys."""
 
 
 class Target(enum.Enum):
@@ -79,7 +79,7 @@ class Modify:
     marks: tuple[str, ...] = ()
 
     def changes(self, fresh: Callable[[str], str]) -> Callable[[Sequence[str | None], Changes], None]:
-        """Return a function that adds the statements of one solution to lists.
+        """Return a function that adds the statements of one solution to changes.
 
         ``fresh``: names a blank node of the current solution.  A statement with an unbound variable, or one that RDF
         does not allow (SPARQL 1.1 Update, 3.1.3), is left out.
@@ -108,7 +108,7 @@ class Modify:
                 for parts in template:
                     filled = tuple(map(value, parts))
                     if _is_statement(filled):
-                        statements.append(filled)  # type: ignore[arg-type]
+                        statements[filled] = None  # type: ignore[index]
 
         return add
 

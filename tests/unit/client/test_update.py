@@ -8,7 +8,7 @@ import re
 import pytest
 from held_graphs import HeldGraphs
 
-from p2prdf.client.update import UpdateBounds, Updated
+from p2prdf.client.update import UpdateBounds, Updated, _unmarked
 from p2prdf.errors import LocalProtocolError, QueryRefused, TargetRefused, Unavailable
 from p2prdf.rdf.terms import XSD
 
@@ -193,6 +193,20 @@ def test_solutions_and_changed_statements_are_bounded_before_the_publication(hel
     assert execute(client, "DELETE WHERE { ?s :p ?o }", bounds=UpdateBounds(20, 20)) == Updated(0, 20)
     with pytest.raises(LocalProtocolError, match="must be positive"):
         execute(client, "CLEAR ALL", bounds=UpdateBounds(statements_max=0))
+
+
+def test_a_long_template_is_refused_before_many_solutions_have_filled_it(held, monkeypatch):
+    client = held(*((f"<x:{n}>", "<x:p>", number(n)) for n in range(500)))
+    filled = []
+
+    def unmarked(row, marks):
+        filled.append(row)
+        return _unmarked(row, marks)
+
+    monkeypatch.setattr("p2prdf.client.update._unmarked", unmarked)
+    text = f"INSERT {{ ?s :q ?new, {', '.join(map(str, range(999)))} }} WHERE {{ ?s :p ?o BIND(UUID() AS ?new) }}"
+    assert refusal(client, text, bounds=UpdateBounds(statements_max=5000)).construct == "size of the update"
+    assert len(filled) < 15
 
 
 # --- documents -----------------------------------------------------------------------------------
