@@ -73,9 +73,10 @@ class ColumnarEnding(ColumnarForgetting):
         else:
             del self._of_many[table.plan]
         for step in table.steps:
-            self._uncount(step, len(step) - step.dead)
+            self._keep_rows(step, np.zeros(0, np.int64))
             step.join_index.drop(step)
             self._full_text.release(step.condition)
+        table.steps.clear()  # steps refer to their plan, so only the garbage collector would find them
 
     def _release_groups(self, table: PlanTable) -> None:
         groups = table.groups
@@ -87,18 +88,20 @@ class ColumnarEnding(ColumnarForgetting):
         self._laid_out_anew(per_event=table.plan.per_event)
         numbers = np.cumsum(living) - 1
         for step, rows in zip(table.steps, kept, strict=True):
-            left = step.true(rows)
-            if len(left) < len(step):
-                self._uncount(step, len(step) - step.dead - len(left))
-                step.keep(left)
+            self._keep_rows(step, step.true(rows))
             step.group.values[:] = numbers[step.group.values]
             step.links = set(numbers[as_array(list(step.links), np.int64)].tolist())
         groups.keep(np.flatnonzero(living))
+        if table.plan.per_event and self._sweep is not None:
+            self._sweep_again = True  # rows may have moved to numbers that it has passed
 
-    def _uncount(self, step: StepRows, rows: int) -> None:
-        """Count rows that are held no more; they were no items, so the version stays."""
-        self._changes += rows
+    def _keep_rows(self, step: StepRows, rows: I64) -> None:
+        """Release all rows of a step except some; they were no items, so the version stays."""
+        released = len(step) - step.dead - len(rows)
+        if len(rows) < len(step):
+            step.keep(rows)
+        self._changes += released
         if step.number:
-            self._sizes.rows -= rows
+            self._sizes.rows -= released
         else:
-            self._sizes.queries -= rows
+            self._sizes.queries -= released

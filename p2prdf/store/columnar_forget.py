@@ -122,9 +122,9 @@ class ColumnarForgetting(ColumnarItems):
                 self._forget_elements(start + old)
             yield
         for plan in list(self._plans.values()):
-            for place in range(1, len(plan.steps) if plan.plan.per_event else 0):
+            for step in plan.steps[1:] if plan.plan.per_event else ():
                 start = 0
-                while start < len(step := plan.steps[place]):
+                while start < len(step):
                     part = slice(start, start + LOOKED_AT)
                     old = self._old_rows(plan, step.oldest.values[part], step.group.values[part])
                     self._forget_rows(step, start + old)

@@ -109,11 +109,11 @@ class ColumnarState(Ends):
     def add_groups(self, plan: Plan, groups: Groups) -> Column:
         """Take in groups, or widen known ones; return this peer's numbers for them."""
         table = self._plan_table(plan)
-        before = len(table.groups)
+        before, ended = len(table.groups), table.groups.ended
         numbers, widened = table.groups.add(groups, self._ended, self.settled)
         if before < 2 and len(table.groups) > before:
             self._file_plan(table, new=before == 0)
-        if table.groups.ended:
+        if table.groups.ended > ended:
             self._with_ended[plan] = table
         self._changes += widened
         self._widened |= widened

@@ -41,8 +41,8 @@ class GroupTable:
     def add(self, groups: Groups, gone: dict[int, None], settled: int) -> tuple[I64, bool]:
         """Take in or widen groups; return their numbers, and whether a known one was widened.
 
-        Groups in ``gone`` have ended, and are taken in as ended.  ``settled``: that of the tables
-        (:class:`p2prdf.store.tables.Tables`), recorded for new groups.
+        New groups in ``gone`` have ended here, those with ``NEVER`` as ``since_min`` at their sender: both are taken in
+        as ended.  ``settled``: that of the tables (:class:`p2prdf.store.tables.Tables`), recorded for new groups.
         """
         ids = as_array(groups.ids)
         since_min, since_max, lease = (
@@ -64,7 +64,7 @@ class GroupTable:
                 (since_min < self.since_min.values[numbers])[~fresh].any()
                 or (since_max > self.since_max.values[numbers])[~fresh].any()
             )
-        if gone:
+        if count:
             since_min, since_max = self._as_ended(ids, since_min, since_max, gone, fresh)
         np.minimum.at(self.since_min.values, numbers, since_min)
         np.maximum.at(self.since_max.values, numbers, since_max)
@@ -74,8 +74,10 @@ class GroupTable:
     def _as_ended(
         self, ids: U64, since_min: U64, since_max: U64, gone: dict[int, None], fresh: npt.NDArray[np.bool_]
     ) -> tuple[U64, U64]:
-        """Take in groups that have ended already as ended."""
-        known = [each for each in ids[fresh].tolist() if each in gone]
+        """Take in groups as ended that have ended already, here or at their sender."""
+        known = ids[fresh & (since_min == _NEVER)].tolist()
+        if gone:
+            known += [each for each in ids[fresh & (since_min != _NEVER)].tolist() if each in gone]
         if not known:
             return since_min, since_max
         self.ended += len(known)

@@ -163,8 +163,7 @@ class JoinIndex:
         del self._free[step.place]
 
     def drop(self, step: StepRows) -> None:
-        """Release a step with all its rows."""
-        self.renumber(step, step.ordinal.values, np.full(len(step), -1, np.int64))
+        """Release a step without rows."""
         self.steps[step.place] = None
         self._free[step.place] = None
         while self.steps and self.steps[-1] is None:

@@ -71,6 +71,7 @@ class LightEnding(LightForgetting):
                 del self._plans[table.plan.identity]
                 for step in table.steps:
                     self._full_text.release(step.condition)
+                table.steps.clear()  # steps refer to their plan, so only the garbage collector would find them
             elif 2 * len(living) < len(table.groups):
                 self._release_groups(table, living)
 

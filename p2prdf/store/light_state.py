@@ -215,7 +215,7 @@ class LightState(Ends):
                 group = Group(len(table.groups), identity, since_min, since_max, lease, constants, self.settled)
                 table.groups.append(group)
                 table.by_id[identity] = group
-                if identity in self._ended:
+                if identity in self._ended or since_min == NEVER:  # NEVER: it has ended at its sender
                     group.since_min, group.since_max = NEVER, 0
                     self._with_ended[plan.identity] = table
                 else:

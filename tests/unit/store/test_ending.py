@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from random import Random
 
@@ -14,6 +16,7 @@ from store_tables import BOTH_KINDS, TERMS, TEXTS, Harness, full_text, new_table
 
 from p2prdf.columns import as_list
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
+from p2prdf.store.tables import NEVER
 from p2prdf.wire.messages import Groups
 
 KINDS = ("light", "columnar")
@@ -42,14 +45,16 @@ class Side:
         self.answers: Counter[tuple[int, ...]] = Counter()
         self.published = 0
 
-    def open(self, group: int, query: ConjunctiveQuery, constants: list[str], *, cqc: bool, per_event: bool) -> None:
+    def open(
+        self, group: int, query: ConjunctiveQuery, constants: list[str], *, cqc: bool, per_event: bool, since: int = 1
+    ) -> None:  # fmt: skip
         """Let a group wait for all its patterns."""
         order = range(len(query.patterns))
         plan = make_plan(query, order, Algorithm.CQC if cqc else Algorithm.CSBV, per_event=per_event)
         make = self.tables.columns
         params = tuple(make.column([term], "uint32") for term in self.dictionary.intern_all(constants))
-        one, lease = make.column([1]), make.column([1 << 60])
-        numbers = self.tables.add_groups(plan, Groups(make.column([group]), one, one, lease, params))
+        since_min, since_max, lease = (make.column([each]) for each in (since, int(since != NEVER), 1 << 60))
+        numbers = self.tables.add_groups(plan, Groups(make.column([group]), since_min, since_max, lease, params))
         for step in reversed(order if cqc else range(1)):
             self._take(self.harness.follow(self.tables.add_queries(plan, step, numbers, 0)))
 
@@ -146,3 +151,54 @@ def test_as_many_plans_groups_and_rows_are_held_after_fifty_queries_as_before(ki
         assert abs(getattr(after, name) - getattr(sizes, name)) <= 1, name
     assert after.plans == int(stands)
     assert len(tables.ended_groups()) == 2 + 2 * GROUPS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_released_plans_do_not_wait_for_the_garbage_collector(kind):
+    """Their steps are as large as all rows of the plan; a node's garbage collector runs after millions of objects."""
+    side = Side(kind)
+    side.publish([(0, 1, 2), (2, 2, 0)])
+    side.open(1, query_of(1, 1), ["<b>", "<c>"], cqc=False, per_event=False)
+    [plan] = side.tables._plans.values()
+    released = [weakref.ref(plan.filters), *(weakref.ref(step) for step in plan.steps if kind == "columnar")]
+    del plan
+    side.tables.end_groups([1])
+    gc.disable()
+    try:
+        side.tables.release_ended()
+        assert [each() for each in released] == [None] * len(released)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_of_live_groups_do_not_check_a_plan_again(kind):
+    """The check reads all groups and rows of the plan; it is due when a group of the plan has ended since."""
+    side = Side(kind)
+    for group in range(3):
+        side.open(group, query_of(1, 0), ["<b>", "<c>"], cqc=False, per_event=False)
+    side.tables.end_groups([0])
+    side.tables.release_ended()
+    for group in (0, 1, 3):
+        side.open(group, query_of(1, 0), ["<b>", "<c>"], cqc=False, per_event=False)
+        assert not side.tables.has_ended
+    side.tables.end_groups([1, 2])
+    side.tables.release_ended()
+    side.open(1, query_of(1, 0), ["<b>", "<c>"], cqc=False, per_event=False)
+    assert side.tables.has_ended, "the plan has taken in an ended group"
+    assert side.tables.sizes().groups == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("end_arrives", [True, False])
+def test_groups_that_ended_at_their_sender_leave_no_plan(kind, end_arrives):
+    """A peer that hears of an end while it has rows to send sends them with a group without beginning."""
+    side = Side(kind)
+    side.open(1, query_of(1, 0), ["<b>", "<c>"], cqc=False, per_event=False, since=NEVER)
+    if end_arrives:
+        side.tables.end_groups([1])
+    assert side.tables.sizes().groups == 0
+    side.open(1, query_of(1, 0), ["<b>", "<c>"], cqc=False, per_event=False)
+    assert side.tables.sizes().groups == 0, "an ended group stays ended"
+    side.tables.release_ended()
+    assert side.tables.sizes().plans == 0

@@ -346,6 +346,47 @@ def test_columns_that_are_not_used_any_more_go_at_once(replaced):
         gc.enable()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_released_during_a_sweep_are_not_counted_as_forgotten_too(kind):
+    made = Streamed(kind)
+    ended = [made.query(shape, STREAMS[0]) for shape in (SHAPES[0], SHAPES[2])]
+    for number in range(12):
+        made.element(number, (number % 3, 0, (number + 1) % 3), STREAMS[0], 0)
+    rows = made.tables.sizes().rows
+    made.tables.forget(keys.term_hash(STREAMS[0]), 1)
+    while made.tables.sizes().rows == rows:
+        made.tables.forget_some()
+    assert made.tables.sizes().rows > 0, "the sweep goes on"
+    made.tables.end_groups(ended)
+    made.tables.release_ended()
+    made.forget_all()
+    assert (made.tables.sizes().rows, made.tables.sizes().queries) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sweep_reaches_rows_that_a_release_moves(kind):
+    """The rows of ended groups before them go, so they have lower numbers than the sweep has passed."""
+    made = Streamed(kind)
+    ended = [made.query(SHAPES[0], stream) for stream in (ALIKE, STREAMS[1])]
+    for number in range(20):
+        made.element(number, (number % 3, 0, (number + 1) % 3), STREAMS[1], 5)
+    before = made.tables.sizes().rows
+    made.query(SHAPES[0], STREAMS[0])
+    for number in range(20, 30):
+        made.element(number, (number % 3, 0, (number + 1) % 3), STREAMS[0], 0)
+    rows = made.tables.sizes().rows - before
+    assert 0 < rows < before
+    made.tables.forget(keys.term_hash(STREAMS[0]), 1)
+    for _ in range(14):  # ten pieces of elements, and four of rows
+        made.tables.forget_some()
+    assert made.tables.sizes().rows == before + rows, "the sweep is at the rows of the other stream"
+    made.tables.end_groups(ended)
+    made.tables.release_ended()
+    assert made.tables.sizes().rows == rows
+    made.forget_all()
+    assert made.tables.sizes().rows == 0
+
+
 def test_rows_renewed_while_they_are_copied_are_as_late_as_they_got():
     made, _ = _half_laid_out()
     for number in range(40, 60):  # all indexes, so that there are living partial results
