@@ -54,7 +54,7 @@ _REFUSED: Final = {
     "GROUP": _GROUPED, "HAVING": _GROUPED, **dict.fromkeys(("ORDER", "LIMIT", "OFFSET"), _ALL),
     "VALUES": ("VALUES", "write an interest for each value, or FILTER (?x IN (...))"),
     "SELECT": ("sub-SELECT", _MADE_OF),
-    **{word: (word, _MADE_OF) for word in ("UNION", "MINUS", "GRAPH", "BIND", "EXISTS")},
+    **{word: (word, _MADE_OF) for word in ("UNION", "MINUS", "GRAPH", "BIND", "EXISTS", "SERVICE")},
 }  # fmt: skip
 """Constructs and reasons, by words of SPARQL that an interest does not have."""
 

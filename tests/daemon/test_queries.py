@@ -248,6 +248,25 @@ async def test_standing_answers_follow_publications_and_deletions(keeping_all, n
                 await until_true(subscription, expected(there, query), true)
 
 
+async def test_labels_follow_publications_and_deletions(keeping_all, ns):
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    query = f"""PREFIX wikibase: <http://wikiba.se/ontology#> PREFIX bd: <http://www.bigdata.com/rdf#>
+        SELECT ?xLabel {{ ?x <{ns}p> 1 SERVICE wikibase:label {{ bd:serviceParam wikibase:language "de,en" }} }}"""
+    x = f"<{ns}x>"
+    async with p2prdf.connect(keeping_all[1].address) as client:
+        standing, true = await client.subscribe(query), {}
+        english, german = (x, label, '"apple"@en'), (x, label, '"Apfel"@de')
+        await client.publish([(x, f"<{ns}p>", f'"1"^^<{XSD_INTEGER}>')])
+        name = terms.literal(f"{ns}x".rpartition(":")[2])
+        for change, triple, expected in (
+            (client.publish, english, english[2]), (client.publish, german, german[2]),
+            (client.retract, german, english[2]), (client.retract, english, name),
+        ):  # fmt: skip
+            await change([triple])
+            await until_true(standing, {(expected,): 1}, true)
+            assert (await client.query(query)).rows == [(expected,)]
+
+
 @pytest.mark.parametrize("algorithm", ["csbv", "cqc"])
 async def test_since_the_beginning_each_answer_comes_once_while_publishing_goes_on(keeping_all, ns, algorithm):
     query = f"SELECT ?a ?c {{ ?a <{ns}p> ?b . ?b <{ns}q> ?c }}"

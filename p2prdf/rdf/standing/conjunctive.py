@@ -22,7 +22,7 @@ _REFUSED: Final = {
     "FROM": ("FROM", "the query reads the default graph"),
     **{word: (word, _ENDLESS) for word in ("HAVING", "LIMIT", "OFFSET")},
     "GROUP": ("GROUP BY", _ENDLESS), "ORDER": ("ORDER BY", _ENDLESS), "SELECT": ("sub-SELECT", _ONE),
-    **{word: (word, _ONE) for word in ("OPTIONAL", "UNION", "MINUS", "EXISTS", "GRAPH")},
+    **{word: (word, _ONE) for word in ("OPTIONAL", "UNION", "MINUS", "EXISTS", "GRAPH", "SERVICE")},
     **{word: (word, _BOUND) for word in ("BIND", "VALUES")},
 }  # fmt: skip
 

@@ -153,6 +153,8 @@ def _names(element: syntax.Element, graph: str, *, joined: bool) -> bool:
             return "?" + name == graph or _in_expression(expression, graph)
         case syntax.InlineData(names):
             return graph[1:] in names
+        case syntax.LabelService(labels=labels):
+            return any(graph in (label.subject, "?" + label.name) for label in labels)
         case syntax.Select():
             return graph[1:] in syntax.visible(syntax.Group([element], 0))
 

@@ -9,6 +9,7 @@ from p2prdf.rdf.query import FILTERS_MAX
 from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.expressions import ExpressionReader
+from p2prdf.rdf.standing.labels import LABEL_SERVICE, read_labels, resolve_labels
 from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.rdf.standing.windows import WindowReader
 from p2prdf.rdf.terms import XSD
@@ -54,6 +55,7 @@ class GroupReader:
             while not cursor.sees_mark("}"):
                 found.elements.append(self._element())
         cursor.expect_mark("}")
+        resolve_labels(found, cursor)
         cursor.basic += 1
         return found
 
@@ -106,7 +108,20 @@ class GroupReader:
                     return self._bind(word.at)
                 case "VALUES":
                     return self.inline_data()
+                case "SERVICE":
+                    return self._service(word)
         raise cursor.misplaced(word)
+
+    def _service(self, word: Symbol) -> syntax.LabelService:
+        cursor = self._cursor
+        cursor.take_word("SILENT")
+        endpoint = cursor.next()
+        if endpoint.kind != "iri" or endpoint.value != LABEL_SERVICE:
+            raise cursor.misplaced(word)
+        found = read_labels(cursor, word.at)
+        for _ in found.labels:
+            self.count()
+        return found
 
     def _about_graph(self, word: Symbol) -> syntax.GraphGroup | syntax.WindowGroup:
         """Read an IRI or a variable, and a group, after GRAPH."""

@@ -71,7 +71,7 @@ class _Translator:
         self._inference = inference
         self._cursor = cursor
         self._shows_order = ordered
-        self._groups = GroupTranslator(cursor.text, cursor.base, self._sub_select)
+        self._groups = GroupTranslator(cursor.text, cursor.base, cursor.hidden, self._sub_select)
 
     def query(self, query: syntax.Query) -> StandingQuery:
         select, continuous = query.select, query.continuous

@@ -15,9 +15,9 @@ from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
     "AggregateCall", "Alternative", "Bind", "Continuous", "Dataset", "Element", "Expression", "GraphGroup", "Group",
-    "InlineData", "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat",
-    "Select", "Sequence", "StreamWindow", "Triple", "Triples", "UnionGroups", "WindowGroup", "is_variable",
-    "visible",
+    "InlineData", "Inverse", "Label", "LabelService", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path",
+    "Projection", "Query", "Repeat", "Select", "Sequence", "StreamWindow", "Triple", "Triples", "UnionGroups",
+    "WindowGroup", "is_variable", "visible",
 ]  # fmt: skip
 
 
@@ -199,6 +199,25 @@ class InlineData:
     rows: tuple[tuple[str | None, ...], ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Label:
+    """A variable that a label service binds to a label of a term, by one of its properties."""
+
+    subject: str
+    predicate: str
+    name: str
+    at: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LabelService:
+    """``SERVICE wikibase:label { }``: its languages, first choice first, and the variables that it binds."""
+
+    languages: tuple[str, ...]
+    labels: tuple[Label, ...]
+    at: int
+
+
 @dataclasses.dataclass(slots=True)
 class Group:
     """``{ }``."""
@@ -241,7 +260,7 @@ class Select:
 
 Element: TypeAlias = (
     Triples | Group | OptionalGroup | UnionGroups | MinusGroup | GraphGroup | WindowGroup | Expression | Bind
-    | InlineData | Select
+    | InlineData | LabelService | Select
 )  # fmt: skip
 """An element of a group; an expression is the condition of a FILTER."""
 
@@ -304,6 +323,8 @@ def visible(group: Group) -> Iterator[str]:
                 yield name
             case InlineData(names):
                 yield from names
+            case LabelService(labels=labels):
+                yield from (label.name for label in labels)
             case Select(group=inner, projection=None):
                 yield from visible(inner)
             case Select():

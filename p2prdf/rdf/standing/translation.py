@@ -15,7 +15,7 @@ from p2prdf.rdf import filters, tokens
 from p2prdf.rdf.algebra import Existence
 from p2prdf.rdf.compiled import ExpressionChecker
 from p2prdf.rdf.query import PATTERNS_MAX, Filter
-from p2prdf.rdf.standing import graphs, laws, paths, relations, syntax
+from p2prdf.rdf.standing import graphs, labels, laws, paths, relations, syntax
 from p2prdf.rdf.standing.graphs import Scope
 from p2prdf.rdf.standing.presence import if_graph_exists
 from p2prdf.rdf.standing.relations import Basic, Condition, Relation, certain, mentioned, variables
@@ -28,11 +28,15 @@ _Part: TypeAlias = tuple[list[Symbol], syntax.Expression]
 
 
 class GroupTranslator:
-    """Translates groups; ``select`` translates a sub-query."""
+    """Translates groups; ``hidden`` makes names, ``select`` translates a sub-query."""
 
-    def __init__(self, text: str, base: str | None, select: Callable[[syntax.Select, Scope], Relation]):
+    def __init__(
+        self, text: str, base: str | None, hidden: Callable[[str], str],
+        select: Callable[[syntax.Select, Scope], Relation],
+    ):  # fmt: skip
         self.text = text
         self._base = base
+        self._hidden = hidden
         self._select = select
         self._checker = ExpressionChecker(text)
         self.aliases: dict[str, str] = {}
@@ -67,6 +71,8 @@ class GroupTranslator:
                     relation = self.extended(relation, names(name), expression, names, at)
                 case syntax.Triples(triples):
                     relation = self._triples(relation, triples, names)
+                case syntax.LabelService():
+                    relation = labels.labelled(self.text, relation, element, names, self._hidden, self.extended)
                 case _:
                     relation = laws.join(relation, self._operand(element, names))
         return relation, conditions
