@@ -334,7 +334,13 @@ class ResultLog:
         self.sent = self._under_way = self._next = 0
 
     def take(self, window: int, chunk_max: int) -> Iterator[Chunk]:
-        """Yield the next deliveries, while at most ``window`` solutions are unacknowledged."""
+        """Yield the next deliveries, while at most ``window`` solutions are unacknowledged.
+
+        If more wait than the window has room for, half of the window is delivered at a time: otherwise each
+        acknowledgement of one solution would lead to the delivery of one (the silly window of RFC 813).
+        """
+        if window - self._under_way < min(self._held - self._under_way, window // 2):
+            return
         while (room := min(window - self._under_way, chunk_max)) > 0:
             part = self._next_part(room)
             if part is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,44 @@ def test_the_window_counts_unacknowledged_answers_in_any_order(columns):
     assert log.taken(window=2) == [(3, 0, [3])]
     assert log.done(1, 2, 3) == [1, 3]
     assert log.taken(window=2, chunk_max=1) == [(4, 0, [4]), (5, 0, [5])]
+
+
+@BOTH
+def test_half_of_the_window_is_delivered_at_a_time_while_more_answers_wait(columns):
+    log = Log(columns)
+    log.add(*range(1, 13))
+    assert log.taken(window=6) == [(1, 0, [1, 2, 3, 4, 5, 6])]
+    assert [log.done(each) and log.taken(window=6) for each in (1, 2, 3)] == [[], [], [(7, 0, [7, 8, 9])]]
+    log.done(4, 5, 6)
+    assert log.taken(window=6) == [(10, 0, [10, 11, 12])]
+
+
+@BOTH
+def test_the_last_answers_that_wait_are_delivered_as_soon_as_the_window_has_room_for_all(columns):
+    log = Log(columns)
+    log.add(*range(1, 9))
+    log.taken(window=6)
+    assert [log.done(each) and log.taken(window=6) for each in (1, 2)] == [[], [(7, 0, [7, 8])]]
+
+
+@BOTH
+@pytest.mark.parametrize("window", [1, 2, 3, 7])
+def test_single_acknowledgements_in_any_order_lead_to_the_delivery_of_all_answers(columns, window):
+    log, rng = Log(columns), Random(window)
+    log.add(*range(1, 51))
+    sent, open_, deliveries = [], [], 0
+    while new := log.taken(window=window):
+        deliveries += len(new)
+        for _, _, rows in new:
+            sent += rows
+            open_ += rows
+        assert len(open_) <= window
+        while open_ and not (window - len(open_) >= max(1, window // 2)):
+            log.done(open_.pop(rng.randrange(len(open_))))
+        if len(sent) == 50:
+            break
+    assert sent == list(range(1, 51))
+    assert deliveries <= 50 // max(1, window // 2) + 1
 
 
 @BOTH
