@@ -86,8 +86,6 @@ class ColumnarItems(ColumnarState):
             later = begins != 0
             rows, roles = np.concatenate([rows[later], rows]), np.concatenate([roles[later], roles])
             time = np.concatenate([begins[later] | np.uint64(GONE), time])
-            some = time != 0
-            rows, roles, time = rows[some], roles[some], time[some]
         s, p, o = (table.terms(rows, position) for position in range(3))
         event = table.event.values[rows] if per_event else np.zeros(len(rows), np.uint64)
         return TripleColumns(s, p, o, time, event, roles)

@@ -48,28 +48,34 @@ def later_time(time: int, other: int) -> int:
 class ValidityIntervals(Generic[K]):
     """The known deletions of some triples; the table keeps a row per interval with its time.
 
-    The time of an interval is the stamp of its latest publication (0: none yet) or, once it has ended, ``GONE`` and
-    the stamp of the deletion that ended it.
+    The time of an interval is the stamp of its latest publication or, once it has ended, ``GONE`` and the stamp of the
+    deletion that ended it; an interval of which nothing is known has no row, and 0 as time.  ``time_of`` returns the
+    time of the interval of a triple with a beginning.  The first interval of a deleted triple has ended, so a single
+    deletion needs no record here.
     """
 
     def __init__(self) -> None:
         self._removals: dict[K, list[int]] = {}
+        """The deletions of triples that were deleted more than once."""
 
-    def __len__(self) -> int:
-        """Return the number of triples that were ever deleted."""
-        return len(self._removals)
+    def _known(self, triple: K, time_of: Callable[[int], int]) -> list[int]:
+        """Return the known deletions of a triple, in order."""
+        removals = self._removals.get(triple)
+        if removals is None:
+            end = time_of(0)
+            return [end - GONE] if end >= GONE else []
+        return removals
 
-    def __contains__(self, triple: K) -> bool:
-        return triple in self._removals
-
-    def publish(self, triple: K, stamp: int, lacks: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    def publish(
+        self, triple: K, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
+    ) -> Iterator[tuple[int, int]]:
         """Yield the beginning and the time of the interval that a publication belongs to; it may have ended already.
 
         Earlier intervals follow, since other peers may have assigned the publication to them, until one ``lacks``
         none of the indexes that the publication came under; then all before it lack none either.  ``lacks`` takes an
         interval's beginning.
         """
-        removals = self._removals.get(triple, [])
+        removals = self._known(triple, time_of)
         at = bisect_left(removals, stamp)
         yield removals[at - 1] if at else 0, GONE | removals[at] if at < len(removals) else stamp
         for before in range(at - 1, -1, -1):
@@ -81,33 +87,36 @@ class ValidityIntervals(Generic[K]):
     def remove(
         self, triple: K, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
     ) -> Iterator[tuple[int, int, int | None]]:
-        """Record a deletion; yield the intervals that it changes or makes, its own first.
+        """Record a deletion; yield the intervals that it changes or makes.
 
-        Each comes as beginning, time and source.  The interval that the deletion ends follows, then those that
-        ``lacks`` reports to be missing in an index that the deletion came under; a time of 0 changes nothing.
+        Each comes as beginning, time and source.  The interval after the deletion is the first, unless nothing is
+        known of it.  The interval that the deletion ends follows, then those that ``lacks`` reports to be missing in
+        an index that the deletion came under; a time of 0 changes nothing.
         Intervals of a triple get indexes from the newest to the oldest, so one that lacks none proves that no older
         one does: the cost of a deletion is independent of the number of intervals.
 
         The source is the beginning of another interval that was credited with this one's publication or end until
-        now: this interval must be held as that one was; else None.  ``time_of`` returns the time of the interval with
-        a beginning, 0 if there is none.  Recording a known deletion again changes nothing.
+        now: this interval must be held as that one was; else None.  Recording a known deletion again changes nothing.
         """
-        removals = self._removals.setdefault(triple, [])
+        removals = self._known(triple, time_of)
         at = bisect_left(removals, stamp)
         before = removals[at - 1] if at else 0
         latest = time_of(before)
         if at == len(removals) or removals[at] != stamp:
             removals.insert(at, stamp)
+            if len(removals) == 2:
+                self._removals[triple] = removals
         newer = self._lacking(removals, len(removals), at + 1, lacks)
         if at + 1 < len(removals):
             yield stamp, GONE | removals[at + 1], before  # until now this end was the end of the interval before
         elif stamp < latest < GONE:  # it was published again, and the publication arrived first
             yield stamp, latest, before
-        else:
+        elif time_of(stamp):
             yield stamp, 0, None
         yield before, GONE | stamp, None
         for begin, _ in newer:
-            yield begin, 0, None
+            if time_of(begin):
+                yield begin, 0, None
         for begin, end in self._lacking(removals, at - 1, -1, lacks):
             yield begin, GONE | end, None
 
@@ -126,6 +135,6 @@ class ValidityIntervals(Generic[K]):
             yield begin, removals[number] if number < len(removals) else 0
 
     def heard(self, triple: K, time_of: Callable[[int], int]) -> int:
-        """Return the stamp of the latest news of a deleted triple; ``time_of`` as in :meth:`remove`."""
-        last = self._removals[triple][-1]
+        """Return the stamp of the latest news of a deleted triple."""
+        last = self._known(triple, time_of)[-1]
         return max(last, time_of(last))

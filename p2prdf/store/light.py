@@ -76,11 +76,12 @@ class LightTables(LightEnding):
             bits &= PLAIN
             if not bits:
                 return
-        if time >= GONE or (self._intervals and terms in self._intervals):
+        held = self._triples.get(terms)
+        if time >= GONE or (held is not None and held[TIME] >= GONE):
             self._add_intervals(terms, time, bits, _ALL, out)
             return
-        if terms in self._triples:
-            self._add_again(self._triples[terms], time, bits, _ALL, out)
+        if held is not None:
+            self._add_again(held, time, bits, _ALL, out)
             return
         triple: Triple = [terms, time, bits, -1, 0]
         self._triples[terms] = triple
@@ -119,17 +120,19 @@ class LightTables(LightEnding):
         """Take in a publication or a deletion, and its effect on the validity intervals of its triple."""
 
         def lacks(begin: int) -> bool:
-            return bool(bits & ~self._interval(terms, begin)[ROLES])
+            return bool(bits & ~self._roles_of(terms, begin))
+
+        def time_of(begin: int) -> int:
+            return self._time_of(terms, begin)
 
         if time >= GONE:
-            intervals = self._intervals.remove(
-                terms, time - GONE, lambda begin: self._interval(terms, begin)[TIME], lacks
-            )
+            self.ever_removed = True
+            intervals = self._intervals.remove(terms, time - GONE, time_of, lacks)
         else:
-            changed = self._intervals.publish(terms, time, lacks)
+            changed = self._intervals.publish(terms, time, time_of, lacks)
             intervals = ((begin, at, None) for begin, at in changed)
         for begin, at, source in intervals:
-            had = 0 if source is None else self._interval(terms, source)[ROLES]
+            had = 0 if source is None else self._roles_of(terms, source)
             self._add_again(self._interval(terms, begin), at, bits, probed, out, had)
 
     def _interval(self, terms: tuple[int, int, int], begin: int) -> Triple:
@@ -137,8 +140,16 @@ class LightTables(LightEnding):
         name = (*terms, begin) if begin else terms
         return self._triples.setdefault(name, [terms, 0, 0, -1, begin])
 
+    def _time_of(self, terms: tuple[int, int, int], begin: int) -> int:
+        held = self._triples.get((*terms, begin) if begin else terms)
+        return held[TIME] if held else 0
+
+    def _roles_of(self, terms: tuple[int, int, int], begin: int) -> int:
+        held = self._triples.get((*terms, begin) if begin else terms)
+        return held[ROLES] if held else 0
+
     def _heard(self, terms: tuple[int, int, int]) -> int:
-        return self._intervals.heard(terms, lambda begin: self._interval(terms, begin)[TIME])
+        return self._intervals.heard(terms, lambda begin: self._time_of(terms, begin))
 
     def _add_again(
         self, held: Triple, time: int, named: int, probed: int, out: _Output, had: int = 0

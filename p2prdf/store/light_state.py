@@ -136,6 +136,7 @@ class LightState(Ends):
         """Validity intervals by terms; those that begin after a deletion by terms and beginning."""
         self._events: dict[int, Triple] = {}
         self._intervals: ValidityIntervals[tuple[int, int, int]] = ValidityIntervals()
+        self.ever_removed = False
         self._join_indexes: tuple[list[list[JoinIndex]], list[list[JoinIndex]]] = (
             [[JoinIndex(role, role)] for role in range(8)],
             [[JoinIndex(role, role)] for role in range(8)],
@@ -228,11 +229,6 @@ class LightState(Ends):
                 group.lease = max(group.lease, lease)
             numbers.append(group.number)
         return numbers
-
-    @property
-    def ever_removed(self) -> bool:
-        """Whether a deletion of a triple was ever received."""
-        return bool(self._intervals)
 
     def take_widened(self) -> bool:
         """Return whether, since the last call, a group was widened after a join was skipped for it."""

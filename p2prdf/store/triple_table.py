@@ -71,8 +71,6 @@ class TripleTable:
         self._rows_of_intervals: dict[tuple[int, int], int] = {}
         """Rows by the row of the first interval, and the beginning."""
         self._begin: GrowingColumn | None = None
-        self._divided: GrowingColumn | None = None
-        """For first intervals, whether the triple was ever deleted."""
         self._first: GrowingColumn | None = None
         """For the intervals of deleted triples, the row of the first one."""
         self._heard: GrowingColumn | None = None
@@ -90,7 +88,7 @@ class TripleTable:
 
     @property
     def _of_intervals(self) -> tuple[GrowingColumn | None, ...]:
-        return self._begin, self._divided, self._first, self._heard
+        return self._begin, self._first, self._heard
 
     def pair_keys(self, s: U32, p: U32, o: U32) -> tuple[U64, I64]:
         """Return exact keys of triples (ordinal of predicate and object, and subject), and those ordinals."""
@@ -127,8 +125,8 @@ class TripleTable:
         These are deletions and publications of triples that were ever deleted.  None: no item does.
         """
         over = time >= _GONE
-        if self._divided is not None:
-            over |= self._divided.values[rows]
+        if self.any_over:
+            over |= self.time.values[rows] >= _GONE
         return over if over.any() else None
 
     def heard(self, rows: I64) -> U64:
@@ -147,14 +145,17 @@ class TripleTable:
         def lacks(begin: int) -> bool:
             return bool(bits & ~self._roles_of(row, begin))
 
-        self.any_over |= time >= GONE
+        def time_of(begin: int) -> int:
+            return self._time_of(row, begin)
+
         if time < GONE:
             self._hear(row, time)
-            published = self._intervals.publish(row, time, lacks)
+            published = list(self._intervals.publish(row, time, time_of, lacks))
             return [(self._row_of(row, begin), at, 0) for begin, at in published]
-        self._divide(row)
+        if self.time.values[row] < _GONE:
+            self._divide(row)
         self._hear(row, time - GONE)
-        intervals = list(self._intervals.remove(row, time - GONE, lambda begin: self._time_of(row, begin), lacks))
+        intervals = list(self._intervals.remove(row, time - GONE, time_of, lacks))
         return [
             (self._row_of(row, begin), at, 0 if source is None else self._roles_of(row, source))
             for begin, at, source in intervals
@@ -165,22 +166,22 @@ class TripleTable:
         self._heard.values[row] = max(int(self._heard.values[row]), stamp)
 
     def _divide(self, row: int) -> None:
-        if self._divided is None or self._begin is None or self._first is None:
-            self._divided, self._begin = GrowingColumn(np.bool_), GrowingColumn(np.uint64)
-            self._first, self._heard = GrowingColumn(np.int64), GrowingColumn(np.uint64)
-            for column in (self._divided, self._begin, self._first, self._heard):
+        """Note that a triple, given by its first interval, is deleted for the first time."""
+        self.any_over = True
+        if self._begin is None or self._first is None:
+            self._begin, self._first, self._heard = (GrowingColumn(each) for each in (np.uint64, np.int64, np.uint64))
+            for column in (self._begin, self._first, self._heard):
                 column.extend(len(self))
-        if not self._divided.values[row]:
-            self._divided.values[row] = True
-            self._first.values[row] = row
-            self._hear(row, int(self.time.values[row]))
+        self._first.values[row] = row
+        self._hear(row, int(self.time.values[row]))
 
     def _time_of(self, row: int, begin: int) -> int:
         found = self._rows_of_intervals.get((row, begin)) if begin else row
         return 0 if found is None else int(self.time.values[found])
 
     def _roles_of(self, first: int, begin: int) -> int:
-        return int(self.roles.values[self._row_of(first, begin)])
+        found = self._rows_of_intervals.get((first, begin)) if begin else first
+        return 0 if found is None else int(self.roles.values[found])
 
     def _row_of(self, first: int, begin: int) -> int:
         """Return the row of an interval; a new one (without index, time 0) if there is none."""
